@@ -1,1 +1,2 @@
-"""What ohmo costs, printed as ratios measured in one run: the real daemon as a subprocess against loopback servers. Never part of the tests."""
+"""What ohmo costs, printed as ratios measured in one run: the real daemon as a subprocess against
+loopback servers. Never part of the tests."""

@@ -1,4 +1,5 @@
-"""How punctual jobs are while people talk: ``python -m benchmarks.cron``. From a slot's instant to its claim and to the start of its turn."""
+"""How punctual jobs are while people talk: ``python -m benchmarks.cron``. From a slot's instant to
+its claim and to the start of its turn."""
 
 from __future__ import annotations
 
@@ -17,7 +18,17 @@ LATENESS = """SELECT o.at - o.due, u.began - o.due FROM occurrences o JOIN turns
 def jobs(count: int) -> str:
     """As many jobs, every two to six seconds."""
     return json.dumps(
-        {"jobs": [{"name": f"job{n}", "every": f"{2 + n % 5}s", "prompt": f"tick {n}", "catch_up": "none"} for n in range(count)]}
+        {
+            "jobs": [
+                {
+                    "name": f"job{n}",
+                    "every": f"{2 + n % 5}s",
+                    "prompt": f"tick {n}",
+                    "catch_up": "none",
+                }
+                for n in range(count)
+            ]
+        }
     )
 
 
@@ -41,7 +52,9 @@ def measured(root: Path) -> tuple[list[float], list[float]]:
 async def main(count: int, people: int, seconds: float) -> None:
     async with bench(cron=jobs(count)) as one:
         await asyncio.sleep(3)
-        talking = [asyncio.create_task(talk(one.chats, FIRST_CHAT + number)) for number in range(people)]
+        talking = [
+            asyncio.create_task(talk(one.chats, FIRST_CHAT + number)) for number in range(people)
+        ]
         try:
             async with one.daemon.client() as session:
                 await asyncio.sleep(seconds)
@@ -52,7 +65,10 @@ async def main(count: int, people: int, seconds: float) -> None:
         await one.daemon.stop()
         claimed, began = measured(one.daemon.home)
     print(f"{count} jobs for {seconds:.0f} s, {len(claimed)} runs, {people} people talking")
-    for label, values in (("from the slot to its claim", claimed), ("from the slot to the start of its turn", began)):
+    for label, values in (
+        ("from the slot to its claim", claimed),
+        ("from the slot to the start of its turn", began),
+    ):
         show(f"{label}, p50", percentile(values, 0.5), "ms")
         show(f"{label}, p99", percentile(values, 0.99), "ms", "<= 100")
     show("lag that status names", 1e3 * float(lag), "ms")

@@ -1,7 +1,7 @@
 """How long a decision about a command takes: ``python -m benchmarks.decisions``.
 
-Everyday commands, judged in a project with a repository (p50 and p99, milliseconds), and the longest
-of several hostile lines of 100 000 characters (limits: 0.5 ms at the median, 50 ms)."""
+Everyday commands, judged in a project with a repository (p50 and p99, milliseconds), and the
+longest of several hostile lines of 100 000 characters (limits: 0.5 ms at the median, 50 ms)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def main() -> int:
 
         times = sorted(judged(command, 3) for command in (*reading, *writing))
         p50 = statistics.median(times)
-        print(f"{len(times)} commands: p50 {p50:.2f} ms ({MEDIAN}), p99 {times[int(len(times) * 0.99)]:.2f} ms")
+        print(
+            f"{len(times)} commands: p50 {p50:.2f} ms ({MEDIAN}), p99"
+            f" {times[int(len(times) * 0.99)]:.2f} ms"
+        )
         longest = {name: judged(command, 3) for name, command in LONG.items()}
         for name, taken in longest.items():
             print(f"100 000 characters, {name}: {taken:.1f} ms ({LONGEST:.0f})")

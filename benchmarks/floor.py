@@ -1,4 +1,5 @@
-"""The floor in a process of its own: the two SDK calls of one answer and nothing else, alone and many at once. Started by ``benchmarks.overhead``."""
+"""The floor in a process of its own: the two SDK calls of one answer and nothing else, alone and
+many at once. Started by ``benchmarks.overhead``."""
 
 from __future__ import annotations
 
@@ -17,9 +18,15 @@ from ohmo.providers.cover import Endpoint
 
 async def pair(wire: Wire, model: AnthropicClient, chat: int, text: str) -> None:
     """The model's stream read to its end, its answer sent to the chat."""
-    tools = (ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
+    tools = (
+        ToolSpec(
+            "Read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}}
+        ),
+    )
     steps = (UserStep((Text(text),), "1", "message"),)
-    request = ModelRequest("claude-sonnet-4-5", (Section("role", "You are ohmo."),), tools, steps, 8192, None, "turn")
+    request = ModelRequest(
+        "claude-sonnet-4-5", (Section("role", "You are ohmo."),), tools, steps, 8192, None, "turn"
+    )
     said = ""
     async for event in model.stream(request):
         if isinstance(event, Reply):
@@ -28,7 +35,9 @@ async def pair(wire: Wire, model: AnthropicClient, chat: int, text: str) -> None
 
 
 async def main(model_url: str, telegram_url: str, token: str, count: int, chats: int) -> None:
-    model = AnthropicClient(Endpoint("anthropic", ("claude-sonnet-4-5",), model_url, "sk-ant-loopback", "default"))
+    model = AnthropicClient(
+        Endpoint("anthropic", ("claude-sonnet-4-5",), model_url, "sk-ant-loopback", "default")
+    )
     wire = Wire(token, telegram_url, Pace())
     async with wire.open():
         for number in range(10):
@@ -51,7 +60,17 @@ async def main(model_url: str, telegram_url: str, token: str, count: int, chats:
         many = (time.process_time() - spent) / count
         rate = count / (time.perf_counter() - wall)
     await model.aclose()
-    print(json.dumps({"p50": percentile(times, 0.5), "p95": percentile(times, 0.95), "alone": alone, "many": many, "rate": rate}))
+    print(
+        json.dumps(
+            {
+                "p50": percentile(times, 0.5),
+                "p95": percentile(times, 0.95),
+                "alone": alone,
+                "many": many,
+                "rate": rate,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

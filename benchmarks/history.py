@@ -1,6 +1,8 @@
-"""What a turn costs late in a conversation: CPU of the daemon and bytes written around turns 20, 300 and 500. ``python -m benchmarks.history``.
+"""What a turn costs late in a conversation: CPU of the daemon and bytes written around turns 20,
+300 and 500. ``python -m benchmarks.history``.
 
-The model call is subtracted: what it sends grows with the history. It is measured in the same run, alone, with the same history and the same client."""
+The model call is subtracted: what it sends grows with the history. It is measured in the same run,
+alone, with the same history and the same client."""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from benchmarks.rig import FIRST_CHAT, Chats, Daemon, bench, cpu, process, show,
 SAID = "Could you look at the build of last night and tell me what broke? "
 
 
-async def turns(daemon: Daemon, chats: Chats, said: str, first: int, last: int) -> tuple[float, float]:
+async def turns(
+    daemon: Daemon, chats: Chats, said: str, first: int, last: int
+) -> tuple[float, float]:
     """CPU in milliseconds and bytes written, of one turn."""
     spent, bytes_before = cpu(daemon.pid), written(daemon.pid)
     for number in range(first, last):
@@ -26,9 +30,19 @@ async def turns(daemon: Daemon, chats: Chats, said: str, first: int, last: int) 
     return 1e3 * (cpu(daemon.pid) - spent) / count, (written(daemon.pid) - bytes_before) / count
 
 
-async def calls(model: str, said: str, marks: Sequence[int], width: int, core: int | None) -> list[float]:
+async def calls(
+    model: str, said: str, marks: Sequence[int], width: int, core: int | None
+) -> list[float]:
     """CPU in milliseconds of the model call alone around each mark."""
-    command = [sys.executable, "-m", "benchmarks.asking", model, said, json.dumps(list(marks)), str(width)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.asking",
+        model,
+        said,
+        json.dumps(list(marks)),
+        str(width),
+    ]
     async with process(command, core=core) as child:
         assert child.stdout is not None
         return json.loads(await asyncio.wait_for(child.stdout.readline(), 120))
@@ -41,7 +55,9 @@ async def main(marks: Sequence[int], width: int, said: str) -> None:
         await measured(one.daemon, one.chats, said, dict(zip(marks, alone, strict=True)), width)
 
 
-async def measured(daemon: Daemon, chats: Chats, said: str, marks: dict[int, float], width: int) -> None:
+async def measured(
+    daemon: Daemon, chats: Chats, said: str, marks: dict[int, float], width: int
+) -> None:
     at, first = 0, 0.0
     for mark, call in marks.items():
         bytes_before, since = written(daemon.pid), at
@@ -50,9 +66,19 @@ async def measured(daemon: Daemon, chats: Chats, said: str, marks: dict[int, flo
         at, first = mark + width // 2, first or spent - call
         whole = (written(daemon.pid) - bytes_before) / (at - since)
         goal = {300: "<= 1.1", 500: "<= 1.3"}.get(mark, "")
-        show(f"turn {mark}: CPU of the daemon, the model call taken off", spent - call, "ms", f"{(spent - call) / first:.2f}x {goal}")
+        show(
+            f"turn {mark}: CPU of the daemon, the model call taken off",
+            spent - call,
+            "ms",
+            f"{(spent - call) / first:.2f}x {goal}",
+        )
         show("    with the model call", spent, "ms")
-        show(f"    written to disk, turns {since} to {at}", whole / 1024, "KiB", f"<= 64    {size / 1024:.0f} in the last {width}")
+        show(
+            f"    written to disk, turns {since} to {at}",
+            whole / 1024,
+            "KiB",
+            f"<= 64    {size / 1024:.0f} in the last {width}",
+        )
 
 
 if __name__ == "__main__":
@@ -61,6 +87,12 @@ if __name__ == "__main__":
     parser.add_argument("--width", type=int, default=36, help="turns measured around each mark")
     parser.add_argument("--said", default=SAID, help="what is said each time")
     given = parser.parse_args()
-    if any(later - earlier <= given.width for earlier, later in zip([-given.width // 2, *given.marks], given.marks, strict=False)):
-        parser.error(f"--marks: they have to rise by more than --width, which is {given.width}; else there is nothing between them")
+    if any(
+        later - earlier <= given.width
+        for earlier, later in zip([-given.width // 2, *given.marks], given.marks, strict=False)
+    ):
+        parser.error(
+            f"--marks: they have to rise by more than --width, which is {given.width}; else there"
+            " is nothing between them"
+        )
     asyncio.run(main(given.marks, given.width, given.said))

@@ -1,4 +1,5 @@
-"""``kill -9`` with 50 messages in flight, before, during and after the model call: what is lost, what is said twice. ``python -m benchmarks.kills``."""
+"""``kill -9`` with 50 messages in flight, before, during and after the model call: what is lost,
+what is said twice. ``python -m benchmarks.kills``."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ async def until(found: object, seconds: float = 60) -> None:
 async def once(moment: str, count: int) -> tuple[int, int, int]:
     """Lost, said twice unmarked, said twice with a mark."""
     model = ModelServer()
-    model.default = lambda asked: Turn(text="echo: " + asked.said, delay=1.0 if moment == MOMENTS[1] else 0.0)
+    model.default = lambda asked: Turn(
+        text="echo: " + asked.said, delay=1.0 if moment == MOMENTS[1] else 0.0
+    )
     async with telegram() as chats, serving(model):
         with home(model.url, chats.server, limits="{concurrent_turns: 64}") as root:
             daemon = Daemon(root)
@@ -36,7 +39,9 @@ async def once(moment: str, count: int) -> tuple[int, int, int]:
             for chat, text in said:
                 chats.says(chat, text)
             if moment == MOMENTS[0]:
-                await until(lambda: not chats.server.world.queue)  # confirmed: nobody but ohmo has them now
+                await until(
+                    lambda: not chats.server.world.queue
+                )  # confirmed: nobody but ohmo has them now
             elif moment == MOMENTS[1]:
                 await until(lambda: model.count > count)
             else:
@@ -54,7 +59,9 @@ async def once(moment: str, count: int) -> tuple[int, int, int]:
 def twice(chats: Chats, said: list[tuple[int, str]]) -> tuple[int, int]:
     plain = marked = 0
     for chat, text in said:
-        of_chat = [shown for (where, shown), times in chats.answers.items() if where == chat for _ in times]
+        of_chat = [
+            shown for (where, shown), times in chats.answers.items() if where == chat for _ in times
+        ]
         extra = [shown for shown in of_chat if f"echo: {text}" in shown][1:]
         marked += sum(MARK in shown for shown in extra)
         plain += sum(MARK not in shown for shown in extra)
@@ -66,7 +73,12 @@ async def main(count: int, rounds: int) -> None:
         for _ in range(rounds):
             lost, plain, marked = await once(moment, count)
             show(f"lost of {count}, killed {moment}", lost, "", "= 0")
-            show("    said twice / marked as a possible duplicate", plain, "", f"/ {marked}    = 0 / at most 4")
+            show(
+                "    said twice / marked as a possible duplicate",
+                plain,
+                "",
+                f"/ {marked}    = 0 / at most 4",
+            )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""How soon the page shows something and can be written in, with an empty house and with 10 000 conversations. ``python -m benchmarks.page``.
+"""How soon the page shows something and can be written in, with an empty house and with 10 000
+conversations. ``python -m benchmarks.page``.
 
-A new browser profile each time, so nothing is in its cache. First paint is the browser's own mark (W3C "Paint Timing", first-contentful-paint,
-from the start of the navigation)."""
+A new browser profile each time, so nothing is in its cache. First paint is the browser's own mark
+(W3C "Paint Timing", first-contentful-paint, from the start of the navigation)."""
 
 from __future__ import annotations
 
@@ -24,14 +25,17 @@ PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ??
 
 
 async def opened(browser: Browser, daemon: Daemon) -> tuple[float, float, float]:
-    """Seconds to the first paint, until the chats are listed and one can write, and to the first paint of a bare line of text."""
+    """Seconds to the first paint, until the chats are listed and one can write, and to the first
+    paint of a bare line of text."""
     login = (await daemon.ask("login"))["url"]
     context = await browser.new_context(viewport={"width": 1100, "height": 800})
     page = await context.new_page()
     await page.goto(login)
     state = await context.storage_state()
     await context.close()
-    context = await browser.new_context(viewport={"width": 1100, "height": 800}, storage_state=state)
+    context = await browser.new_context(
+        viewport={"width": 1100, "height": 800}, storage_state=state
+    )
     page = await context.new_page()
     began = time.perf_counter()
     await page.goto(f"{daemon.url}/")
@@ -66,7 +70,11 @@ async def said(browser: Browser, daemon: Daemon) -> None:
 
 
 async def main(rounds: int, conversations: int) -> None:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         home.mkdir(mode=0o700)

@@ -1,4 +1,5 @@
-"""All platforms at once: start to connected, memory, and what an idle house costs. ``python -m benchmarks.platforms``."""
+"""All platforms at once: start to connected, memory, and what an idle house costs. ``python -m
+benchmarks.platforms``."""
 
 from __future__ import annotations
 
@@ -23,9 +24,18 @@ from tests.platforms.matrix.rig import rig as matrix
 from tests.platforms.slack.rig import rig as slack
 from tests.platforms.telegram.rig import rig as telegram
 
-RIGS = {"slack": slack, "discord": discord, "telegram": telegram, "matrix": matrix, "feishu": feishu}
+RIGS = {
+    "slack": slack,
+    "discord": discord,
+    "telegram": telegram,
+    "matrix": matrix,
+    "feishu": feishu,
+}
 FOUR = ("slack", "discord", "telegram", "matrix")
-SDKS = "slack_sdk.web.async_client, slack_sdk.socket_mode.aiohttp, discord, telegram.ext, mautrix.client"
+SDKS = (
+    "slack_sdk.web.async_client, slack_sdk.socket_mode.aiohttp, discord, telegram.ext,"
+    " mautrix.client"
+)
 HEARD = {  # as the platforms see it: the app can be spoken to from here on
     "slack": lambda rig: rig.server.opened,
     "discord": lambda rig: rig.server.gateway.identified,
@@ -36,11 +46,22 @@ HEARD = {  # as the platforms see it: the app can be spoken to from here on
 
 
 @asynccontextmanager
-async def house(rigs: Mapping[str, Any], names: Sequence[str], model: str, core: int | None) -> AsyncGenerator[tuple[Daemon, float]]:
+async def house(
+    rigs: Mapping[str, Any], names: Sequence[str], model: str, core: int | None
+) -> AsyncGenerator[tuple[Daemon, float]]:
     """A daemon on ``names``; seconds from its start until every platform has heard of it."""
-    with tempfile.TemporaryDirectory(prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True) as folder:
-        profile = {"provider": "anthropic", "base_url": model, "api_key": "sk-ant-loopback", "models": ["claude-sonnet-4-5"]}
-        channels = {name: {**rigs[name].settings(), "enabled": True, "dm": "open"} for name in names}
+    with tempfile.TemporaryDirectory(
+        prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True
+    ) as folder:
+        profile = {
+            "provider": "anthropic",
+            "base_url": model,
+            "api_key": "sk-ant-loopback",
+            "models": ["claude-sonnet-4-5"],
+        }
+        channels = {
+            name: {**rigs[name].settings(), "enabled": True, "dm": "open"} for name in names
+        }
         wanted = {
             "profiles": {"default": profile},
             "workspace": f"{folder}/work",
@@ -74,7 +95,8 @@ def imports(core: int | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Of a house that is left alone. ``idle``: share of one core; ``wakes``: voluntary context switches a second."""
+    """Of a house that is left alone. ``idle``: share of one core; ``wakes``: voluntary context
+    switches a second."""
 
     connected: float
     idle: float
@@ -86,21 +108,30 @@ def switches(pid: int) -> int:
     """Voluntary context switches of all threads so far (proc(5), /proc/PID/status)."""
     found = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        found += int((task / "status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+        found += int(
+            (task / "status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0]
+        )
     return found
 
 
-async def rested(daemon: Daemon, rigs: Mapping[str, Any], names: Sequence[str], seconds: float) -> Rest:
+async def rested(
+    daemon: Daemon, rigs: Mapping[str, Any], names: Sequence[str], seconds: float
+) -> Rest:
     await asyncio.sleep(10)  # certificates, catch-up, the model's library
     connected = pss(daemon.pid)
     spent, woken, began = sum(map(cpu, tree(daemon.pid))), switches(daemon.pid), time.perf_counter()
     await asyncio.sleep(seconds)
     past = time.perf_counter() - began
-    idle, wakes = (sum(map(cpu, tree(daemon.pid))) - spent) / past, (switches(daemon.pid) - woken) / past
+    idle, wakes = (
+        (sum(map(cpu, tree(daemon.pid))) - spent) / past,
+        (switches(daemon.pid) - woken) / past,
+    )
     for name in names:
         await rigs[name].says(f"hello {name}")
         async with asyncio.timeout(60):
-            while not any(one.by_bot and f"hello {name}" in one.text for one in await rigs[name].visible()):
+            while not any(
+                one.by_bot and f"hello {name}" in one.text for one in await rigs[name].visible()
+            ):
                 await asyncio.sleep(0.05)
     await asyncio.sleep(3)
     return Rest(connected, idle, wakes, pss(daemon.pid))
@@ -110,7 +141,9 @@ async def main(rounds: int, seconds: float) -> None:
     core, _ = cores()
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(model_server())
-        rigs = {name: await stack.enter_async_context(open_rig()) for name, open_rig in RIGS.items()}
+        rigs = {
+            name: await stack.enter_async_context(open_rig()) for name, open_rig in RIGS.items()
+        }
         starts, alone = [], []
         for _ in range(rounds):
             alone.append(await asyncio.to_thread(imports, core))
@@ -123,17 +156,39 @@ async def main(rounds: int, seconds: float) -> None:
     told(starts, alone, four, five, seconds)
 
 
-def told(starts: Sequence[float], alone: Sequence[float], four: Rest, five: Rest, seconds: float) -> None:
+def told(
+    starts: Sequence[float], alone: Sequence[float], four: Rest, five: Rest, seconds: float
+) -> None:
     of = f"median of {len(starts)}"
-    show(f"start until Slack, Discord, Telegram, Matrix hear us, {of}", middle(starts), "s", f"best {min(starts):.2f}")
-    show(f"importing the four SDKs and nothing else, {of}", middle(alone), "s", f"best {min(alone):.2f}")
-    show("the ratio of both", middle(starts) / middle(alone), "x", f"<= 1.5    of the best {min(starts) / min(alone):.2f}")
+    show(
+        f"start until Slack, Discord, Telegram, Matrix hear us, {of}",
+        middle(starts),
+        "s",
+        f"best {min(starts):.2f}",
+    )
+    show(
+        f"importing the four SDKs and nothing else, {of}",
+        middle(alone),
+        "s",
+        f"best {min(alone):.2f}",
+    )
+    show(
+        "the ratio of both",
+        middle(starts) / middle(alone),
+        "x",
+        f"<= 1.5    of the best {min(starts) / min(alone):.2f}",
+    )
     show("memory of the process tree, four connected (PSS)", four.connected, "MiB", "<= 150")
     show("after a message on each and its answer", four.used, "MiB", "<= 150")
     show("Feishu adds, connected", five.connected - four.connected, "MiB", "<= 60")
     show("five, after a message on each", five.used, "MiB", "<= 210")
     for count, rest in (("four", four), ("five", five)):
-        show(f"idle CPU over {seconds:.0f} s, {count} connected", 100 * rest.idle, "%", f"< 1    {rest.wakes:.1f} wake-ups a second")
+        show(
+            f"idle CPU over {seconds:.0f} s, {count} connected",
+            100 * rest.idle,
+            "%",
+            f"< 1    {rest.wakes:.1f} wake-ups a second",
+        )
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def cpu(pid: int) -> float:
-    """Seconds of user and system time of a process so far, all its threads (proc(5), /proc/PID/stat)."""
+    """Seconds of user and system time of a process so far, all its threads (proc(5),
+    /proc/PID/stat)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICK
 
@@ -72,7 +73,8 @@ def tree(pid: int) -> list[int]:
 
 
 def pss(pid: int) -> float:
-    """MiB of a process tree, shared pages divided among those who share them (proc(5), smaps_rollup)."""
+    """MiB of a process tree, shared pages divided among those who share them (proc(5),
+    smaps_rollup)."""
     total = 0
     for one in tree(pid):
         for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
@@ -86,13 +88,21 @@ def pss(pid: int) -> float:
 
 @asynccontextmanager
 async def process(
-    command: Sequence[str], *, core: int | None = None, env: dict[str, str] | None = None, log: Path | None = None
+    command: Sequence[str],
+    *,
+    core: int | None = None,
+    env: dict[str, str] | None = None,
+    log: Path | None = None,
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Runs inside; asked to end, then killed. ``core``: where it may run."""
     pinned = [*(["taskset", "-c", str(core)] if core is not None else []), *command]
     with (log or Path(os.devnull)).open("ab") as out:
         child = await asyncio.create_subprocess_exec(
-            *pinned, stdout=asyncio.subprocess.PIPE, stderr=out, cwd=ROOT, env={**os.environ, **(env or {})}
+            *pinned,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=out,
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
         )
         try:
             yield child
@@ -109,17 +119,24 @@ async def process(
 @asynccontextmanager
 async def model_server(core: int | None = None) -> AsyncGenerator[str]:
     """Its address. It answers at once, and always the echo of what was said."""
-    async with process([sys.executable, "-m", "tests.platforms.model", "--port", "0"], core=core) as child:
+    async with process(
+        [sys.executable, "-m", "tests.platforms.model", "--port", "0"], core=core
+    ) as child:
         assert child.stdout is not None
         line = await asyncio.wait_for(child.stdout.readline(), 60)
         yield f"http://127.0.0.1:{int(line)}"
 
 
 class Daemon:
-    """``ohmo run`` in a home of its own. ``start`` returns at once; ``ready`` waits for its login link."""
+    """``ohmo run`` in a home of its own. ``start`` returns at once; ``ready`` waits for its login
+    link."""
 
-    def __init__(self, home: Path, core: int | None = None, python: Sequence[str] = (sys.executable,)) -> None:
-        self.home, self.core, self.python = home, core, python
+    def __init__(
+        self, home: Path, core: int | None = None, python: Sequence[str] = (sys.executable,)
+    ) -> None:
+        self.home = home
+        self.core = core
+        self.python = python
         self.started = 0.0
         self._stack = contextlib.AsyncExitStack()
         self._child: asyncio.subprocess.Process | None = None
@@ -131,9 +148,15 @@ class Daemon:
 
     async def start(self) -> None:
         self.started = time.perf_counter()
-        env = {"OHMO_HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "", "OHMO_DUMPABLE": "1"}  # what it costs is read from outside
+        env = {
+            "OHMO_HOME": str(self.home),
+            "PYTHONDONTWRITEBYTECODE": "",
+            "OHMO_DUMPABLE": "1",
+        }  # what it costs is read from outside
         command = [*self.python, "-m", "ohmo", "run"]
-        self._child = await self._stack.enter_async_context(process(command, core=self.core, env=env, log=self.home / "stderr.txt"))
+        self._child = await self._stack.enter_async_context(
+            process(command, core=self.core, env=env, log=self.home / "stderr.txt")
+        )
 
     async def ready(self) -> None:
         assert self._child is not None
@@ -157,15 +180,21 @@ class Daemon:
             return await response.json()
 
     def client(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(self.home / "run" / "ohmo.sock")))
+        return aiohttp.ClientSession(
+            connector=aiohttp.UnixConnector(str(self.home / "run" / "ohmo.sock"))
+        )
 
 
 @contextmanager
 def home(model: str, telegram: Server, **more: str) -> Iterator[Path]:
     """A private folder with a configuration. ``OHMO_BENCH_DIR``: on which disk."""
-    with tempfile.TemporaryDirectory(prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True
+    ) as folder:
         root = Path(folder)
-        text = CONFIG.format(model=model, telegram=telegram.url, token=telegram.token, workspace=root / "work")
+        text = CONFIG.format(
+            model=model, telegram=telegram.url, token=telegram.token, workspace=root / "work"
+        )
         text += "".join(f"{name}: {value}\n" for name, value in more.items())
         config = root / "config.yaml"
         config.touch(mode=0o600)
@@ -225,7 +254,9 @@ class Chats:
                 self.seen.bell.clear()
                 await self.seen.bell.wait()
 
-    async def all_answered(self, wanted: Iterable[tuple[int, str]], seconds: float) -> set[tuple[int, str]]:
+    async def all_answered(
+        self, wanted: Iterable[tuple[int, str]], seconds: float
+    ) -> set[tuple[int, str]]:
         """Those that are still missing after ``seconds``."""
         missing = {(chat, f"echo: {text}") for chat, text in wanted}
         with contextlib.suppress(TimeoutError):
@@ -252,7 +283,8 @@ async def telegram() -> AsyncGenerator[Chats]:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A ready daemon that people talk with. ``model``: the address of its model server. ``core``: where the daemon runs, None: anywhere."""
+    """A ready daemon that people talk with. ``model``: the address of its model server. ``core``:
+    where the daemon runs, None: anywhere."""
 
     daemon: Daemon
     chats: Chats
@@ -262,8 +294,8 @@ class Bench:
 
 @asynccontextmanager
 async def bench(**more: str) -> AsyncGenerator[Bench]:
-    """The daemon on a core of its own, everything else, this process too, on another. ``more``: further keys of its configuration. It may be stopped
-    inside; its home is there until the end."""
+    """The daemon on a core of its own, everything else, this process too, on another. ``more``:
+    further keys of its configuration. It may be stopped inside; its home is there until the end."""
     ours, theirs = cores()
     if theirs is not None:
         os.sched_setaffinity(0, {theirs})

@@ -1,4 +1,5 @@
-"""How soon and how small: ``ohmo run`` to its first poll and first reply, its memory, and ``ohmo --help``. ``python -m benchmarks.start``."""
+"""How soon and how small: ``ohmo run`` to its first poll and first reply, its memory, and ``ohmo
+--help``. ``python -m benchmarks.start``."""
 
 from __future__ import annotations
 
@@ -11,9 +12,24 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from benchmarks.rig import FIRST_CHAT, ROOT, Chats, Daemon, cpu, home, middle, model_server, pss, show, telegram
+from benchmarks.rig import (
+    FIRST_CHAT,
+    ROOT,
+    Chats,
+    Daemon,
+    cpu,
+    home,
+    middle,
+    model_server,
+    pss,
+    show,
+    telegram,
+)
 
-LIBRARIES = "sqlite3, pydantic, structlog, uvloop, ruamel.yaml, aiohttp.web, markdown_it, prometheus_client, telegram"
+LIBRARIES = (
+    "sqlite3, pydantic, structlog, uvloop, ruamel.yaml, aiohttp.web, markdown_it,"
+    " prometheus_client, telegram"
+)
 
 
 @contextmanager
@@ -34,8 +50,11 @@ def polls(chats: Chats) -> Iterator[asyncio.Event]:
         methods.getUpdates = original
 
 
-async def once(chats: Chats, model: str, number: int, python: str) -> tuple[float, float, float, float, float]:
-    """Seconds and CPU seconds to the first poll, seconds to the first reply of a message said then; MiB before and after three messages."""
+async def once(
+    chats: Chats, model: str, number: int, python: str
+) -> tuple[float, float, float, float, float]:
+    """Seconds and CPU seconds to the first poll, seconds to the first reply of a message said then;
+    MiB before and after three messages."""
     with home(model, chats.server) as root, polls(chats) as polled:
         daemon = Daemon(root, python=(python,))
         await daemon.start()
@@ -71,12 +90,19 @@ def imports(python: str) -> float:
 def helped(python: str) -> float:
     began = time.perf_counter()
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run([python, "-m", "ohmo", "--help"], check=True, stdout=subprocess.DEVNULL, cwd=ROOT, env=env)
+    subprocess.run(
+        [python, "-m", "ohmo", "--help"], check=True, stdout=subprocess.DEVNULL, cwd=ROOT, env=env
+    )
     return time.perf_counter() - began
 
 
 def told(label: str, values: Sequence[float], unit: str, goal: str) -> None:
-    show(f"{label}, median of {len(values)}", middle(values), unit, f"{goal}    best {min(values):.2f}")
+    show(
+        f"{label}, median of {len(values)}",
+        middle(values),
+        unit,
+        f"{goal}    best {min(values):.2f}",
+    )
 
 
 async def main(rounds: int, python: str) -> None:
@@ -85,7 +111,12 @@ async def main(rounds: int, python: str) -> None:
     polled, spent, replied, before, after = zip(*found, strict=True)
     least = min(imports(python) for _ in range(2 * rounds))
     told("start to the first getUpdates", polled, "s", "<= 0.8")
-    told("CPU until then", spent, "s", f"{min(spent) / least:.1f}x importing its libraries alone ({least:.2f})")
+    told(
+        "CPU until then",
+        spent,
+        "s",
+        f"{min(spent) / least:.1f}x importing its libraries alone ({least:.2f})",
+    )
     told("start to the first reply", replied, "s", "<= 2.0")
     told("memory at the first poll (PSS)", before, "MiB", "<= 80")
     told("memory after three messages (PSS)", after, "MiB", "<= 120")
@@ -98,7 +129,10 @@ if __name__ == "__main__":
     parser.add_argument(
         "--python",
         default=sys.executable,
-        help="of an installation without the developers' packages, some of which structlog and httpx import",
+        help=(
+            "of an installation without the developers' packages, some of which structlog and httpx"
+            " import"
+        ),
     )
     given = parser.parse_args()
     asyncio.run(main(given.rounds, given.python))

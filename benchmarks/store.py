@@ -1,4 +1,5 @@
-"""What the store costs: CPU and bytes per message alone and grouped, with and without history. ``python benchmarks/store.py [--messages N]``."""
+"""What the store costs: CPU and bytes per message alone and grouped, with and without history.
+``python benchmarks/store.py [--messages N]``."""
 
 from __future__ import annotations
 
@@ -10,7 +11,17 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from channels.contract import Address, ChatId, Inbound, MessageId, Outbound, Part, Person, PersonId, Receipt
+from channels.contract import (
+    Address,
+    ChatId,
+    Inbound,
+    MessageId,
+    Outbound,
+    Part,
+    Person,
+    PersonId,
+    Receipt,
+)
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import ModelStep, Text, UserStep
 from ohmo.contracts.store import Claim, End, PartState, PostRow, Seat
@@ -18,7 +29,9 @@ from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sqlite import SqliteStore, open_sqlite
 
-TEXT = "Could you look at the build of last night and tell me what broke? " * 7  # about 450 characters
+TEXT = (
+    "Could you look at the build of last night and tell me what broke? " * 7
+)  # about 450 characters
 ADA = Person(PersonId("ada"), "Ada")
 new_id = IdSource()
 
@@ -97,9 +110,14 @@ def written() -> int:
 async def measure(label: str, work: object, count: int) -> float:
     wall, cpu, bytes_before = time.perf_counter(), time.process_time(), written()
     await work  # pyright: ignore[reportGeneralTypeIssues]
-    wall, cpu, total = time.perf_counter() - wall, time.process_time() - cpu, written() - bytes_before
+    wall, cpu, total = (
+        time.perf_counter() - wall,
+        time.process_time() - cpu,
+        written() - bytes_before,
+    )
     print(
-        f"{label:44} {count / wall:8.0f} messages/s {1000 * cpu / count:7.3f} ms CPU {1000 * wall / count:7.3f} ms wall {total / count / 1024:6.1f} KB written"
+        f"{label:44} {count / wall:8.0f} messages/s {1000 * cpu / count:7.3f} ms CPU"
+        f" {1000 * wall / count:7.3f} ms wall {total / count / 1024:6.1f} KB written"
     )
     return cpu / count
 
@@ -107,24 +125,45 @@ async def measure(label: str, work: object, count: int) -> float:
 async def main(count: int) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("OHMO_BENCH_DIR")) as folder:
         async with open_sqlite(
-            Path(folder) / "ohmo.db", clock=lambda: datetime.now(UTC), new_id=new_id, writer="b", failpoint=inert
+            Path(folder) / "ohmo.db",
+            clock=lambda: datetime.now(UTC),
+            new_id=new_id,
+            writer="b",
+            failpoint=inert,
         ) as store:
             await one_by_one(store, 1_000_000_000, 20)
-            early = await measure("whole message, one chat, early", one_by_one(store, 0, count // 4), count // 4)
-            await measure("accept only, grouped", accept_only(store, 10_000_000, count * 4), count * 4)
-            await measure("accepted backlog answered, grouped", at_once(store, 20_000_000, count, 100), count)
-            await measure("whole message, 100 chats, grouped", at_once(store, 30_000_000, count, 100), count)
-            late = await measure("whole message, one chat, late", one_by_one(store, 500_000, count // 4), count // 4)
+            early = await measure(
+                "whole message, one chat, early", one_by_one(store, 0, count // 4), count // 4
+            )
+            await measure(
+                "accept only, grouped", accept_only(store, 10_000_000, count * 4), count * 4
+            )
+            await measure(
+                "accepted backlog answered, grouped", at_once(store, 20_000_000, count, 100), count
+            )
+            await measure(
+                "whole message, 100 chats, grouped", at_once(store, 30_000_000, count, 100), count
+            )
+            late = await measure(
+                "whole message, one chat, late", one_by_one(store, 500_000, count // 4), count // 4
+            )
             print(f"late / early CPU: {late / early:.2f}")
             size = (Path(folder) / "ohmo.db").stat().st_size
             start = time.perf_counter()
             report = await store.audit_report()
             print(
-                f"{size / 1e6:.0f} MB, {report.accepted} arrivals, problems {len(report.problems)}, audit in {time.perf_counter() - start:.2f} s"
+                f"{size / 1e6:.0f} MB, {report.accepted} arrivals, problems {len(report.problems)},"
+                f" audit in {time.perf_counter() - start:.2f} s"
             )
             await measure("counts()", store.counts(), 1)
         start = time.perf_counter()
-        async with open_sqlite(Path(folder) / "ohmo.db", clock=lambda: datetime.now(UTC), new_id=new_id, writer="b", failpoint=inert):
+        async with open_sqlite(
+            Path(folder) / "ohmo.db",
+            clock=lambda: datetime.now(UTC),
+            new_id=new_id,
+            writer="b",
+            failpoint=inert,
+        ):
             print(f"opened again, checked: {time.perf_counter() - start:.2f} s")
 
 

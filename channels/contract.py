@@ -17,7 +17,9 @@ def _utc_now() -> datetime:
 
 
 ChatId = NewType("ChatId", str)
-TopicId = NewType("TopicId", str)  # Slack thread_ts, Telegram topic, Discord thread, Matrix root event, Feishu root message
+TopicId = NewType(
+    "TopicId", str
+)  # Slack thread_ts, Telegram topic, Discord thread, Matrix root event, Feishu root message
 PersonId = NewType("PersonId", str)
 MessageId = NewType("MessageId", str)
 
@@ -41,7 +43,8 @@ class Person:
 
 @record
 class Attachment:
-    """A file the platform still holds. ``ref`` is opaque and stays fetchable after a restart; bytes are fetched when a turn needs them."""
+    """A file the platform still holds. ``ref`` is opaque and stays fetchable after a restart; bytes
+    are fetched when a turn needs them."""
 
     ref: str
     name: str
@@ -53,8 +56,9 @@ class Attachment:
 class Said:
     """Fields of every arrival.
 
-    ``key`` names the thing that happened, not its delivery: equal in redelivery, twin events and catch-up.
-    ``aliases``: its other names (Slack: client_msg_id beside channel+ts). Any known name makes the whole a duplicate."""
+    ``key`` names the thing that happened, not its delivery: equal in redelivery, twin events and
+    catch-up. ``aliases``: its other names (Slack: client_msg_id beside channel+ts). Any known name
+    makes the whole a duplicate."""
 
     key: str
     aliases: tuple[str, ...] = ()
@@ -74,7 +78,8 @@ class Inbound(Said):
     reply_to: MessageId | None = None
     quoted: str | None = None
     album: str | None = None  # parts of one album share it
-    settles: float = 0.0  # seconds within which what was said before it may still be found; until then nobody answers it
+    # seconds within which what was said before it may still be found; until then nobody answers it
+    settles: float = 0.0
 
 
 @record(kw_only=True)
@@ -92,7 +97,8 @@ class Reacted(Said):
 
 @record(kw_only=True)
 class Answer(Said):
-    """Somebody pressed one of our choices. ``token`` is what ``Channel.acknowledge`` needs; it may be stale after a restart."""
+    """Somebody pressed one of our choices. ``token`` is what ``Channel.acknowledge`` needs; it may
+    be stale after a restart."""
 
     message: MessageId
     choice: str
@@ -104,7 +110,8 @@ Arrival = Inbound | Edited | Reacted | Answer
 
 @record
 class Choice:
-    value: str  # comes back in Answer.choice; ≤ 40 ASCII characters (Telegram's 64 bytes hold it twice)
+    # comes back in Answer.choice; ≤ 40 ASCII characters (Telegram's 64 bytes hold it twice)
+    value: str
     label: str
     style: Literal["plain", "good", "danger"] = "plain"
 
@@ -126,17 +133,27 @@ class Outbound:
     text: str
     files: tuple[Path, ...] = ()
     choices: tuple[Choice, ...] = ()
-    mentions: tuple[PersonId, ...] = ()  # whom it speaks to; with ``reply_to`` the first is that message's author
-    plain: bool = False  # say the text as it is, without any markup (after the platform rejected the rendered form)
+    mentions: tuple[
+        PersonId, ...
+    ] = ()  # whom it speaks to; with ``reply_to`` the first is that message's author
+    # say the text as it is, without any markup (after the platform rejected the rendered form)
+    plain: bool = False
     reply_to: MessageId | None = None
-    replaces: tuple[Receipt, ...] = ()  # the messages this one takes the place of (edit in order, post the rest, delete the surplus)
-    draft: bool = False  # newer texts of it follow by revise(); a platform that streams begins its stream with it
-    card: bool = False  # a question or what became of it: set apart from what is said, where the platform can
+    replaces: tuple[
+        Receipt, ...
+        # the messages this one takes the place of (edit in order, post the rest, delete the
+        # surplus)
+    ] = ()
+    # newer texts of it follow by revise(); a platform that streams begins its stream with it
+    draft: bool = False
+    # a question or what became of it: set apart from what is said, where the platform can
+    card: bool = False
 
 
 @record
 class Part:
-    """One platform call, rendered and frozen: the house stores it before the first try and repeats exactly these bytes."""
+    """One platform call, rendered and frozen: the house stores it before the first try and repeats
+    exactly these bytes."""
 
     kind: Literal["post", "edit", "delete", "file"]
     payload: str  # JSON of the channel's own making; opaque to the house
@@ -157,21 +174,28 @@ class Capabilities:
     repeat_window: timedelta
     max_text: int
     revise: timedelta | None  # least time between revisions of one message; None: cannot edit
-    preview: bool = False  # ephemeral drafts that vanish by themselves (Telegram private chats, web)
+    preview: bool = (
+        False  # ephemeral drafts that vanish by themselves (Telegram private chats, web)
+    )
     appends: bool = False  # a draft only grows: nothing but the answer's own words belongs into it
     choices: bool = False
     topics: bool = False
     typing: timedelta | None = None  # how long one typing() lasts
     max_file: int = 0
     silence: timedelta | None = (
-        None  # the longest a sound connection hears nothing at all; twice that is a dead one. None: it may be quiet for ever
+        # the longest a sound connection hears nothing at all; twice that is a dead one. None: it
+        # may be quiet for ever
+        None
     )
-    greets: bool = False  # the platform says hello once it talks to us: until receive() has heard it, a connection only speaks
+    # the platform says hello once it talks to us: until receive() has heard it, a connection only
+    # speaks
+    greets: bool = False
 
 
 @record
 class Cursor:
-    """Where to go on asking the platform. ``name``: per conversation where the platform needs it."""
+    """Where to go on asking the platform. ``name``: per conversation where the platform needs
+    it."""
 
     name: str
     value: str
@@ -189,15 +213,26 @@ class About:
 class Options:
     """What every channel is built with beside its own settings."""
 
-    streaming: Literal["off", "edits", "native", "preview"] | None = None  # None: the best the platform offers
+    streaming: Literal["off", "edits", "native", "preview"] | None = (
+        None  # None: the best the platform offers
+    )
     clock: Callable[[], datetime] = _utc_now
-    state: Path | None = None  # the private folder of ChannelContext, for what is needed to connect; None: nothing is kept
+    state: Path | None = (
+        # the private folder of ChannelContext, for what is needed to connect; None: nothing is kept
+        None
+    )
     invited: Callable[[Address, Person, bool], bool] | None = (
         None  # may this person bring us into this place (True: one-to-one); None: everybody
     )
     about: Callable[[], About] = About
-    since: datetime | None = None  # when this house began, whatever became of its connections; None: when the channel was built
-    elsewhere: frozenset[str] = frozenset()  # names of other agents' commands, which the house answers
+    since: datetime | None = (
+        # when this house began, whatever became of its connections; None: when the channel was
+        # built
+        None
+    )
+    elsewhere: frozenset[str] = (
+        frozenset()
+    )  # names of other agents' commands, which the house answers
 
 
 class ChannelContext(Protocol):
@@ -210,32 +245,40 @@ class ChannelContext(Protocol):
     @property
     def zone(self) -> tzinfo: ...  # in which times are told to people
     async def publish(self, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> None:
-        """Store the arrivals of one batch, in platform order, and the cursor, in one transaction; return after the commit.
-        Call it before acknowledging. Raises Unavailable: acknowledge nothing, ask the platform again later."""
+        """Store the arrivals of one batch, in platform order, and the cursor, in one transaction;
+        return after the commit. Call it before acknowledging. Raises Unavailable: acknowledge
+        nothing, ask the platform again later."""
         ...
 
     async def cursor(self, name: str) -> str | None: ...
     def heard(self) -> None: ...  # any sign of life from the platform (for /readyz)
     async def missed(self, text: str, address: Address | None = None) -> None:
-        """One honest line about messages that may be missing and cannot be fetched: said in the chat when ``address`` is known, else to the
-        owner; once per text and place. Never raises."""
+        """One honest line about messages that may be missing and cannot be fetched: said in the
+        chat when ``address`` is known, else to the owner; once per text and place. Never raises."""
         ...
 
 
 class Channel(Protocol):
-    """Built as ``Adapter(settings, options)``: an instance of ``Manifest.settings``, and ``Options``. Called by the gateway only.
-    Every method is cancel-safe; failures are ChannelError, nothing else (``publish`` inside ``receive`` may raise Unavailable)."""
+    """Built as ``Adapter(settings, options)``: an instance of ``Manifest.settings``, and
+    ``Options``. Called by the gateway only. Every method is cancel-safe; failures are ChannelError,
+    nothing else (``publish`` inside ``receive`` may raise Unavailable)."""
 
     @property
     def capabilities(self) -> Capabilities: ...
     @property
-    def account(self) -> str: ...  # known inside connect(): team, bot or user id; the same for the same account for ever
+    def account(
+        self,
+    ) -> (
+        str
+    ): ...  # known inside connect(): team, bot or user id; the same for the same account for ever
     def connect(self) -> AbstractAsyncContextManager[None]:
-        """Inside it one can speak. Must prove the credentials (AuthFailed) and bound its own time (NotReady); RateLimited: not before."""
+        """Inside it one can speak. Must prove the credentials (AuthFailed) and bound its own time
+        (NotReady); RateLimited: not before."""
         ...
 
     async def receive(self, context: ChannelContext) -> None:
-        """Until cancelled or failed. First what was missed (fenced by context.catch_up), then live; live events of a chat wait behind its catch-up."""
+        """Until cancelled or failed. First what was missed (fenced by context.catch_up), then live;
+        live events of a chat wait behind its catch-up."""
         ...
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
@@ -243,39 +286,52 @@ class Channel(Protocol):
         ...
 
     async def upload(self, part: Part) -> str:
-        """Parts of kind ``file`` only: bring the bytes to the platform without showing them; the handle is stored and handed to ``send``.
-        A platform that uploads and shows in one call returns "". Repeating it is harmless."""
+        """Parts of kind ``file`` only: bring the bytes to the platform without showing them; the
+        handle is stored and handed to ``send``. A platform that uploads and shows in one call
+        returns "". Repeating it is harmless."""
         ...
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
-        """One call. ``key`` ≤ 25 characters [0-9a-z.]: nonce, txnId, uuid, metadata. Must not retry by itself."""
+        """One call. ``key`` ≤ 25 characters [0-9a-z.]: nonce, txnId, uuid, metadata. Must not retry
+        by itself."""
         ...
 
     def mark(self, part: Part) -> Part:
-        """Pure. The same part with a short visible "may be a duplicate"; used before a repeat that nobody can prove needless."""
+        """Pure. The same part with a short visible "may be a duplicate"; used before a repeat that
+        nobody can prove needless."""
         ...
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:
-        """Repeat.LOOK only: what a send of this part under this key left behind, None when it certainly left nothing."""
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
+        """Repeat.LOOK only: what a send of this part under this key left behind, None when it
+        certainly left nothing."""
         ...
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
-        """Ephemeral: a newer text of a draft. ``receipt`` None: a preview. May be dropped; must not be retried."""
+        """Ephemeral: a newer text of a draft. ``receipt`` None: a preview. May be dropped; must not
+        be retried."""
         ...
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path: ...
     async def typing(self, address: Address, on: bool) -> None: ...
     async def acknowledge(self, answer: Answer, text: str) -> None: ...
-    async def menu(self, commands: Sequence[tuple[str, str]]) -> None: ...  # name, one line: the platform's native command menu
-    def parse_address(self, text: str) -> Address: ...  # "C123", "C123/1700.1": what follows "slack:" on the command line
+    async def menu(
+        self, commands: Sequence[tuple[str, str]]
+    ) -> None: ...  # name, one line: the platform's native command menu
+    def parse_address(
+        self, text: str
+    ) -> Address: ...  # "C123", "C123/1700.1": what follows "slack:" on the command line
 
 
 @runtime_checkable
 class Probed(Protocol):
-    """A channel that can hear without its credentials being asked for again (an open socket). Optional, beside ``Channel``."""
+    """A channel that can hear without its credentials being asked for again (an open socket).
+    Optional, beside ``Channel``."""
 
     async def probe(self) -> None:
-        """One authenticated call that changes nothing, asked every few minutes. Raises ChannelError; AuthFailed ends the connection."""
+        """One authenticated call that changes nothing, asked every few minutes. Raises
+        ChannelError; AuthFailed ends the connection."""
         ...
 
 
@@ -291,20 +347,24 @@ class Named(Protocol):
 
 @runtime_checkable
 class Whispering(Protocol):
-    """A channel that can say something in a shared place to one person only. Optional, beside ``Channel``."""
+    """A channel that can say something in a shared place to one person only. Optional, beside
+    ``Channel``."""
 
     async def whisper(self, address: Address, person: PersonId, text: str) -> None:
-        """Ephemeral: nobody else sees it, and nothing stays. Raises ChannelError; must not be retried."""
+        """Ephemeral: nobody else sees it, and nothing stays. Raises ChannelError; must not be
+        retried."""
         ...
 
 
 @runtime_checkable
 class Wary(Protocol):
-    """A channel that leaves its place to somebody else who is connected with its credentials. Optional, beside ``Channel``."""
+    """A channel that leaves its place to somebody else who is connected with its credentials.
+    Optional, beside ``Channel``."""
 
     @property
     def wary(self) -> bool:
-        """Known before connect(): it left its place not long ago, in this life or in another one, so that nothing is said before it has listened."""
+        """Known before connect(): it left its place not long ago, in this life or in another one,
+        so that nothing is said before it has listened."""
         ...
 
 

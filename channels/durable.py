@@ -1,4 +1,5 @@
-"""Files that stand on the disk whole or not at all, also when the power fails: written beside their place, synced, renamed, the folder synced."""
+"""Files that stand on the disk whole or not at all, also when the power fails: written beside their
+place, synced, renamed, the folder synced."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-_NAME = 100  # bytes of its name that an unfinished file shows: with more it could be longer than a name may be
-_UNFINISHED = re.compile(r"\..+\.[a-f][0-9a-f]{7}", re.DOTALL)  # no date, and hardly a word: not what somebody calls a copy of their own
+# bytes of its name that an unfinished file shows: with more it could be longer than a name may be
+_NAME = 100
+_UNFINISHED = re.compile(
+    r"\..+\.[a-f][0-9a-f]{7}", re.DOTALL
+)  # no date, and hardly a word: not what somebody calls a copy of their own
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
@@ -22,10 +26,12 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o600, folder: int | None = None) -> Generator[BinaryIO]:
-    """A new file that takes the place of ``path`` when the block has ended well, and is gone otherwise. ``mode``: less the umask, open(2).
-    ``folder``: a descriptor from which ``path``, then a bare name, counts (openat(2)).
+    """A new file that takes the place of ``path`` when the block has ended well, and is gone
+    otherwise. ``mode``: less the umask, open(2). ``folder``: a descriptor from which ``path``, then
+    a bare name, counts (openat(2)).
 
-    A process that is killed leaves a file that ``is_unfinished``; ``ohmo doctor`` finds it in the folders of the home and removes it. Raises OSError."""
+    A process that is killed leaves a file that ``is_unfinished``; ``ohmo doctor`` finds it in the
+    folders of the home and removes it. Raises OSError."""
     shown = os.fsencode(path.name)[:_NAME].decode("utf-8", "ignore")
     fresh = path.with_name(f".{shown}.d{os.urandom(4).hex()[1:]}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

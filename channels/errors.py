@@ -1,13 +1,12 @@
 """What a channel may fail with; the class tells whoever catches it what to do next.
 
-ChannelError
-├── AuthFailed      stop this account, tell the owner, probe at most every 5 minutes
-│   └── InUse       the same, because somebody else is connected with our credentials
-├── NotReady        reconnect with back-off (1 s .. 60 s, full jitter)
-├── RateLimited     wait ``retry_after`` seconds, then the same part again
-├── Rejected        this part will never be accepted as it is: fall back to plain text once, then dead letter
-└── Ambiguous       the part may or may not have been delivered: key, look-up or mark, by Capabilities.repeat
-Unavailable         raised by publish(): nothing was stored, so nothing may be acknowledged
+ChannelError ├── AuthFailed      stop this account, tell the owner, probe at most every 5 minutes │
+└── InUse       the same, because somebody else is connected with our credentials ├── NotReady
+reconnect with back-off (1 s .. 60 s, full jitter) ├── RateLimited     wait ``retry_after`` seconds,
+then the same part again ├── Rejected        this part will never be accepted as it is: fall back to
+plain text once, then dead letter └── Ambiguous       the part may or may not have been delivered:
+key, look-up or mark, by Capabilities.repeat Unavailable         raised by publish(): nothing was
+stored, so nothing may be acknowledged
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ class AuthFailed(ChannelError):
 
 
 class InUse(AuthFailed):
-    """Somebody else is connected with our credentials; what is to be said waits until they are gone."""
+    """Somebody else is connected with our credentials; what is to be said waits until they are
+    gone."""
 
 
 class NotReady(ChannelError):
@@ -32,8 +32,8 @@ class NotReady(ChannelError):
 class RateLimited(ChannelError):
     """The platform asks us to wait.
 
-    ``retry_after``: seconds. ``everywhere``: the wait holds for the whole account (Discord's global limit, Telegram's flood of all chats), not
-    for one chat alone.
+    ``retry_after``: seconds. ``everywhere``: the wait holds for the whole account (Discord's global
+    limit, Telegram's flood of all chats), not for one chat alone.
     """
 
     def __init__(self, retry_after: float, *, everywhere: bool = False) -> None:

@@ -16,16 +16,22 @@ class Download(Protocol):
 
 
 def plain_name(attachment: Attachment) -> str:
-    """Its name as that of a file inside a folder: without folders, leading dots and control characters, at most 80 characters."""
+    """Its name as that of a file inside a folder: without folders, leading dots and control
+    characters, at most 80 characters."""
     return re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name).lstrip(".")[-80:] or "file"
 
 
-async def brought(title: str, attachment: Attachment, path: Path, limit: int, download: Download) -> Path:
+async def brought(
+    title: str, attachment: Attachment, path: Path, limit: int, download: Download
+) -> Path:
     """``path``, once ``download`` has written it. ``title``: of the platform; ``limit``: bytes.
 
-    Raises Rejected for a file that is announced as larger, and whatever ``download`` raises, also when it is cancelled: nothing is left of it then."""
+    Raises Rejected for a file that is announced as larger, and whatever ``download`` raises, also
+    when it is cancelled: nothing is left of it then."""
     if (attachment.size or 0) > limit:
-        raise Rejected(f"{title}: the file has {attachment.size} bytes, at most {limit} are fetched")
+        raise Rejected(
+            f"{title}: the file has {attachment.size} bytes, at most {limit} are fetched"
+        )
     whole = False
     try:
         await download(path, limit)
@@ -37,7 +43,8 @@ async def brought(title: str, attachment: Attachment, path: Path, limit: int, do
 
 
 async def save(title: str, chunks: AsyncIterable[bytes], path: Path, limit: int) -> None:
-    """What a platform sends of a file. ``title``: of the platform. Raises Rejected past ``limit`` bytes."""
+    """What a platform sends of a file. ``title``: of the platform. Raises Rejected past ``limit``
+    bytes."""
     taken = 0
     with path.open("wb") as out:
         async for chunk in chunks:

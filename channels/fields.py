@@ -1,4 +1,5 @@
-"""Reading what a platform sent: a field that is not what its documentation says is named, not guessed."""
+"""Reading what a platform sent: a field that is not what its documentation says is named, not
+guessed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ class Malformed(Exception):
 
 
 def text_of(body: Body, name: str, default: str | None = None) -> str:
-    """``default``: for a field that is missing or null; None: it must be there. Raises Malformed."""
+    """``default``: for a field that is missing or null; None: it must be there. Raises
+    Malformed."""
     value = body.get(name, default)
     if value is None and default is not None:
         return default
@@ -22,7 +24,8 @@ def text_of(body: Body, name: str, default: str | None = None) -> str:
 
 
 def body_of(body: Body, name: str, default: Body | None = None) -> Body:
-    """The object in a field. ``default``: for one that is missing or null; None: it must be there. Raises Malformed."""
+    """The object in a field. ``default``: for one that is missing or null; None: it must be there.
+    Raises Malformed."""
     value = body.get(name)
     if value is None and default is not None:
         return default
@@ -38,7 +41,8 @@ def soft(body: Body, name: str) -> Body:
 
 
 def bodies_of(body: Body, name: str) -> list[Body]:
-    """The objects of a list; what else is in it is passed over, and no list is an empty one. Raises Malformed: it is something else."""
+    """The objects of a list; what else is in it is passed over, and no list is an empty one. Raises
+    Malformed: it is something else."""
     value = body.get(name)
     if value is None:
         return []

@@ -10,20 +10,29 @@ from types import ModuleType
 
 
 class Closed(ModuleType):
-    """A package whose modules can be imported one by one. Its own ``__init__`` runs at the first name that it does not have yet."""
+    """A package whose modules can be imported one by one. Its own ``__init__`` runs at the first
+    name that it does not have yet."""
 
     def __init__(self, name: str, blanks: Sequence[str]) -> None:
-        """``blanks``: empty stand-ins, which make room for the real modules then. Raises ImportError when it is not installed."""
+        """``blanks``: empty stand-ins, which make room for the real modules then. Raises
+        ImportError when it is not installed."""
         super().__init__(name)
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None or not spec.submodule_search_locations:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        self.__spec__, self.__loader__, self.__file__, self.__package__ = spec, spec.loader, spec.origin, name
+        self.__spec__ = spec
+        self.__loader__ = spec.loader
+        self.__file__ = spec.origin
+        self.__package__ = name
         self.__path__ = list(spec.submodule_search_locations)
         self.__dict__["_blanks"] = tuple(blanks)
 
     def __getattr__(self, name: str) -> object:
-        blanks = self.__dict__.pop("_blanks", None) if not name.startswith("__") or name == "__all__" else None
+        blanks = (
+            self.__dict__.pop("_blanks", None)
+            if not name.startswith("__") or name == "__all__"
+            else None
+        )
         if blanks is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         for blank in blanks:
@@ -38,12 +47,17 @@ class Closed(ModuleType):
 class Lean:
     """A context for imports of ``sdk`` that shall not bring all the rest.
 
-    ``closed``: packages of it, outermost first, whose ``__init__`` waits until somebody asks for what only it gives. ``blanks``: modules
-    that are not wanted at all, with the classes their importers ask for. Nothing happens when the SDK is there already.
-    Raises ImportError when it is not installed."""
+    ``closed``: packages of it, outermost first, whose ``__init__`` waits until somebody asks for
+    what only it gives. ``blanks``: modules that are not wanted at all, with the classes their
+    importers ask for. Nothing happens when the SDK is there already. Raises ImportError when it is
+    not installed."""
 
-    def __init__(self, sdk: str, blanks: Mapping[str, Sequence[str]], *, closed: Sequence[str] = ()) -> None:
-        self._sdk, self._closed, self._blanks = sdk, closed, blanks
+    def __init__(
+        self, sdk: str, blanks: Mapping[str, Sequence[str]], *, closed: Sequence[str] = ()
+    ) -> None:
+        self._sdk = sdk
+        self._closed = closed
+        self._blanks = blanks
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> None:
@@ -69,7 +83,8 @@ class Lean:
             self._loop = None
 
     def _lend_a_loop(self) -> None:
-        """Modules that ask for an event loop while they are imported would make one and leave it open."""
+        """Modules that ask for an event loop while they are imported would make one and leave it
+        open."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -1,4 +1,5 @@
-"""What a channel began and has to end: written down, so that the next life ends what a killed one left."""
+"""What a channel began and has to end: written down, so that the next life ends what a killed one
+left."""
 
 from __future__ import annotations
 
@@ -14,15 +15,23 @@ _log = logging.getLogger(__name__)
 
 
 class Lights:
-    """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is remembered. ``file``: its name there.
-    ``write`` puts what is on into the file, in a thread; raises OSError."""
+    """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is
+    remembered. ``file``: its name there. ``write`` puts what is on into the file, in a thread;
+    raises OSError."""
 
-    def __init__(self, folder: Path | None, file: str = "lights.json", write: Callable[[Path, list[str]], None] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        file: str = "lights.json",
+        write: Callable[[Path, list[str]], None] | None = None,
+    ) -> None:
         self._file = folder / file if folder is not None else None
         self._write_to = write or _written
         self._on: set[str] = set()
         self._writing = asyncio.Lock()
-        self._in_file = threading.Lock()  # a cancelled write goes on in its thread, and lets go of the other lock
+        self._in_file = (
+            threading.Lock()
+        )  # a cancelled write goes on in its thread, and lets go of the other lock
         self._asked = self._stored = 0
         self._left = self._read()
 
@@ -55,7 +64,8 @@ class Lights:
             await self._write()
 
     async def on(self, light: str) -> None:
-        """Called before the platform is told, so that a death in between leaves a line too many, never one too few."""
+        """Called before the platform is told, so that a death in between leaves a line too many,
+        never one too few."""
         if light not in self._on:
             self._on.add(light)
             await self._write()
@@ -72,7 +82,11 @@ class Lights:
             found = json.loads(self._file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return set()
-        return {one for one in cast("list[object]", found) if isinstance(one, str)} if isinstance(found, list) else set()
+        return (
+            {one for one in cast("list[object]", found) if isinstance(one, str)}
+            if isinstance(found, list)
+            else set()
+        )
 
     async def _write(self) -> None:
         """A full disk costs an indicator that stays, nothing more."""
@@ -81,7 +95,9 @@ class Lights:
         async with self._writing:
             self._asked += 1
             try:
-                await asyncio.to_thread(self._put, self._file, self._asked, sorted(self._on | self._left))
+                await asyncio.to_thread(
+                    self._put, self._file, self._asked, sorted(self._on | self._left)
+                )
             except OSError as error:
                 _log.warning("%s cannot be written: %s", self._file, error.strerror)
 
@@ -95,6 +111,7 @@ class Lights:
 def _written(file: Path, lights: list[str]) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
-    # Not synced, which would cost more than the light: a death of ours loses nothing, one of the machine only leaves a light on.
+    # Not synced, which would cost more than the light: a death of ours loses nothing, one of the
+    # machine only leaves a light on.
     fresh.write_text(json.dumps(lights), encoding="utf-8")
     fresh.replace(file)

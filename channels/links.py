@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
-# RFC 3986 without what browsers and libraries read differently: user information, backslashes, blanks.
+# RFC 3986 without what browsers and libraries read differently: user information, backslashes,
+# blanks.
 _WEB = re.compile(r"https?://[^\s/?#@\\<>]+(?:[/?#][^\s\\<>]*)?", re.IGNORECASE)
 _MAIL = re.compile(r"mailto:[^\s<>\\]+", re.IGNORECASE)
 _LIKE_ADDRESS = re.compile(r"\S[.。:/@\\]\S")
@@ -26,8 +27,8 @@ def is_link(address: str) -> bool:
 
 
 def disclosed(words: str, address: str, around: str = "") -> str:
-    """What stands behind a link, in brackets: its host, when its words look like an address, and not
-    like one of that host. ``around``: the words with what touches them. "" for nothing."""
+    """What stands behind a link, in brackets: its host, when its words look like an address, and
+    not like one of that host. ``around``: the words with what touches them. "" for nothing."""
     seen = _seen(words)
     if not _LIKE_ADDRESS.search(seen + " " + _seen(around)):
         return ""
@@ -83,5 +84,7 @@ def _host(address: str) -> str:
         return ""
     try:
         return urlsplit(address).hostname or ""
-    except ValueError:  # brackets that hold no address, a letter that stands for a sign of the syntax
+    except (
+        ValueError
+    ):  # brackets that hold no address, a letter that stands for a sign of the syntax
         return ""

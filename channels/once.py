@@ -20,12 +20,15 @@ class Dropped(ClientError):
 
 
 class Once:
-    """Middleware of one session. aiohttp sends GET, PUT and the like again when their connection breaks, as RFC 9112, 9.3.1 allows for connections that were used
-    before. Here that holds for a session that had an answer already: until then there is none to be stale, and in an outage every try would be two.
-    ``never``: methods that are never sent again, because that is for the house to say. Raises Dropped."""
+    """Middleware of one session. aiohttp sends GET, PUT and the like again when their connection
+    breaks, as RFC 9112, 9.3.1 allows for connections that were used before. Here that holds for a
+    session that had an answer already: until then there is none to be stale, and in an outage every
+    try would be two. ``never``: methods that are never sent again, because that is for the house to
+    say. Raises Dropped."""
 
     def __init__(self, never: Collection[str] = ()) -> None:
-        self._never, self._answered = frozenset(never), False
+        self._never = frozenset(never)
+        self._answered = False
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         try:

@@ -1,4 +1,5 @@
-"""The first question of a connection: whether the platform takes our credentials, within a time of our own."""
+"""The first question of a connection: whether the platform takes our credentials, within a time of
+our own."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ Who = TypeVar("Who")
 
 
 async def proved(title: str, seconds: float, asking: Awaitable[Who], advice: str = "") -> Who:
-    """What the platform says of us. ``advice``: what to do about a refusal, which asking again does not change. Raises AuthFailed, NotReady."""
+    """What the platform says of us. ``advice``: what to do about a refusal, which asking again does
+    not change. Raises AuthFailed, NotReady."""
     try:
         async with asyncio.timeout(seconds):
             return await asking

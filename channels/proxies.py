@@ -1,4 +1,5 @@
-"""Which proxy the environment names for an address. HTTP clients that look themselves also take passwords out of a ~/.netrc."""
+"""Which proxy the environment names for an address. HTTP clients that look themselves also take
+passwords out of a ~/.netrc."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from channels.loopback import is_loopback
 
 
 def proxy_for(url: str) -> str | None:
-    """The address of the proxy (``HTTPS_PROXY``, ``HTTP_PROXY``), with the credentials that stand in it; None for loopback and for what
-    ``NO_PROXY`` names."""
+    """The address of the proxy (``HTTPS_PROXY``, ``HTTP_PROXY``), with the credentials that stand
+    in it; None for loopback and for what ``NO_PROXY`` names."""
     parts = urlsplit(url)
     if is_loopback(url) or proxy_bypass(parts.hostname or ""):
         return None

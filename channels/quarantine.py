@@ -1,4 +1,5 @@
-"""What a platform sent and nobody could read: its head is kept for whoever looks into it, and the connection goes on."""
+"""What a platform sent and nobody could read: its head is kept for whoever looks into it, and the
+connection goes on."""
 
 from __future__ import annotations
 
@@ -25,21 +26,26 @@ class Garbled(NotReady):
 
 
 class Quarantine:
-    """A folder (made when it is first needed) of the newest malformed frames; ``count`` is how many there were."""
+    """A folder (made when it is first needed) of the newest malformed frames; ``count`` is how many
+    there were."""
 
     def __init__(self, folder: Path) -> None:
         self.count = 0
         self._folder = folder
 
     def keep(self, frame: object, name: str = "") -> None:
-        """``frame`` as it came: text, bytes or decoded JSON. Frames of one ``name`` (or, without any, equal ones) are kept once.
+        """``frame`` as it came: text, bytes or decoded JSON. Frames of one ``name`` (or, without
+        any, equal ones) are kept once.
 
         A full disk is logged and no worry of the channel."""
         self.count += 1
         head = _head(frame)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path = self._folder / f"{re.sub(r'[^A-Za-z0-9-]', '_', name)[-80:] or f'frame-{crc32(head):08x}'}.txt"
+            path = (
+                self._folder
+                / f"{re.sub(r'[^A-Za-z0-9-]', '_', name)[-80:] or f'frame-{crc32(head):08x}'}.txt"
+            )
             path.write_bytes(head)
             path.chmod(0o600)
             kept = sorted(self._folder.iterdir(), key=lambda one: one.stat().st_mtime_ns)

@@ -1,7 +1,9 @@
-"""Frozen data classes that are cheap to make: ``@record`` is ``@dataclass(frozen=True, slots=True)`` in a third of its time.
+"""Frozen data classes that are cheap to make: ``@record`` is ``@dataclass(frozen=True,
+slots=True)`` in a third of its time.
 
-The standard library writes and compiles six methods for each class, half a millisecond of every start for each of three hundred classes. Here only
-``__init__`` is compiled; the others are shared. ``fields``, ``replace``, ``asdict`` and ``match`` work as ever (docs/decisions/0013)."""
+The standard library writes and compiles six methods for each class, half a millisecond of every
+start for each of three hundred classes. Here only ``__init__`` is compiled; the others are shared.
+``fields``, ``replace``, ``asdict`` and ``match`` work as ever (docs/decisions/0013)."""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ def record(cls: type[T], /) -> type[T]: ...
 def record(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[Any] | None = None, /, *, kw_only: bool = False) -> Any:
-    """A class whose instances are compared, hashed and shown by their fields and never change (FrozenInstanceError, as in ``dataclasses``)."""
+    """A class whose instances are compared, hashed and shown by their fields and never change
+    (FrozenInstanceError, as in ``dataclasses``)."""
     return partial(_made, kw_only=kw_only) if cls is None else _made(cls, kw_only=kw_only)
 
 
 def _made(plain: type[Any], *, kw_only: bool) -> type[Any]:
     own = set(vars(plain))
-    plain.__doc__ = plain.__doc__ or plain.__name__  # else the standard library spends a tenth of a millisecond on a signature
+    plain.__doc__ = (
+        plain.__doc__ or plain.__name__
+    )  # else the standard library spends a tenth of a millisecond on a signature
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(plain)
     every = fields(made)
     made.__compared__ = staticmethod(_values(tuple(one.name for one in every if one.compare)))
@@ -80,7 +85,9 @@ def _hash(self: Any) -> int:
 
 
 def _shown(self: Any) -> str:
-    inside = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
+    inside = ", ".join(
+        f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr
+    )
     return f"{type(self).__qualname__}({inside})"
 
 
@@ -104,6 +111,11 @@ def _restore(self: Any, state: list[object]) -> None:
 
 
 _SHARED: dict[str, Any] = {
-    "__eq__": _equal, "__hash__": _hash, "__repr__": _shown, "__setattr__": _set, "__delattr__": _delete, "__getstate__": _state,
+    "__eq__": _equal,
+    "__hash__": _hash,
+    "__repr__": _shown,
+    "__setattr__": _set,
+    "__delattr__": _delete,
+    "__getstate__": _state,
     "__setstate__": _restore,
-}  # fmt: skip
+}

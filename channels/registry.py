@@ -1,4 +1,5 @@
-"""Finds every channel: the sub-packages of ``channels`` that export MANIFEST, and the entry points of strangers; imports no SDK."""
+"""Finds every channel: the sub-packages of ``channels`` that export MANIFEST, and the entry points
+of strangers; imports no SDK."""
 
 from __future__ import annotations
 
@@ -13,13 +14,30 @@ import channels
 from channels.contract import Manifest
 from channels.record import record
 
-GROUP = "ohmo.channels"  # the entry point names a module that exports MANIFEST, or the Manifest itself
+GROUP = (  # the entry point names a module that exports MANIFEST, or the Manifest itself
+    "ohmo.channels"
+)
 
-# What a package may raise while it is imported: each kind of its own mistakes. An exit or an interrupt is nobody's mistake.
+# What a package may raise while it is imported: each kind of its own mistakes. An exit or an
+# interrupt is nobody's mistake.
 MISTAKES = (
-    ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError, MemoryError, NameError, OSError,
-    ReferenceError, RuntimeError, SyntaxError, TypeError, ValueError, Warning,
-)  # fmt: skip
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    ReferenceError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    Warning,
+)
 
 
 class DuplicateChannel(Exception):
@@ -28,16 +46,21 @@ class DuplicateChannel(Exception):
 
 @record
 class Catalogue:
-    """``manifests`` by channel name, in alphabetical order; ``broken``: one line for each package that was skipped."""
+    """``manifests`` by channel name, in alphabetical order; ``broken``: one line for each package
+    that was skipped."""
 
     manifests: dict[str, Manifest]
     broken: tuple[str, ...]
 
 
-def discover(package: ModuleType = channels, strangers: Iterable[EntryPoint] | None = None) -> Catalogue:
-    """Every channel there is. A package that cannot be imported, or exports something else, is reported and skipped.
+def discover(
+    package: ModuleType = channels, strangers: Iterable[EntryPoint] | None = None
+) -> Catalogue:
+    """Every channel there is. A package that cannot be imported, or exports something else, is
+    reported and skipped.
 
-    Raises DuplicateChannel with one line that names both places. ``strangers``: None for the entry points that are installed."""
+    Raises DuplicateChannel with one line that names both places. ``strangers``: None for the entry
+    points that are installed."""
     sources = [(name, _export(name)) for name in _folders(package)]
     sources += [
         (f"entry point {found.name} = {found.value}", found.load)
@@ -49,13 +72,17 @@ def discover(package: ModuleType = channels, strangers: Iterable[EntryPoint] | N
         try:
             manifest = _manifest(source())
         except MISTAKES as error:
-            broken.append(f"{where}: {type(error).__name__}: {error}: the channel is skipped; repair or uninstall its package")
+            broken.append(
+                f"{where}: {type(error).__name__}: {error}: the channel is skipped; repair or"
+                " uninstall its package"
+            )
             continue
         if manifest is None:
             continue
         if manifest.name in found:
             raise DuplicateChannel(
-                f"two channels are called {manifest.name!r}: {found[manifest.name][1]} and {where}; uninstall one of them"
+                f"two channels are called {manifest.name!r}: {found[manifest.name][1]} and {where};"
+                " uninstall one of them"
             )
         found[manifest.name] = (manifest, where)
     return Catalogue({name: found[name][0] for name in sorted(found)}, tuple(broken))
@@ -64,7 +91,8 @@ def discover(package: ModuleType = channels, strangers: Iterable[EntryPoint] | N
 def load(path: str) -> Any:
     """What ``module:Name`` names, its module imported now; for adapters this brings their SDK.
 
-    Raises ImportError when the module is not there (its extra is not installed), and ValueError, AttributeError for a wrong path."""
+    Raises ImportError when the module is not there (its extra is not installed), and ValueError,
+    AttributeError for a wrong path."""
     module, colon, name = path.partition(":")
     if not colon or not module or not name:
         raise ValueError(f"{path!r} is no path: write module:Name")
@@ -78,7 +106,9 @@ def load(path: str) -> Any:
 def _folders(package: ModuleType) -> list[str]:
     """``testing`` holds fakes and no channel: importing it would cost every start."""
     found = pkgutil.iter_modules(package.__path__)
-    return sorted(f"{package.__name__}.{one.name}" for one in found if one.ispkg and one.name != "testing")
+    return sorted(
+        f"{package.__name__}.{one.name}" for one in found if one.ispkg and one.name != "testing"
+    )
 
 
 def _export(name: str) -> Callable[[], object]:

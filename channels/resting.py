@@ -1,4 +1,5 @@
-"""Revisions of drafts rest after a rate limit, so that final texts get through; one that is refused is dropped, because a newer one follows."""
+"""Revisions of drafts rest after a rate limit, so that final texts get through; one that is refused
+is dropped, because a newer one follows."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Rest:
 
     @contextmanager
     def heeded(self) -> Generator[None]:
-        """Around one revision. Rejected is swallowed, and so is RateLimited, whose wait begins now."""
+        """Around one revision. Rejected is swallowed, and so is RateLimited, whose wait begins
+        now."""
         try:
             yield
         except RateLimited as limited:

@@ -1,8 +1,11 @@
-"""Somebody else is connected with our credentials: what counts as a sign of it, and when a channel stops and leaves them the place.
+"""Somebody else is connected with our credentials: what counts as a sign of it, and when a channel
+stops and leaves them the place.
 
-Only what another ohmo certainly said counts. Each post of ours carries its key (``Channel.send``), which begins with the moment its row was made; so a
-post of our own account with a key that was made after we came, and that we did not send, was said by another house that lives now. A script with our
-token sends no such key; a former life, a restored home's or one that was killed, made none after we came. Telegram tells by itself (409)."""
+Only what another ohmo certainly said counts. Each post of ours carries its key (``Channel.send``),
+which begins with the moment its row was made; so a post of our own account with a key that was made
+after we came, and that we did not send, was said by another house that lives now. A script with our
+token sends no such key; a former life, a restored home's or one that was killed, made none after we
+came. Telegram tells by itself (409)."""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ from channels.errors import InUse
 _log = logging.getLogger(__name__)
 
 CONFLICTS = 3  # before a channel stops
-REMEMBERED = timedelta(hours=1)  # for so long a sign counts, and after a stop one more is enough: a try every five minutes is one try
+REMEMBERED = timedelta(
+    hours=1
+)  # for so long a sign counts, and after a stop one more is enough: a try every five minutes is one try
 SENT = 2_000  # keys of ours
 _KEY = re.compile(r"([0-9a-z]{9})[0-9a-z]{13}\.[0-9a-z]{1,2}")
 _LATE = timedelta(minutes=1)  # what was on its way when we stopped is shown until then
@@ -29,7 +34,8 @@ _FUTURE = timedelta(days=1)  # names that only look like keys stand further off
 
 @dataclass(slots=True)
 class _Note:
-    """What is remembered of a stop. ``silent``: we have certainly said nothing since; ``back``: when the connection came that spoke again."""
+    """What is remembered of a stop. ``silent``: we have certainly said nothing since; ``back``:
+    when the connection came that spoke again."""
 
     stopped: datetime | None = None
     silent: bool = False
@@ -37,8 +43,8 @@ class _Note:
 
 
 class Rivals:
-    """Of one connection. ``folder``: the channel's private one, where a stop is remembered; None: it is not. ``began``: the house, whose connections
-    come and go; None: with this one."""
+    """Of one connection. ``folder``: the channel's private one, where a stop is remembered; None:
+    it is not. ``began``: the house, whose connections come and go; None: with this one."""
 
     def __init__(self, folder: Path | None, clock: Clock, began: datetime | None = None) -> None:
         self._clock = clock
@@ -65,10 +71,15 @@ class Rivals:
     def rested(self) -> datetime | None:
         """When we stopped for somebody, unless that is long ago."""
         stopped = self._note.stopped
-        return stopped if stopped is not None and timedelta(0) <= self._clock() - stopped < REMEMBERED else None
+        return (
+            stopped
+            if stopped is not None and timedelta(0) <= self._clock() - stopped < REMEMBERED
+            else None
+        )
 
     def silent_at(self, moment: datetime) -> bool:
-        """Whether we rested then and have said nothing since, so that whatever our account said is not ours."""
+        """Whether we rested then and have said nothing since, so that whatever our account said is
+        not ours."""
         return self._note.silent and self.rested is not None and moment > self.rested + _LATE
 
     def send(self, key: str) -> None:
@@ -84,19 +95,34 @@ class Rivals:
         return key in self._sent
 
     def said(self, key: object, at: datetime) -> bool:
-        """Whether a post of our account was said by another ohmo while we were here, or while we rested. ``at``: the platform's time of it."""
+        """Whether a post of our account was said by another ohmo while we were here, or while we
+        rested. ``at``: the platform's time of it."""
         found = _KEY.fullmatch(key) if isinstance(key, str) else None
         if found is None or self.sent(key):
             return False
         after, now = (self.rested if self._note.silent else None) or self._came, self._clock()
-        return at > after and after.timestamp() * 1000 < int(found.group(1), 36) < (now + _FUTURE).timestamp() * 1000
+        return (
+            at > after
+            and after.timestamp() * 1000
+            < int(found.group(1), 36)
+            < (now + _FUTURE).timestamp() * 1000
+        )
 
     def conflict(
-        self, what: str, about: str = "", *, sure: bool = True, lost: bool = True, enough: int = CONFLICTS, again: int = 1
+        self,
+        what: str,
+        about: str = "",
+        *,
+        sure: bool = True,
+        lost: bool = True,
+        enough: int = CONFLICTS,
+        again: int = 1,
     ) -> None:
-        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is ``enough``: so many signs within
-        an hour, or, after a stop, ``again``; where they may be ``lost`` or not, when most of them were.
-        ``sure``: another ohmo said so; a script with our token may have, and must not hold a channel for ever: the next try listens for itself."""
+        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises
+        InUse when it is ``enough``: so many signs within an hour, or, after a stop, ``again``;
+        where they may be ``lost`` or not, when most of them were. ``sure``: another ohmo said so; a
+        script with our token may have, and must not hold a channel for ever: the next try listens
+        for itself."""
         now, stopped = self._clock(), self.rested
         self._signs = [sign for sign in self._signs if now - sign[1] < REMEMBERED]
         if about and any(about == sign[0] for sign in self._signs):
@@ -120,7 +146,11 @@ class Rivals:
         try:
             note = json.loads(self._file.read_text(encoding="utf-8"))
             back = note.get("back")
-            return _Note(_moment(note["stopped"]), note["silent"] is True, _moment(back) if back is not None else None)
+            return _Note(
+                _moment(note["stopped"]),
+                note["silent"] is True,
+                _moment(back) if back is not None else None,
+            )
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             return _Note()
 

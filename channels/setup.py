@@ -1,4 +1,5 @@
-"""How an account is made on a platform: its own steps and pages, what to ask for, and the texts to paste there."""
+"""How an account is made on a platform: its own steps and pages, what to ask for, and the texts to
+paste there."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ Known = Mapping[str, str]
 
 @record
 class Ask:
-    """One key of the platform's settings. ``page``: where its value is found, exactly. ``default`` None: it has to be given."""
+    """One key of the platform's settings. ``page``: where its value is found, exactly. ``default``
+    None: it has to be given."""
 
     key: str
     question: str
@@ -23,7 +25,8 @@ class Ask:
 
 @record
 class Document:
-    """A text for the platform's own pages, kept in the home under ``setup/``. ``text`` is made from what is known."""
+    """A text for the platform's own pages, kept in the home under ``setup/``. ``text`` is made from
+    what is known."""
 
     name: str
     text: Callable[[Known], str]
@@ -31,8 +34,9 @@ class Document:
 
 @record
 class Setup:
-    """Exported as ``SETUP`` by ``channels.NAME.setup``. ``steps``: lines that may name ``{documents}``' files. ``after``: what is done once the
-    keys are there, made from what is known (an invite link holds an id)."""
+    """Exported as ``SETUP`` by ``channels.NAME.setup``. ``steps``: lines that may name
+    ``{documents}``' files. ``after``: what is done once the keys are there, made from what is known
+    (an invite link holds an id)."""
 
     steps: tuple[str, ...]
     asks: tuple[Ask, ...]

@@ -1,4 +1,5 @@
-"""CommonMark for every renderer: parse it, cut it to a platform's size, say it plainly, and clean what strangers typed."""
+"""CommonMark for every renderer: parse it, cut it to a platform's size, say it plainly, and clean
+what strangers typed."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ SMALLEST_SHARE = 4  # a better boundary counts only when the piece keeps a quart
 
 _TABLE_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]»”]*\s+|[。！？]")
-_STARTS_A_BLOCK = re.compile(r"[ \t]*(#{1,6}(\s|$)|[-+*](\s|$)|\d{1,9}[.)](\s|$)|>|```|~~~|[-=_*]{2,}\s*$|\|)", re.MULTILINE)
+_STARTS_A_BLOCK = re.compile(
+    r"[ \t]*(#{1,6}(\s|$)|[-+*](\s|$)|\d{1,9}[.)](\s|$)|>|```|~~~|[-=_*]{2,}\s*$|\|)", re.MULTILINE
+)
 
 
 @cache
@@ -41,13 +44,15 @@ def _outline() -> MarkdownIt:
 
 
 def warm() -> None:
-    """Import and build the parsers, tens of milliseconds, in a thread of the caller's, so that no answer waits for them."""
+    """Import and build the parsers, tens of milliseconds, in a thread of the caller's, so that no
+    answer waits for them."""
     parse("")
     _outline()
 
 
 def parse(text: str) -> SyntaxTreeNode:
-    """The syntax tree of CommonMark with tables and strikethrough. Raw HTML stays HTML tokens: a renderer must escape it."""
+    """The syntax tree of CommonMark with tables and strikethrough. Raw HTML stays HTML tokens: a
+    renderer must escape it."""
     from markdown_it.tree import SyntaxTreeNode
 
     return SyntaxTreeNode(_parser().parse(text))
@@ -58,7 +63,8 @@ def parse(text: str) -> SyntaxTreeNode:
 
 @record
 class _Wrap:
-    """What a cut inside a fence or a table has to close and to open again. Lines ``body`` to ``last`` can stand in another piece."""
+    """What a cut inside a fence or a table has to close and to open again. Lines ``body`` to
+    ``last`` can stand in another piece."""
 
     first: int
     body: int
@@ -70,7 +76,8 @@ class _Wrap:
 
 @record
 class _Cuts:
-    """Where a source may be cut: offsets of line starts, the ranks of some, and the wraps by line."""
+    """Where a source may be cut: offsets of line starts, the ranks of some, and the wraps by
+    line."""
 
     text: str
     end: int  # behind it there is only white space
@@ -85,18 +92,22 @@ class _Cuts:
         return self.wraps.get(bisect_right(self.lines, offset) - 1) if offset < self.end else None
 
     def is_useful(self, offset: int) -> bool:
-        """Whether neither side of a cut at this line start is an empty fence or a table without rows."""
+        """Whether neither side of a cut at this line start is an empty fence or a table without
+        rows."""
         line = bisect_right(self.lines, offset) - 1
         wrap = self.wraps.get(line)
         return wrap is None or line > wrap.body
 
 
 def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Cuts CommonMark source into pieces that all fit: between blocks, else items, lines, sentences, words, characters.
+    """Cuts CommonMark source into pieces that all fit: between blocks, else items, lines,
+    sentences, words, characters.
 
-    A torn code fence is closed and opened again with its info string, a torn table repeats its head. Only white space at the cuts
-    is dropped. ``fits`` is asked about pieces, never about much more than fits, so that the whole takes n log n. Blank text gives no piece.
-    A visible character that does not fit alone is torn, and a code point that does not fit is a piece all the same: nothing is ever lost here.
+    A torn code fence is closed and opened again with its info string, a torn table repeats its
+    head. Only white space at the cuts is dropped. ``fits`` is asked about pieces, never about much
+    more than fits, so that the whole takes n log n. Blank text gives no piece. A visible character
+    that does not fit alone is torn, and a code point that does not fit is a piece all the same:
+    nothing is ever lost here.
     """
     if not text.strip():
         return []
@@ -110,7 +121,9 @@ def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
         reach = _reach(cuts, start, end, guess, fits)
         cut = end if reach == end else _best_cut(cuts, start, reach, fits)
         piece = _piece(cuts, start, cut)
-        if not fits(piece):  # even bare the closing and opening lines may be too much: say the text without them
+        if not fits(
+            piece
+        ):  # even bare the closing and opening lines may be too much: say the text without them
             piece = text[start:cut].strip("\n")
         if piece.strip():
             pieces.append(piece)
@@ -135,7 +148,9 @@ def _find_cuts(text: str) -> _Cuts:
         wrap = _wrap_of(token, source, *token.map)
         if wrap is not None:
             wraps.update((line, wrap) for line in range(wrap.body, wrap.last))
-    return _Cuts(text, len(text.rstrip()), lines, sorted(set(blocks)), sorted(set(items)), wraps, raw)
+    return _Cuts(
+        text, len(text.rstrip()), lines, sorted(set(blocks)), sorted(set(items)), wraps, raw
+    )
 
 
 def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | None:
@@ -144,7 +159,14 @@ def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | 
         prefix = quote.group() + " " if quote is not None and quote.group() else ""
         closed = last - first > 1 and source[last - 1].strip(" \t>").startswith(token.markup)
         indent = 0 if prefix else max(0, source[first].find(token.markup))
-        return _Wrap(first, first + 1, last - closed, f"{prefix}{token.markup}{token.info}\n", f"\n{prefix}{token.markup}", indent)
+        return _Wrap(
+            first,
+            first + 1,
+            last - closed,
+            f"{prefix}{token.markup}{token.info}\n",
+            f"\n{prefix}{token.markup}",
+            indent,
+        )
     if (
         token.type == "paragraph_open"
         and token.level == 0
@@ -166,7 +188,9 @@ def _piece(cuts: _Cuts, start: int, end: int) -> str:
         body = before.opener + body
     if after is None or not after.closer:
         return body.rstrip()
-    inner = after.closer if after is before else after.closer.replace("\n", "\n" + " " * after.indent)
+    inner = (
+        after.closer if after is before else after.closer.replace("\n", "\n" + " " * after.indent)
+    )
     return body.removesuffix("\n") + inner
 
 
@@ -178,7 +202,8 @@ def _indent(cuts: _Cuts, start: int) -> int:
 
 
 def _outdent(body: str, indent: int) -> str:
-    """A piece that begins inside a list item stands at the margin, down to the first line that leaves the item."""
+    """A piece that begins inside a list item stands at the margin, down to the first line that
+    leaves the item."""
     lines = body.split("\n")
     margin = " " * indent
     for number, line in enumerate(lines):
@@ -189,7 +214,8 @@ def _outdent(body: str, indent: int) -> str:
 
 
 def _torn(cuts: _Cuts, end: int) -> _Wrap | None:
-    """The wrap that a piece ending at ``end`` must close: also the one whose closing line comes right there."""
+    """The wrap that a piece ending at ``end`` must close: also the one whose closing line comes
+    right there."""
     return cuts.wrap_at(end) or (cuts.wrap_at(end - 1) if _closing_line(cuts, end) else None)
 
 
@@ -197,14 +223,23 @@ def _closing_line(cuts: _Cuts, at: int) -> bool:
     """Whether the closing line of a fence begins at ``at``."""
     line = bisect_right(cuts.lines, at) - 1
     wrap = cuts.wraps.get(line - 1)
-    return wrap is not None and wrap.closer != "" and line == wrap.last and at == cuts.lines[line] and at < cuts.end
+    return (
+        wrap is not None
+        and wrap.closer != ""
+        and line == wrap.last
+        and at == cuts.lines[line]
+        and at < cuts.end
+    )
 
 
 def _reach(cuts: _Cuts, start: int, end: int, guess: int, fits: Callable[[str], bool]) -> int:
     """About the farthest offset up to which the text still fits; at least one character on."""
     low, high = start, start + guess
     while high < end and fits(_piece(cuts, start, high)):
-        low, high = high, high + max(16, (high - start) // (4 if start else 1))  # after the first piece the guess is good
+        low, high = (
+            high,
+            high + max(16, (high - start) // (4 if start else 1)),
+        )  # after the first piece the guess is good
     if high >= end:
         if fits(_piece(cuts, start, end)):
             return end
@@ -241,7 +276,11 @@ def _candidates(cuts: _Cuts, start: int, least: int, reach: int) -> Iterator[int
     stretch = cuts.text[start:reach]
     if cuts.wrap_at(reach) is None:
         sentences = [start + match.end() for match in _SENTENCE_END.finditer(stretch)]
-        yield from [at for at in sentences[:-4:-1] if at >= least and not _STARTS_A_BLOCK.match(cuts.text, at)]
+        yield from [
+            at
+            for at in sentences[:-4:-1]
+            if at >= least and not _STARTS_A_BLOCK.match(cuts.text, at)
+        ]
     at = reach
     for _ in range(4):
         at = max(cuts.text.rfind(space, least - 1, at - 1) for space in " \t") + 1
@@ -252,7 +291,8 @@ def _candidates(cuts: _Cuts, start: int, least: int, reach: int) -> Iterator[int
 
 
 def _skip(cuts: _Cuts, cut: int) -> int:
-    """White space at a cut belongs to neither side; inside a fence, and at the head of a line, it means something."""
+    """White space at a cut belongs to neither side; inside a fence, and at the head of a line, it
+    means something."""
     if cuts.wrap_at(cut) is not None:
         return cut
     if _closing_line(cuts, cut):  # the piece before has closed the fence already
@@ -266,19 +306,23 @@ def _skip(cuts: _Cuts, cut: int) -> int:
 
 
 def between_characters(text: str, start: int, at: int) -> int:
-    """The nearest offset at or before ``at`` that tears no visible character; ``at`` itself when one character is all there is."""
+    """The nearest offset at or before ``at`` that tears no visible character; ``at`` itself when
+    one character is all there is."""
     at = max(at, start + 1)
     for cut in range(at, max(start, at - 64), -1):
         if cut >= len(text) or not _joined(text, cut):
             return cut
-    for cut in range(at + 1, min(len(text), start + 64)):  # the first character may be one of many code points
+    for cut in range(
+        at + 1, min(len(text), start + 64)
+    ):  # the first character may be one of many code points
         if not _joined(text, cut):
             return cut
     return at
 
 
 def _joined(text: str, at: int) -> bool:
-    """Whether the code points around offset ``at`` make one visible character (Unicode Text Segmentation, UAX 29, in short)."""
+    """Whether the code points around offset ``at`` make one visible character (Unicode Text
+    Segmentation, UAX 29, in short)."""
     before, after = text[at - 1], text[at]
     if after < "\u0300":
         return before == "\\" or (before == "\r" and after == "\n")
@@ -288,7 +332,9 @@ def _joined(text: str, at: int) -> bool:
         return True
     if "\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff":
         return True
-    if "\u1160" <= after <= "\u11ff" and ("\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3"):
+    if "\u1160" <= after <= "\u11ff" and (
+        "\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3"
+    ):
         return True
     return _is_flag_half(after) and _flags_before(text, at) % 2 == 1
 
@@ -310,12 +356,14 @@ _MARKS = re.compile(r"[\\`*_\[\]<>~|&]")
 
 
 def literal(text: str) -> str:
-    """One line as CommonMark that means exactly these letters (CommonMark 2.4): no link, no emphasis, nothing struck out."""
+    """One line as CommonMark that means exactly these letters (CommonMark 2.4): no link, no
+    emphasis, nothing struck out."""
     return _MARKS.sub(r"\\\g<0>", text)
 
 
 def code_span(text: str) -> str:
-    """As code, so that nothing in it is markup; the fence is longer than any run of backticks inside (CommonMark 6.1). "" for nothing."""
+    """As code, so that nothing in it is markup; the fence is longer than any run of backticks
+    inside (CommonMark 6.1). "" for nothing."""
     if not text.strip():
         return ""
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
@@ -327,7 +375,8 @@ def code_span(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """CommonMark as readable plain text: bullets, numbers and quotes stay visible, an address stands after its link's words."""
+    """CommonMark as readable plain text: bullets, numbers and quotes stay visible, an address
+    stands after its link's words."""
     return "\n\n".join(filter(None, (_block(child) for child in parse(text).children)))
 
 
@@ -344,7 +393,9 @@ def _block(node: SyntaxTreeNode) -> str:
             return "\n".join(_item(node, index, child) for index, child in enumerate(node.children))
         case "table":
             rows = (row for part in node.children for row in part.children)
-            return "\n".join(" | ".join(plain_inline(cell) for cell in row.children) for row in rows)
+            return "\n".join(
+                " | ".join(plain_inline(cell) for cell in row.children) for row in rows
+            )
         case _:
             return plain_inline(node)
 
@@ -366,7 +417,10 @@ def plain_inline(node: SyntaxTreeNode) -> str:
         case "image":
             return _with_address(node.content, str(node.attrs.get("src", "")))
         case "link":
-            return _with_address("".join(plain_inline(child) for child in node.children), str(node.attrs.get("href", "")))
+            return _with_address(
+                "".join(plain_inline(child) for child in node.children),
+                str(node.attrs.get("href", "")),
+            )
         case _:
             return "".join(plain_inline(child) for child in node.children)
 

@@ -1,4 +1,5 @@
-"""What local models (DeepSeek R1, Qwen, QwQ and others) think aloud before their answer, between ``<think>`` and ``</think>``."""
+"""What local models (DeepSeek R1, Qwen, QwQ and others) think aloud before their answer, between
+``<think>`` and ``</think>``."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ _THINKING = re.compile(r"\A\s*<think>(.*?)(?:</think>|\Z)\s*", re.DOTALL | re.IG
 
 
 def quoted(text: str) -> str:
-    """CommonMark with the thinking as a quote, also while it is still being thought. Done twice it is the same."""
+    """CommonMark with the thinking as a quote, also while it is still being thought. Done twice it
+    is the same."""
     found = _THINKING.match(text)
     if found is None:
         return text
@@ -24,12 +26,14 @@ def without(text: str) -> str:
 
 
 def growing(text: str) -> str:
-    """``quoted`` of an answer that is still written: only what no later text changes, so that what was shown stays as it was. A mark
-    that is not complete yet is held back."""
+    """``quoted`` of an answer that is still written: only what no later text changes, so that what
+    was shown stays as it was. A mark that is not complete yet is held back."""
     beginning = text.lstrip().lower()
     if len(beginning) < len(_BEGIN) and _BEGIN.startswith(beginning):
         return ""
     if beginning.startswith(_BEGIN) and _END not in beginning:
-        held = next((size for size in range(len(_END) - 1, 0, -1) if beginning.endswith(_END[:size])), 0)
+        held = next(
+            (size for size in range(len(_END) - 1, 0, -1) if beginning.endswith(_END[:size])), 0
+        )
         text = text[: len(text) - held].rstrip()
     return quoted(text)

@@ -18,7 +18,8 @@ async def to_their_ends(works: Iterable[Awaitable[Any]]) -> None:
 
 
 def foremost(group: BaseExceptionGroup[E_co], *kinds: type[BaseException]) -> E_co:
-    """What really failed inside task groups: the first failure of the first of these kinds that occurs, else the first of all."""
+    """What really failed inside task groups: the first failure of the first of these kinds that
+    occurs, else the first of all."""
     leaves = list(_leaves(group))
     return next((leaf for kind in kinds for leaf in leaves if isinstance(leaf, kind)), leaves[0])
 

@@ -1,7 +1,8 @@
 """Named places where a test may kill, fail or slow the process; inert unless asked.
 
-``OHMO_FAILPOINTS="inbound.stored=kill@3;send.accepted=raise@1;model.chunk=delay:2s@5"``: at the n-th hit of a name SIGKILL the process,
-raise ``FailpointHit``, or block for a time. ``@n`` missing means the first hit. Unknown actions stop the start with one line.
+``OHMO_FAILPOINTS="inbound.stored=kill@3;send.accepted=raise@1;model.chunk=delay:2s@5"``: at the
+n-th hit of a name SIGKILL the process, raise ``FailpointHit``, or block for a time. ``@n`` missing
+means the first hit. Unknown actions stop the start with one line.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from channels.record import record
 
 Failpoint = Callable[[str], None]
 
-_RULE = re.compile(r"(?P<name>[a-z]+\.[a-z]+)=(?P<action>kill|raise|delay:(?P<seconds>\d+(?:\.\d+)?)s)(?:@(?P<hit>\d+))?")
+_RULE = re.compile(
+    r"(?P<name>[a-z]+\.[a-z]+)=(?P<action>kill|raise|delay:(?P<seconds>\d+(?:\.\d+)?)s)(?:@(?P<hit>\d+))?"
+)
 
 
 class FailpointHit(Exception):
@@ -58,7 +61,8 @@ class Failpoints:
 
 
 def from_environment(environ: Mapping[str, str]) -> Failpoint:
-    """The failpoint asked for in ``OHMO_FAILPOINTS``; ``inert`` when it is unset. Raises ValueError with one line."""
+    """The failpoint asked for in ``OHMO_FAILPOINTS``; ``inert`` when it is unset. Raises ValueError
+    with one line."""
     text = environ.get("OHMO_FAILPOINTS", "").strip()
     if not text:
         return inert

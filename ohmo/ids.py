@@ -1,4 +1,5 @@
-"""Ids of the house: 22 characters [0-9a-z], time first, so that they sort by birth and fit every platform's key (Discord's nonce holds 25)."""
+"""Ids of the house: 22 characters [0-9a-z], time first, so that they sort by birth and fit every
+platform's key (Discord's nonce holds 25)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ NewId = Callable[[], str]
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
 _TIME, _TAIL = 9, 13
-# 64 random bits fit into the first eighth of 36**13 tails: the rest is room for the ids of one millisecond
+# 64 random bits fit into the first eighth of 36**13 tails: the rest is room for the ids of one
+# millisecond
 
 
 def base36(number: int, width: int) -> str:
@@ -25,13 +27,17 @@ def base36(number: int, width: int) -> str:
 
 
 def derived(*names: str) -> str:
-    """The id of something there is once: equal names give the equal id, on every instance and after a restart."""
+    """The id of something there is once: equal names give the equal id, on every instance and after
+    a restart."""
     named = "\0".join(names).encode("utf-8", "surrogatepass")
-    return base36(int.from_bytes(hashlib.sha256(named).digest()[:16]) % 36 ** (_TIME + _TAIL), _TIME + _TAIL)
+    return base36(
+        int.from_bytes(hashlib.sha256(named).digest()[:16]) % 36 ** (_TIME + _TAIL), _TIME + _TAIL
+    )
 
 
 class IdSource:
-    """Unique and strictly growing within a process, also when the clock stands still or jumps back. Never shared with a forked child."""
+    """Unique and strictly growing within a process, also when the clock stands still or jumps back.
+    Never shared with a forked child."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._now_ms = now_ms

@@ -1,4 +1,5 @@
-"""How things live and die: supervision, back-off, signals, and the notes a service manager wants to hear."""
+"""How things live and die: supervision, back-off, signals, and the notes a service manager wants to
+hear."""
 
 from __future__ import annotations
 
@@ -17,14 +18,22 @@ log = structlog.get_logger("ohmo.lifecycle")
 T = TypeVar("T")
 
 
-def backoff(attempt: int, *, first: float = 1.0, most: float = 60.0, draw: Callable[[], float] = random.random) -> float:
-    """Seconds before try ``attempt`` (0, 1, …): doubling from ``first`` to ``most``, full jitter, never below a tenth of the step."""
+def backoff(
+    attempt: int,
+    *,
+    first: float = 1.0,
+    most: float = 60.0,
+    draw: Callable[[], float] = random.random,
+) -> float:
+    """Seconds before try ``attempt`` (0, 1, …): doubling from ``first`` to ``most``, full jitter,
+    never below a tenth of the step."""
     step = min(most, first * 2.0 ** min(attempt, 30))
     return step * max(0.1, draw())
 
 
 async def failure_of(work: Awaitable[object]) -> Exception | None:
-    """A supervision boundary: what ``work`` failed with, None when it ended. Cancellation passes through."""
+    """A supervision boundary: what ``work`` failed with, None when it ended. Cancellation passes
+    through."""
     try:
         await work
     except Exception as error:  # noqa: BLE001 - the named boundary of supervision: the caller decides by class
@@ -33,7 +42,8 @@ async def failure_of(work: Awaitable[object]) -> Exception | None:
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """``work`` to its end, also when whoever waits is cancelled meanwhile: for a commit, whose outcome has to be known. The cancellation follows."""
+    """``work`` to its end, also when whoever waits is cancelled meanwhile: for a commit, whose
+    outcome has to be known. The cancellation follows."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -45,16 +55,21 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def within(seconds: float, work: Awaitable[T]) -> T:
-    """What ``work`` returns. Raises TimeoutError. Unlike ``asyncio.wait_for`` of Python 3.11 it never swallows a cancellation that comes
-    while the work ends (gh-86296), so that whoever cancels does not wait for ever."""
+    """What ``work`` returns. Raises TimeoutError. Unlike ``asyncio.wait_for`` of Python 3.11 it
+    never swallows a cancellation that comes while the work ends (gh-86296), so that whoever cancels
+    does not wait for ever."""
     async with asyncio.timeout(seconds):
         return await work
 
 
 async def supervised(
-    name: str, work: Callable[[], Awaitable[object]], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    name: str,
+    work: Callable[[], Awaitable[object]],
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Runs ``work`` until it ends by itself; a failure is logged and it is started again after a back-off that forgets after ten quiet minutes."""
+    """Runs ``work`` until it ends by itself; a failure is logged and it is started again after a
+    back-off that forgets after ten quiet minutes."""
     attempt, loop = 0, asyncio.get_running_loop()
     while True:
         began = loop.time()
@@ -63,12 +78,19 @@ async def supervised(
             return
         attempt = 0 if loop.time() - began > 600 else attempt + 1
         pause = backoff(attempt)
-        log.error("task_failed", task=name, error=f"{type(error).__name__}: {error}", again_in=round(pause, 1), exc_info=error)
+        log.error(
+            "task_failed",
+            task=name,
+            error=f"{type(error).__name__}: {error}",
+            again_in=round(pause, 1),
+            exc_info=error,
+        )
         await sleep(pause)
 
 
 def outcome(work: Callable[[], T]) -> T | Exception:
-    """The supervision boundary of a whole process: what ``work`` returned, or what it failed with, so that a crash gets its own exit code."""
+    """The supervision boundary of a whole process: what ``work`` returned, or what it failed with,
+    so that a crash gets its own exit code."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - the named boundary of supervision: the caller decides by class
@@ -76,8 +98,11 @@ def outcome(work: Callable[[], T]) -> T | Exception:
 
 
 @contextmanager
-def signals(stop: Callable[[], None], *, abort: Callable[[], None], reload: Callable[[], None] | None = None) -> Generator[None]:
-    """SIGTERM and SIGINT: the first calls ``stop``, the second ``abort``; SIGHUP calls ``reload``."""
+def signals(
+    stop: Callable[[], None], *, abort: Callable[[], None], reload: Callable[[], None] | None = None
+) -> Generator[None]:
+    """SIGTERM and SIGINT: the first calls ``stop``, the second ``abort``; SIGHUP calls
+    ``reload``."""
     loop = asyncio.get_running_loop()
     heard = 0
 
@@ -100,7 +125,8 @@ def signals(stop: Callable[[], None], *, abort: Callable[[], None], reload: Call
 
 
 def notify(environ: Mapping[str, str], state: str) -> bool:
-    """sd_notify(3): one datagram such as ``READY=1`` to ``$NOTIFY_SOCKET``. False when nobody listens."""
+    """sd_notify(3): one datagram such as ``READY=1`` to ``$NOTIFY_SOCKET``. False when nobody
+    listens."""
     address = environ.get("NOTIFY_SOCKET")
     if not address:
         return False

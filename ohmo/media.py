@@ -1,4 +1,5 @@
-"""Where a person's files lie once a turn needed them: one folder per attachment, its name decided by what it is, not by when it came."""
+"""Where a person's files lie once a turn needed them: one folder per attachment, its name decided
+by what it is, not by when it came."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from pathlib import Path
 from channels.contract import Address, Attachment
 
 _UNSAFE = re.compile(r"[^\w.\- ]+")
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # what both model wires accept
+PICTURES = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp"}
+)  # what both model wires accept
 
 
 class Media:
@@ -19,14 +22,16 @@ class Media:
         self.root = root
 
     def path(self, address: Address, attachment: Attachment) -> Path:
-        """The same attachment always has the same path, so a step may name it before it is fetched."""
+        """The same attachment always has the same path, so a step may name it before it is
+        fetched."""
         named = f"{address.channel}\0{address.account}\0{address.chat}\0{attachment.ref}"
         folder = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         return self.root / folder / safe_name(attachment.name)
 
 
 def safe_name(name: str) -> str:
-    """A file name without folders, control characters or leading dots; at most 120 characters, its suffix kept."""
+    """A file name without folders, control characters or leading dots; at most 120 characters, its
+    suffix kept."""
     flat = _UNSAFE.sub("_", name.replace("\\", "/").rsplit("/", 1)[-1]).strip(" .") or "file"
     if len(flat) <= 120:
         return flat

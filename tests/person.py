@@ -1,7 +1,9 @@
-"""What a person can do where, and which test on the real daemon shows it: ``@pytest.mark.person("stop", on="telegram")``.
+"""What a person can do where, and which test on the real daemon shows it:
+``@pytest.mark.person("stop", on="telegram")``.
 
-Without ``on`` the place is the test's parameter; ``on="chats"`` stands for all five platforms. ``python -m tests.person``
-writes the page from the collected tests; a cell that no test claims is shown as a gap.
+Without ``on`` the place is the test's parameter; ``on="chats"`` stands for all five platforms.
+``python -m tests.person`` writes the page from the collected tests; a cell that no test claims is
+shown as a gap.
 """
 
 from __future__ import annotations
@@ -62,32 +64,47 @@ NOT_THERE = {  # cells that cannot be met, with the reason
     ("pair", "page"): "whoever has the link is in",
     ("pair", "terminal"): "whoever is at the machine is in",
     **{("go on", on): "a chat is one conversation" for on in CHATS},
-}  # fmt: skip
+}
 Claims = Mapping[str, Sequence[Sequence[str]]]
 CLAIMED = pytest.StashKey[dict[str, list[list[str]]]]()
 _NAMES = {"web": "page", "console": "terminal"}
 
 
 def claims(item: pytest.Item) -> list[list[str]]:
-    """(act, surface) of a test. Raises UsageError for a marker that says too little, or stands where nothing is real."""
-    parameters: Mapping[str, Any] = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    """(act, surface) of a test. Raises UsageError for a marker that says too little, or stands
+    where nothing is real."""
+    parameters: Mapping[str, Any] = (
+        item.callspec.params
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else {}
+    )
     found: list[list[str]] = []
     for mark in item.iter_markers("person"):
         on = mark.kwargs.get("on", ())
-        named = [_NAMES.get(value, value) for value in parameters.values() if isinstance(value, str)]
+        named = [
+            _NAMES.get(value, value) for value in parameters.values() if isinstance(value, str)
+        ]
         given = CHATS if on == "chats" else (on,) if isinstance(on, str) else tuple(on)
         surfaces = given or [name for name in named if name in SURFACES]
         for act in mark.args:
             if act not in ACTS or not surfaces or not set(surfaces) <= set(SURFACES):
-                raise pytest.UsageError(f"{item.nodeid}: person({act!r}, on={surfaces}) is no cell of tests/person.py")
+                raise pytest.UsageError(
+                    f"{item.nodeid}: person({act!r}, on={surfaces}) is no cell of tests/person.py"
+                )
             found += [[act, surface] for surface in surfaces]
     if found and not item.nodeid.startswith(ROOMS):
-        raise pytest.UsageError(f"{item.nodeid}: person() is for tests of the real daemon: {', '.join(ROOMS)}")
+        raise pytest.UsageError(
+            f"{item.nodeid}: person() is for tests of the real daemon: {', '.join(ROOMS)}"
+        )
     return found
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--person-claims", metavar="FILE", help="what the collected tests claim with @pytest.mark.person")
+    parser.addoption(
+        "--person-claims",
+        metavar="FILE",
+        help="what the collected tests claim with @pytest.mark.person",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -100,7 +117,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def marked() -> list[str]:
     """Test files with a marker in them."""
-    found = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.person(" in path.read_text()]
+    found = [
+        path
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "pytest.mark.person(" in path.read_text()
+    ]
     return sorted(name for path in found if (name := str(path.relative_to(ROOT))).startswith(ROOMS))
 
 
@@ -109,7 +130,14 @@ def collected() -> Claims:
     with tempfile.TemporaryDirectory(prefix="ohmo-person-") as folder:
         path = Path(folder) / "claims.json"
         words = ["--collect-only", "-m", "person", "--person-claims", str(path), *marked()]
-        done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
         if done.returncode:
             raise RuntimeError(done.stdout[-3000:])
         return json.loads(path.read_text())
@@ -131,7 +159,12 @@ def page(found: Claims) -> str:
         for act, surface in rows:
             cells[act, surface] = cells.get((act, surface), 0) + 1
             tests.setdefault(act, {}).setdefault(name.partition("[")[0], set()).add(surface)
-    reasons = dict.fromkeys(NOT_THERE[act, on] for act in ACTS for on in SURFACES if (act, on) in NOT_THERE and (act, on) not in cells)
+    reasons = dict.fromkeys(
+        NOT_THERE[act, on]
+        for act in ACTS
+        for on in SURFACES
+        if (act, on) in NOT_THERE and (act, on) not in cells
+    )
     notes = {why: number for number, why in enumerate(reasons, 1)}
 
     def cell(act: str, on: str) -> str:
@@ -140,11 +173,16 @@ def page(found: Claims) -> str:
         return f"— ({notes[NOT_THERE[act, on]]})" if (act, on) in NOT_THERE else "**gap**"
 
     lines = [f"| a person | {' | '.join(SURFACES)} |", f"|---|{'---|' * len(SURFACES)}"]
-    lines += [f"| {words} | {' | '.join(cell(act, on) for on in SURFACES)} |" for act, words in ACTS.items()]
+    lines += [
+        f"| {words} | {' | '.join(cell(act, on) for on in SURFACES)} |"
+        for act, words in ACTS.items()
+    ]
     lines += ["", *(f"{number}. {why}" for why, number in notes.items()), "", "## The tests", ""]
     for act, words in ACTS.items():
         for name, surfaces in sorted(tests.get(act, {}).items()):
-            lines.append(f"- {words}: `{name}` ({', '.join(on for on in SURFACES if on in surfaces)})")
+            lines.append(
+                f"- {words}: `{name}` ({', '.join(on for on in SURFACES if on in surfaces)})"
+            )
     return HEAD + "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,9 @@
-"""``python -m tests.pythons``: the README's first command on every other Python that is here, each in a copy of this tree.
+"""``python -m tests.pythons``: the README's first command on every other Python that is here, each
+in a copy of this tree.
 
-``make install``, every module imported, then what ``make run`` starts, until it is ready, and ``ohmo doctor`` beside it. Says
-which of the Pythons that pyproject.toml names are not here; fails when one of them fails."""
+``make install``, every module imported, then what ``make run`` starts, until it is ready, and
+``ohmo doctor`` beside it. Says which of the Pythons that pyproject.toml names are not here; fails
+when one of them fails."""
 
 from __future__ import annotations
 
@@ -34,23 +36,39 @@ for package in (channels, ohmo):
 def promised() -> list[str]:
     """``["3.11", …]``"""
     names = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
-    return [found[1] for name in names if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", name))]
+    return [
+        found[1]
+        for name in names
+        if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", name))
+    ]
 
 
 def interpreter(version: str) -> str | None:
     """On the path, or one of pyenv's, whose name on the path may lead nowhere."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    named = [shutil.which(f"python{version}"), *map(str, sorted(versions.glob(f"{version}.*/bin/python{version}")))]
+    named = [
+        shutil.which(f"python{version}"),
+        *map(str, sorted(versions.glob(f"{version}.*/bin/python{version}"))),
+    ]
     return next((one for one in named if one is not None and _is_whole(one)), None)
 
 
 def _is_whole(python: str) -> bool:
-    return subprocess.run([python, "-c", WHOLE], check=False, capture_output=True, timeout=ENOUGH).returncode == 0
+    return (
+        subprocess.run(
+            [python, "-c", WHOLE], check=False, capture_output=True, timeout=ENOUGH
+        ).returncode
+        == 0
+    )
 
 
 def _copy(to: Path) -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, timeout=ENOUGH
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=ENOUGH,
     )
     for name in listed.stdout.decode().split("\0"):
         if name and (ROOT / name).is_file():
@@ -58,7 +76,9 @@ def _copy(to: Path) -> None:
             shutil.copy2(ROOT / name, to / name)
 
 
-def _run(words: Sequence[str | Path], folder: Path, environ: Mapping[str, str], within: float = ENOUGH) -> str:
+def _run(
+    words: Sequence[str | Path], folder: Path, environ: Mapping[str, str], within: float = ENOUGH
+) -> str:
     """What it says. Raises RuntimeError when it fails."""
     done = subprocess.run(
         words,
@@ -72,7 +92,9 @@ def _run(words: Sequence[str | Path], folder: Path, environ: Mapping[str, str], 
     )
     said = done.stdout.decode(errors="replace")
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, words))[:120]}: exit code {done.returncode}\n{said[-3000:]}")
+        raise RuntimeError(
+            f"{' '.join(map(str, words))[:120]}: exit code {done.returncode}\n{said[-3000:]}"
+        )
     return said.strip()
 
 
@@ -82,14 +104,26 @@ def first_hour(python: str, folder: Path) -> str:
     tree, home = folder / "ohmo", folder / "home"
     _copy(tree)
     home.mkdir(mode=0o700)
-    mine = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
     _run(["make", "install", f"PYTHON={python}"], tree, mine, INSTALL)
     installed, there = time.monotonic() - began, tree / ".venv" / "bin"
-    clean = {"PATH": os.defpath, "HOME": str(home), "OHMO_HOME": str(home / ".ohmo"), "OHMO__CONTROL__LISTEN": "127.0.0.1:0"}
+    clean = {
+        "PATH": os.defpath,
+        "HOME": str(home),
+        "OHMO_HOME": str(home / ".ohmo"),
+        "OHMO__CONTROL__LISTEN": "127.0.0.1:0",
+    }
     _run([there / "python", "-c", IMPORTS], tree, clean)
     version = _run([there / "ohmo", "--version"], tree, clean)
     doctor = _beside_a_daemon([there / "ohmo"], tree, clean)
-    return f"{_run([there / 'python', '-V'], tree, clean)}: installed in {installed:.0f} s; {version}; doctor: {doctor.splitlines()[-1]}"
+    return (
+        f"{_run([there / 'python', '-V'], tree, clean)}: installed in {installed:.0f} s; {version};"
+        f" doctor: {doctor.splitlines()[-1]}"
+    )
 
 
 def _beside_a_daemon(ohmo: Sequence[Path], tree: Path, environ: Mapping[str, str]) -> str:
@@ -107,10 +141,17 @@ def _beside_a_daemon(ohmo: Sequence[Path], tree: Path, environ: Mapping[str, str
         try:
             ends = time.monotonic() + READY
             while subprocess.run(
-                [*ohmo, "status", "--check", "ready"], env=environ, check=False, capture_output=True, timeout=ENOUGH
+                [*ohmo, "status", "--check", "ready"],
+                env=environ,
+                check=False,
+                capture_output=True,
+                timeout=ENOUGH,
             ).returncode:
                 if time.monotonic() > ends or daemon.poll() is not None:
-                    raise RuntimeError(f"ohmo run is not ready:\n{(tree / 'said').read_text(errors='replace')[-3000:]}")
+                    raise RuntimeError(
+                        "ohmo run is not"
+                        f" ready:\n{(tree / 'said').read_text(errors='replace')[-3000:]}"
+                    )
                 time.sleep(0.5)
             doctor = _run([*ohmo, "doctor"], tree, environ)
             daemon.terminate()
@@ -126,7 +167,10 @@ def _beside_a_daemon(ohmo: Sequence[Path], tree: Path, environ: Mapping[str, str
 def _each(here: Mapping[str, str], folder: Path) -> Iterator[str]:
     """What is wrong."""
     with ThreadPoolExecutor(2) as pool:
-        tries = {version: pool.submit(first_hour, python, folder / version) for version, python in here.items()}
+        tries = {
+            version: pool.submit(first_hour, python, folder / version)
+            for version, python in here.items()
+        }
         for version, one in tries.items():
             try:
                 print(one.result(), flush=True)
@@ -138,9 +182,18 @@ def main() -> None:
     running = "{}.{}".format(*sys.version_info)
     found = {version: interpreter(version) for version in promised() if version != running}
     absent = [version for version, python in found.items() if python is None]
-    print(f"this is Python {running}; {'not here: ' + ', '.join(absent) if absent else 'all others are here'}", flush=True)
+    print(
+        f"this is Python {running};"
+        f" {'not here: ' + ', '.join(absent) if absent else 'all others are here'}",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory(prefix="ohmo-pythons-") as folder:
-        wrong = list(_each({version: python for version, python in found.items() if python is not None}, Path(folder)))
+        wrong = list(
+            _each(
+                {version: python for version, python in found.items() if python is not None},
+                Path(folder),
+            )
+        )
     sys.exit("\n".join(wrong) if wrong else 0)
 
 

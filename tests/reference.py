@@ -1,4 +1,5 @@
-"""Writes docs/reference/ and docs/quickstart/ from the code: every command and key, each platform's own steps. ``python -m tests.reference``."""
+"""Writes docs/reference/ and docs/quickstart/ from the code: every command and key, each platform's
+own steps. ``python -m tests.reference``."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def _command(command: click.Command, path: str, above: click.Context | None) -> 
     if command.help:
         yield re.sub(r"\s+", " ", command.help.strip()) + "\n"
     options = [
-        record for one in command.get_params(context) if (record := one.get_help_record(context)) is not None and "--help" not in record[0]
+        record
+        for one in command.get_params(context)
+        if (record := one.get_help_record(context)) is not None and "--help" not in record[0]
     ]
     if options:
         yield "| option | |\n|---|---|"
@@ -58,7 +61,10 @@ def configuration() -> str:
         depth = len(found["indent"]) // 2
         path[depth:] = [found["key"]]
         value = found["value"].strip()
-        rows.append(f"| `{'.'.join(path)}` | {f'`{_cell(value)}`' if value else ''} | {_cell(found['remark'] or '')} |")
+        rows.append(
+            f"| `{'.'.join(path)}` | {f'`{_cell(value)}`' if value else ''} |"
+            f" {_cell(found['remark'] or '')} |"
+        )
     return "# Keys of config.yaml\n\n" + _NOTE + "\n".join(rows) + "\n"
 
 
@@ -67,21 +73,28 @@ def quickstart(manifest: Manifest) -> str:
     name, setup = manifest.name, platforms.setup_of(manifest)
     steps = list(setup.steps)
     for document in setup.documents:
-        steps = [step.replace("{" + document.name + "}", f"`$OHMO_HOME/setup/{document.name}`") for step in steps]
+        steps = [
+            step.replace("{" + document.name + "}", f"`$OHMO_HOME/setup/{document.name}`")
+            for step in steps
+        ]
     given = " ".join(f"--set {name}.{ask.key}=…" for ask in setup.asks)
-    asks = "\n".join(f"| `{ask.key}` | {_cell(ask.question)} | {_cell(ask.page)} |" for ask in setup.asks)
+    asks = "\n".join(
+        f"| `{ask.key}` | {_cell(ask.question)} | {_cell(ask.page)} |" for ask in setup.asks
+    )
     pasted = "; the texts to paste are written into `$OHMO_HOME/setup/`" if setup.documents else ""
     return (
-        f"# Quick start: {manifest.title}\n\n{_NOTE}"
-        f"From a checkout: `make install`, then `.venv/bin/ohmo init --channel {name}`. It asks, or takes flags{pasted}.\n\n"
+        f"# Quick start: {manifest.title}\n\n{_NOTE}From a checkout: `make install`, then"
+        f" `.venv/bin/ohmo init --channel {name}`. It asks, or takes flags{pasted}.\n\n"
         + "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
-        + f"\n\n| key | | where it is found |\n|---|---|---|\n{asks}\n\n```\n.venv/bin/ohmo init --channel {name} {given}\n"
-        ".venv/bin/ohmo doctor --live --only channels\n.venv/bin/ohmo run            # or: ohmo service install && ohmo service start\n```\n\n"
+        + f"\n\n| key | | where it is found |\n|---|---|---|\n{asks}\n\n```\n.venv/bin/ohmo init"
+        f" --channel {name} {given}\n.venv/bin/ohmo doctor --live --only channels\n.venv/bin/ohmo"
+        " run            # or: ohmo service install && ohmo service start\n```\n\n"
         + "\n".join(f"- {line}" for line in setup.after({}))
-        + "\n- The answer to your first private message is a code: `ohmo pairing approve CODE` lets you in (or *People* on the page). `/whoami` shows your id; "
-        f"`ohmo init --owner {name}:ID` makes you the owner.\n"
-        "- It does not answer? `ohmo doctor` says which policy or credential is in the way, `ohmo inbox why ID` what became of one message.\n\n"
-        f"More: [channels/{name}.md](../channels/{name}.md).\n"
+        + "\n- The answer to your first private message is a code: `ohmo pairing approve CODE`"
+        " lets you in (or *People* on the page). `/whoami` shows your id; `ohmo init --owner"
+        f" {name}:ID` makes you the owner.\n- It does not answer? `ohmo doctor` says which policy"
+        " or credential is in the way, `ohmo inbox why ID` what became of one message.\n\nMore:"
+        f" [channels/{name}.md](../channels/{name}.md).\n"
     )
 
 
@@ -89,7 +102,11 @@ def pages() -> dict[str, str]:
     """Each page by its path below docs/."""
     manifests = discover().manifests
     starts = {f"quickstart/{name}.md": quickstart(manifests[name]) for name in platforms.NAMES}
-    return {"reference/commands.md": commands(), "reference/configuration.md": configuration(), **starts}
+    return {
+        "reference/commands.md": commands(),
+        "reference/configuration.md": configuration(),
+        **starts,
+    }
 
 
 def write() -> None:

@@ -1,9 +1,12 @@
-"""``python -m tests.run [--within SECONDS] [--strict] PYTEST_ARGS``: one run of pytest that has an end and leaves nothing behind.
+"""``python -m tests.run [--within SECONDS] [--strict] PYTEST_ARGS``: one run of pytest that has an
+end and leaves nothing behind.
 
-It needs nothing of the shell it was started from (ignored or blocked signals, a terminal, a umask), ends after ``--within``
-whatever hangs, and then names what is still there of it: processes that descend from it (whoever lost its parent is handed
-to this process, prctl(2) PR_SET_CHILD_SUBREAPER), mounts, folders and sockets below its own TMPDIR. All of that is removed;
-with ``--strict`` a run that left something has failed. ``OHMO_TEST_KEEP=1`` keeps the folder of the tests for whoever looks for a fault.
+It needs nothing of the shell it was started from (ignored or blocked signals, a terminal, a umask),
+ends after ``--within`` whatever hangs, and then names what is still there of it: processes that
+descend from it (whoever lost its parent is handed to this process, prctl(2)
+PR_SET_CHILD_SUBREAPER), mounts, folders and sockets below its own TMPDIR. All of that is removed;
+with ``--strict`` a run that left something has failed. ``OHMO_TEST_KEEP=1`` keeps the folder of the
+tests for whoever looks for a fault.
 """
 
 from __future__ import annotations
@@ -48,12 +51,18 @@ class Run:
         self._waking = waking
         signal.set_wakeup_fd(waking.fileno())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # who may not be reached from the keyboard stays so
+            if (
+                signal.getsignal(number) != signal.SIG_IGN
+            ):  # who may not be reached from the keyboard stays so
                 signal.signal(number, lambda told, _: self._told.append(told))
         signal.signal(signal.SIGCHLD, lambda *_: None)
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(SUBREAPER, 1)
-        base = [] if any(word.startswith("--basetemp") for word in words) else ["--basetemp", str(self.folder / "t")]
+        base = (
+            []
+            if any(word.startswith("--basetemp") for word in words)
+            else ["--basetemp", str(self.folder / "t")]
+        )
         self._pytest = subprocess.Popen(
             [sys.executable, "-m", "pytest", *base, *words],
             env={**os.environ, "TMPDIR": str(self.folder)},
@@ -99,7 +108,9 @@ class Run:
         for place in _mounts(self.folder):
             found.append(f"mount {place}")
             subprocess.run(["umount", "-l", place], check=False, timeout=30)
-        found += [f"{_kind(path)} {path}" for path in sorted(self.folder.iterdir()) if path.name != "t"]
+        found += [
+            f"{_kind(path)} {path}" for path in sorted(self.folder.iterdir()) if path.name != "t"
+        ]
         if os.environ.get("OHMO_TEST_KEEP"):
             print(f"tests: kept {self.folder}", file=sys.stderr)
         else:
@@ -136,11 +147,21 @@ def _mounts(folder: Path) -> list[str]:
         table = Path("/proc/self/mountinfo").read_text()
     except OSError:
         return []
-    return [line.split()[4] for line in reversed(table.splitlines()) if line.split()[4].startswith(f"{folder}/")]
+    return [
+        line.split()[4]
+        for line in reversed(table.splitlines())
+        if line.split()[4].startswith(f"{folder}/")
+    ]
 
 
 def _kind(path: Path) -> str:
-    return "socket" if path.is_socket() else "folder" if path.is_dir() and not path.is_symlink() else "file"
+    return (
+        "socket"
+        if path.is_socket()
+        else "folder"
+        if path.is_dir() and not path.is_symlink()
+        else "file"
+    )
 
 
 def _opened(remove: object, path: str, _: object) -> None:
@@ -153,7 +174,9 @@ def _opened(remove: object, path: str, _: object) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__, add_help=False)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.run", description=__doc__, add_help=False
+    )
     parser.add_argument("--within", type=float, default=3600, metavar="SECONDS")
     parser.add_argument("--strict", action="store_true", help="what is left behind fails the run")
     wanted, more = parser.parse_known_args(words)
@@ -161,7 +184,10 @@ def main(words: Sequence[str]) -> int:
     code = run.wait()
     took, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     load = os.getloadavg()[1]
-    print(f"tests: {took:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor, load of the last five minutes {load:.1f}")
+    print(
+        f"tests: {took:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor, load of the last"
+        f" five minutes {load:.1f}"
+    )
     left = run.leftovers()
     for line in left:
         print(f"tests: left behind by this run: {line}", file=sys.stderr)

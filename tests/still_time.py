@@ -9,8 +9,9 @@ Settle = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
 class Time:
-    """Waits take no time: who waits is woken in order, once nothing else is going on. ``settle`` returns then; it is handed a question that is true as
-    soon as there is somebody to wake, or no need to."""
+    """Waits take no time: who waits is woken in order, once nothing else is going on. ``settle``
+    returns then; it is handed a question that is true as soon as there is somebody to wake, or no
+    need to."""
 
     def __init__(self, settle: Settle) -> None:
         self.now = 0.0
@@ -28,7 +29,11 @@ class Time:
             await self._settle(lambda: enough() or self._somebody())
             if enough():
                 return
-            due = min(self._waiting, key=lambda one: one[0]) if self._somebody() else (float("inf"), None)
+            due = (
+                min(self._waiting, key=lambda one: one[0])
+                if self._somebody()
+                else (float("inf"), None)
+            )
             if due[0] > moment or due[1] is None:
                 self.now = moment
                 return

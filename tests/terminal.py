@@ -1,4 +1,5 @@
-"""A program at a terminal of its own: what it shows is waited for with a bound, and it ends with the test."""
+"""A program at a terminal of its own: what it shows is waited for with a bound, and it ends with
+the test."""
 
 from __future__ import annotations
 
@@ -25,13 +26,17 @@ class Terminal:
     """``shown``: everything so far. Keys are what a person types; Ctrl-C is ``\\x03``."""
 
     def __init__(self, process: int, screen: int) -> None:
-        self.process, self._screen, self.shown = process, screen, b""
+        self.process = process
+        self._screen = screen
+        self.shown = b""
         self._code: int | None = None
         self._seen = 0
 
     def piece(self, within: float = BOUND) -> bytes:
         """What it shows next; empty once it has closed its terminal."""
-        assert select.select([self._screen], [], [], within)[0], f"nothing for {within:g} s after {self.shown!r}"
+        assert select.select([self._screen], [], [], within)[0], (
+            f"nothing for {within:g} s after {self.shown!r}"
+        )
         try:
             piece = os.read(self._screen, 65_536)
         except OSError:  # Linux: the other side is closed
@@ -77,7 +82,9 @@ class Terminal:
 
 
 @contextmanager
-def terminal(words: Sequence[str], environ: Mapping[str, str], cwd: Path | None = None) -> Generator[Terminal]:
+def terminal(
+    words: Sequence[str], environ: Mapping[str, str], cwd: Path | None = None
+) -> Generator[Terminal]:
     """``words``: the program, by its path, and its arguments."""
     process, screen = pty.fork()
     if process == 0:

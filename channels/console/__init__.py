@@ -1,4 +1,5 @@
-"""The terminal of ``ohmo run`` as a channel: the smallest complete one, a reference for those who write another."""
+"""The terminal of ``ohmo run`` as a channel: the smallest complete one, a reference for those who
+write another."""
 
 from __future__ import annotations
 
@@ -13,4 +14,10 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-MANIFEST = Manifest(name="console", title="Terminal", settings=Settings, adapter="channels.console.adapter:Console", extra="")
+MANIFEST = Manifest(
+    name="console",
+    title="Terminal",
+    settings=Settings,
+    adapter="channels.console.adapter:Console",
+    extra="",
+)

@@ -1,4 +1,5 @@
-"""The terminal as a channel: what is typed is heard once, what is said under one key is printed once."""
+"""The terminal as a channel: what is typed is heard once, what is said under one key is printed
+once."""
 
 from __future__ import annotations
 
@@ -33,12 +34,20 @@ _REMEMBERED = 10_000  # keys
 
 
 class Console:
-    """One for the life of a process: it remembers what it has printed, and a line that could not be stored yet. Only a test brings a terminal
-    and ``names``, which name the lines and sort like them."""
+    """One for the life of a process: it remembers what it has printed, and a line that could not be
+    stored yet. Only a test brings a terminal and ``names``, which name the lines and sort like
+    them."""
 
-    def __init__(self, settings: Settings, options: Options, terminal: Terminal | None = None, names: Iterator[str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        options: Options,
+        terminal: Terminal | None = None,
+        names: Iterator[str] | None = None,
+    ) -> None:
         del settings
-        self._clock, self._terminal = options.clock, terminal or Terminal()
+        self._clock = options.clock
+        self._terminal = terminal or Terminal()
         self._born = self._clock()
         self._names = names or _names(self._born)
         self._printed: OrderedDict[str, Receipt] = OrderedDict()
@@ -47,7 +56,8 @@ class Console:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Equal keys are folded as far back as this process remembers; what an earlier one may have printed, nobody can tell."""
+        """Equal keys are folded as far back as this process remembers; what an earlier one may have
+        printed, nobody can tell."""
         return Capabilities(
             repeat=Repeat.SAFE,
             repeat_window=max(self._clock() - self._born, timedelta(microseconds=1)),
@@ -66,7 +76,8 @@ class Console:
         yield
 
     async def receive(self, context: ChannelContext) -> None:
-        """The pipe keeps what was not read; a line that was read and not stored is published again under the same name."""
+        """The pipe keeps what was not read; a line that was read and not stored is published again
+        under the same name."""
         context.heard()
         while True:
             if self._unstored is None:
@@ -79,7 +90,9 @@ class Console:
             newest = next(reversed(self._asked.items()), None)
             if (arrival := heard(line, self._clock(), next(self._names), newest)) is not None:
                 return arrival
-        await asyncio.Event().wait()  # nobody will type any more; there may still be something to say
+        await (
+            asyncio.Event().wait()
+        )  # nobody will type any more; there may still be something to say
         raise AssertionError
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
@@ -107,7 +120,9 @@ class Console:
     def mark(self, part: Part) -> Part:
         return render.mark(part)
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         del address, part, key, handle, since
         return None  # never asked: Repeat.SAFE
 

@@ -1,4 +1,5 @@
-"""The wire: lines from one file descriptor, text to another, without ever blocking the event loop."""
+"""The wire: lines from one file descriptor, text to another, without ever blocking the event
+loop."""
 
 from __future__ import annotations
 
@@ -10,20 +11,24 @@ from collections.abc import Callable
 from channels.errors import NotReady
 
 _AT_ONCE = 4096  # bytes read between two looks at other work
-_PIECE = 512  # bytes: pipe(7), PIPE_BUF: a write of so few does not block when poll(2) says there is room
+# bytes: pipe(7), PIPE_BUF: a write of so few does not block when poll(2) says there is room
+_PIECE = 512
 _BACKGROUND = 1.0  # seconds between looks whether the terminal is ours again
 
 
 class Terminal:
-    """Reads no byte behind the line it returns: what is not yet said to the house still stands in the pipe, whatever happens to us."""
+    """Reads no byte behind the line it returns: what is not yet said to the house still stands in
+    the pipe, whatever happens to us."""
 
     def __init__(self, source: int = 0, screen: int = 1) -> None:
-        self._source, self._screen = source, screen
+        self._source = source
+        self._screen = screen
         self._line = bytearray()
         self._writing = asyncio.Lock()
 
     async def line(self) -> str | None:
-        """The next line without its end; None when there will be no more. Cancelled, it keeps what it has read of it."""
+        """The next line without its end; None when there will be no more. Cancelled, it keeps what
+        it has read of it."""
         loop = asyncio.get_running_loop()
         while True:
             await _ready(loop.add_reader, loop.remove_reader, self._source)
@@ -70,7 +75,9 @@ class Terminal:
         return os.isatty(self._source) and os.tcgetpgrp(self._source) != os.getpgrp()
 
 
-async def _ready(add: Callable[[int, Callable[[], None]], object], remove: Callable[[int], object], file: int) -> None:
+async def _ready(
+    add: Callable[[int, Callable[[], None]], object], remove: Callable[[int], object], file: int
+) -> None:
     ready = asyncio.get_running_loop().create_future()
     try:
         add(file, lambda: None if ready.done() else ready.set_result(None))

@@ -13,17 +13,39 @@ PLACE = Address("console", ACCOUNT, ChatId("terminal"))
 TYPIST = Person(PersonId("owner"), "owner")
 
 
-def heard(line: str, at: datetime, order: str, asked: tuple[MessageId, Sequence[str]] | None) -> Inbound | Answer | None:
-    """None: nothing was said. ``order`` names the line, too. ``asked``: the newest message with choices and their values; a line that is the
-    number of one of them chooses it."""
+def heard(
+    line: str, at: datetime, order: str, asked: tuple[MessageId, Sequence[str]] | None
+) -> Inbound | Answer | None:
+    """None: nothing was said. ``order`` names the line, too. ``asked``: the newest message with
+    choices and their values; a line that is the number of one of them chooses it."""
     text = clean(line).strip()
     if not text:
         return None
-    if asked is not None and text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= len(asked[1]):
+    if (
+        asked is not None
+        and text.isascii()
+        and text.isdigit()
+        and 1 <= int(text[:6]) <= len(asked[1])
+    ):
         message, values = asked
         return Answer(
-            key=order, address=PLACE, person=TYPIST, at=at, order=order, message=message, choice=values[int(text) - 1], token=order
+            key=order,
+            address=PLACE,
+            person=TYPIST,
+            at=at,
+            order=order,
+            message=message,
+            choice=values[int(text) - 1],
+            token=order,
         )
     return Inbound(
-        key=order, address=PLACE, person=TYPIST, at=at, order=order, message=MessageId(order), text=text, private=True, addressed=True
+        key=order,
+        address=PLACE,
+        person=TYPIST,
+        at=at,
+        order=order,
+        message=MessageId(order),
+        text=text,
+        private=True,
+        addressed=True,
     )

@@ -15,7 +15,8 @@ from channels.text import split_markdown
 MAX_TEXT = 16_000  # characters printed at once
 MARK = "\n\n(may be a duplicate)"
 SAYS, CHANGES, TAKES_BACK = "ohmo: ", "ohmo (edited): ", "ohmo (took a message back)"
-# ECMA-48: C0 and C1 controls move the cursor, rewrite what stands there or speak to the terminal itself; bidi overrides lie about the order.
+# ECMA-48: C0 and C1 controls move the cursor, rewrite what stands there or speak to the terminal
+# itself; bidi overrides lie about the order.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -29,8 +30,13 @@ class Block:
 
 
 def render(outbound: Outbound) -> tuple[Part, ...]:
-    """Text first (what it replaces is printed anew as edited, surplus is taken back), then the paths of files; choices under the last text."""
-    pieces = split_markdown(outbound.text, lambda text: len(text) <= MAX_TEXT) if outbound.text or not outbound.files else []
+    """Text first (what it replaces is printed anew as edited, surplus is taken back), then the
+    paths of files; choices under the last text."""
+    pieces = (
+        split_markdown(outbound.text, lambda text: len(text) <= MAX_TEXT)
+        if outbound.text or not outbound.files
+        else []
+    )
     pieces = pieces or ([""] if not outbound.files else [])
     targets = [receipt.message for receipt in outbound.replaces]
     parts: list[Part] = []
@@ -49,8 +55,13 @@ def lines(part: Part) -> str:
         return f"{TAKES_BACK}\n\n"
     says = CHANGES if part.kind == "edit" else SAYS
     text = f"[file] {block.file}" if block.file is not None else block.text
-    shown = [says + (body := printable(text).split("\n"))[0], *(" " * len(SAYS) + line for line in body[1:])]
-    shown += [f"   {number}) {printable(choice.label)}" for number, choice in enumerate(block.choices, 1)]
+    shown = [
+        says + (body := printable(text).split("\n"))[0],
+        *(" " * len(SAYS) + line for line in body[1:]),
+    ]
+    shown += [
+        f"   {number}) {printable(choice.label)}" for number, choice in enumerate(block.choices, 1)
+    ]
     return "\n".join(shown) + "\n\n"
 
 
@@ -61,7 +72,11 @@ def printable(text: str) -> str:
 
 def mark(part: Part) -> Part:
     block = read(part)
-    return replace(part, payload=write(replace(block, text=block.text + MARK))) if block.file is None else part
+    return (
+        replace(part, payload=write(replace(block, text=block.text + MARK)))
+        if block.file is None
+        else part
+    )
 
 
 def write(block: Block) -> str:

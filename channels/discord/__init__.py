@@ -12,7 +12,10 @@ from channels.contract import Manifest
 def _token(token: str) -> str:
     token = token.strip().removeprefix("Bot ").strip()
     if not token or any(character.isspace() for character in token) or not token.isascii():
-        raise ValueError("is no bot token: copy it from discord.com/developers/applications, your app, Bot, Reset Token")
+        raise ValueError(
+            "is no bot token: copy it from discord.com/developers/applications, your app, Bot,"
+            " Reset Token"
+        )
     return token
 
 
@@ -32,5 +35,10 @@ class Settings(BaseModel):
 
 
 MANIFEST = Manifest(
-    name="discord", title="Discord", settings=Settings, adapter="channels.discord.adapter:Discord", extra="discord", secrets=("token",)
+    name="discord",
+    title="Discord",
+    settings=Settings,
+    adapter="channels.discord.adapter:Discord",
+    extra="discord",
+    secrets=("token",),
 )

@@ -49,14 +49,20 @@ _COMMAND = re.compile(r"[a-z0-9_-]{1,32}")  # Application command naming, as far
 
 CAPABILITIES = Capabilities(
     repeat=Repeat.SAFE,
-    repeat_window=timedelta(minutes=2),  # Create Message, enforce_nonce: unique "in the past few minutes"
+    repeat_window=timedelta(
+        minutes=2
+    ),  # Create Message, enforce_nonce: unique "in the past few minutes"
     max_text=render.MAX_TEXT,
-    revise=timedelta(seconds=1.2),  # five edits in five seconds in one channel; the answers want some of them
+    revise=timedelta(
+        seconds=1.2
+    ),  # five edits in five seconds in one channel; the answers want some of them
     choices=True,
     topics=True,
     typing=timedelta(seconds=10),  # Trigger Typing Indicator: "expires after 10 seconds"
     max_file=10 * 1024 * 1024,  # Reference, "Uploading files": 10 MiB unless the guild is boosted
-    silence=timedelta(seconds=45),  # Gateway, "Heartbeat interval": each heartbeat is answered, one goes out every 41.25 s
+    silence=timedelta(
+        seconds=45
+    ),  # Gateway, "Heartbeat interval": each heartbeat is answered, one goes out every 41.25 s
 )
 
 
@@ -73,7 +79,9 @@ class Discord:
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._rest = Rest()
         self._rivals = Rivals(options.state, options.clock, options.since)
-        self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
+        self.capabilities = (
+            replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
+        )
 
     @property
     def account(self) -> str:
@@ -96,7 +104,9 @@ class Discord:
                 raise NotReady("Discord: Get Current User gave no id")
             self._account, self._handle = number, str(who.get("username") or "")
             self._gateway = await self._wire.gateway()
-            line = self._line = await self._wire.dial(self._gateway)  # also proves the intents; what is said from now on is heard
+            line = self._line = await self._wire.dial(
+                self._gateway
+            )  # also proves the intents; what is said from now on is heard
             try:
                 yield
             finally:
@@ -107,7 +117,9 @@ class Discord:
     async def receive(self, context: ChannelContext) -> None:
         line, self._line = self._line, None
         doubles = Doubles(self._rivals, self._account)
-        await Listening(self._wire, context, self._account, self._presses, self._clock, doubles).run(self._gateway, line)
+        await Listening(
+            self._wire, context, self._account, self._presses, self._clock, doubles
+        ).run(self._gateway, line)
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)
@@ -115,10 +127,10 @@ class Discord:
     def mark(self, part: Part) -> Part:
         return render.mark(part)
 
-    async def upload(self, part: Part) -> str:  # noqa: ARG002 - Create Message uploads and shows in one call
+    async def upload(self, part: Part) -> str:  # Create Message uploads and shows in one call
         return ""
 
-    async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:  # noqa: ARG002
+    async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
         frozen: Body = json.loads(part.payload)
         stored, body = str(frozen["channel"]), cast("Body", frozen["body"])
         channel = self._direct.get(stored, stored)
@@ -127,7 +139,9 @@ class Discord:
                 case "post" | "file":
                     paths = [Path(path) for path in frozen.get("paths", ())]
                     self._rivals.send(key)
-                    sent = await self._wire.post(channel, body | {"nonce": key, "enforce_nonce": True}, paths)
+                    sent = await self._wire.post(
+                        channel, body | {"nonce": key, "enforce_nonce": True}, paths
+                    )
                     receipt = _receipt(sent, "f" if part.kind == "file" else "")
                     return receipt if channel == stored else replace(receipt, chat=ChatId(channel))
                 case "edit":
@@ -140,10 +154,13 @@ class Discord:
         return Receipt(cast("MessageId", part.target))
 
     async def _mend(self, refused: Refused, stored: str, channel: str) -> None:
-        """Where nothing was shown and the same part gets through the next time, RateLimited says so: a sleeping thread is woken, and a
-        number that is no channel may be a person's, whose direct conversation is opened."""
+        """Where nothing was shown and the same part gets through the next time, RateLimited says
+        so: a sleeping thread is woken, and a number that is no channel may be a person's, whose
+        direct conversation is opened."""
         if refused.code == ASLEEP:
-            await self._wire.call("PATCH", "/channels/{channel_id}", {"archived": False}, channel_id=channel)
+            await self._wire.call(
+                "PATCH", "/channels/{channel_id}", {"archived": False}, channel_id=channel
+            )
             raise RateLimited(0.0) from refused
         if refused.code == UNKNOWN_CHANNEL and channel == stored:
             try:
@@ -162,20 +179,26 @@ class Discord:
             if refused.code != UNKNOWN_MESSAGE:
                 raise
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         """Repeat.SAFE never asks: an equal nonce gives the message that is there."""
         raise NotReady("Discord folds equal sends by itself; there is nothing to look for")
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
-        """Dropped after a rate limit until Discord's wait is over, and when it is refused: the final text is a part of its own."""
+        """Dropped after a rate limit until Discord's wait is over, and when it is refused: the
+        final text is a part of its own."""
         if receipt is None or self._rest.lasts:
             return
         place = render.place_of(address)
         with self._rest.heeded():
-            await self._wire.edit(self._direct.get(place, place), render.number(receipt.message), render.newest(text))
+            await self._wire.edit(
+                self._direct.get(place, place), render.number(receipt.message), render.newest(text)
+            )
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
-        """Reference, "Signed attachment CDN URLs": an address works for a day; its message knows the newest one."""
+        """Reference, "Signed attachment CDN URLs": an address works for a day; its message knows
+        the newest one."""
         channel, message, number, url = [*attachment.ref.split(" ", 3), "", "", "", ""][:4]
 
         async def download(path: Path, most: int) -> None:
@@ -204,31 +227,55 @@ class Discord:
             await self._wire.write(lambda http: http.send_typing(self._direct.get(place, place)))
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
-        """The press itself was answered when it was stored; this says something that only the person sees. Fifteen minutes later the token
-        is worth nothing any more, and the card says it anyhow."""
+        """The press itself was answered when it was stored; this says something that only the
+        person sees. Fifteen minutes later the token is worth nothing any more, and the card says it
+        anyhow."""
         number, application, token = [*answer.token.split(" ", 2), "", "", ""][:3]
         if not text.strip() or not application or not token:
             return
         await self._presses.settled(number)
-        said: Body = {"content": render.newest(text)["content"], "flags": EPHEMERAL, "allowed_mentions": {"parse": []}}
+        said: Body = {
+            "content": render.newest(text)["content"],
+            "flags": EPHEMERAL,
+            "allowed_mentions": {"parse": []},
+        }
         try:
-            await self._wire.call("POST", "/webhooks/{webhook_id}/{webhook_token}", said, webhook_id=application, webhook_token=token)
+            await self._wire.call(
+                "POST",
+                "/webhooks/{webhook_id}/{webhook_token}",
+                said,
+                webhook_id=application,
+                webhook_token=token,
+            )
         except (AuthFailed, Rejected):
             return
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
-        """Bulk Overwrite Global Application Commands, when they differ from those that are there: Discord counts changes by the day."""
-        wanted = [_command(name, line) for name, line in commands if _COMMAND.fullmatch(name) and line.strip()][:100]
+        """Bulk Overwrite Global Application Commands, when they differ from those that are there:
+        Discord counts changes by the day."""
+        wanted = [
+            _command(name, line)
+            for name, line in commands
+            if _COMMAND.fullmatch(name) and line.strip()
+        ][:100]
         application = await self._wire.application()
         there = await self._wire.read(lambda http: http.get_global_commands(application))
-        if [_named(command) for command in cast("list[Body]", there)] != [_named(command) for command in wanted]:
-            await self._wire.call("PUT", "/applications/{application_id}/commands", wanted, application_id=application)
+        if [_named(command) for command in cast("list[Body]", there)] != [
+            _named(command) for command in wanted
+        ]:
+            await self._wire.call(
+                "PUT", "/applications/{application_id}/commands", wanted, application_id=application
+            )
 
     def parse_address(self, text: str) -> Address:
-        """``123`` (a channel, a direct conversation, or a person), ``123/456`` (a thread or a forum's post)."""
+        """``123`` (a channel, a direct conversation, or a person), ``123/456`` (a thread or a
+        forum's post)."""
         found = _ADDRESS.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no Discord address: say CHANNEL or CHANNEL/THREAD, numbers as Copy Channel ID gives them")
+            raise ValueError(
+                f"{text!r} is no Discord address: say CHANNEL or CHANNEL/THREAD, numbers as Copy"
+                " Channel ID gives them"
+            )
         chat, thread = found.groups()
         return Address("discord", self._account, ChatId(chat), TopicId(thread) if thread else None)
 
@@ -242,8 +289,19 @@ def _receipt(sent: Body, prefix: str) -> Receipt:
 
 def _command(name: str, line: str) -> Body:
     """Application command object: what follows the name is one text, as when it is typed."""
-    option = {"type": 3, "name": "text", "description": "what follows the command", "required": False}
-    return {"name": name, "type": 1, "description": line.strip()[:100], "options": [option], "contexts": [0, 1]}
+    option = {
+        "type": 3,
+        "name": "text",
+        "description": "what follows the command",
+        "required": False,
+    }
+    return {
+        "name": name,
+        "type": 1,
+        "description": line.strip()[:100],
+        "options": [option],
+        "contexts": [0, 1],
+    }
 
 
 def _named(command: Body) -> tuple[object, object, int]:

@@ -1,4 +1,5 @@
-"""After a new session: every channel that grew meanwhile is read, its live events wait behind it, and what the fence leaves out is said aloud."""
+"""After a new session: every channel that grew meanwhile is read, its live events wait behind it,
+and what the fence leaves out is said aloud."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ Deliver = Callable[[str, list[Frame]], Awaitable[None]]
 
 
 class CatchUp:
-    """Of one ``receive``, whatever becomes of its connections. ``waiting``: live events of channels that are still being read; ``absent``:
-    guilds that did not tell of themselves yet."""
+    """Of one ``receive``, whatever becomes of its connections. ``waiting``: live events of channels
+    that are still being read; ``absent``: guilds that did not tell of themselves yet."""
 
     def __init__(
         self,
@@ -43,7 +44,11 @@ class CatchUp:
         group: asyncio.TaskGroup,
     ) -> None:
         """``looks``: at rows nobody can read, and at those that a second ohmo may have said."""
-        self._wire, self._context, self._memory, self._deliver, self._group = wire, context, memory, deliver, group
+        self._wire = wire
+        self._context = context
+        self._memory = memory
+        self._deliver = deliver
+        self._group = group
         self._aside, self._doubles = looks
         self.absent: set[str] = set()
         self.waiting: dict[str, list[Frame]] = {}
@@ -64,7 +69,8 @@ class CatchUp:
             self._schedule(channel, None, 0)
 
     def stranger(self, channel: str) -> None:
-        """Somebody speaks in a direct conversation. No list shows those nobody knows of: what was said there while we were away comes first."""
+        """Somebody speaks in a direct conversation. No list shows those nobody knows of: what was
+        said there while we were away comes first."""
         known = self._memory.known
         if self._back and channel not in known.direct and channel not in known.since:
             self._schedule(channel, None, 0)
@@ -84,17 +90,28 @@ class CatchUp:
                 self._schedule(str(channel.get("id")), newest_in(channel), joined)
             elif channel.get("type") in FORUMS:
                 newest = newest_in(channel)
-                if newest is not None and newest > max(self._first, joined) and str(newest) not in there:
-                    self._group.create_task(self._forum(str(channel.get("id")), number, max(self._first, joined)), name="discord forum")
+                if (
+                    newest is not None
+                    and newest > max(self._first, joined)
+                    and str(newest) not in there
+                ):
+                    self._group.create_task(
+                        self._forum(str(channel.get("id")), number, max(self._first, joined)),
+                        name="discord forum",
+                    )
         for thread, (parent, guild) in list(self._memory.known.threads.items()):
-            if guild == number and thread not in there:  # asleep; somebody may have spoken before it fell asleep
+            if (
+                guild == number and thread not in there
+            ):  # asleep; somebody may have spoken before it fell asleep
                 self._memory.guilds.spots.setdefault(thread, Spot(guild, "", parent))
                 self._schedule(thread, None, joined)
 
     def _schedule(self, channel: str, newest: int | None, floor: int) -> None:
         if channel not in self.waiting:
             self.waiting[channel] = []
-            self._group.create_task(self._read(channel, newest, floor), name=f"discord catch-up {channel}")
+            self._group.create_task(
+                self._read(channel, newest, floor), name=f"discord catch-up {channel}"
+            )
 
     async def _forum(self, forum: str, guild: str, since: int) -> None:
         for thread in await history.archived(self._wire, forum, since):
@@ -113,7 +130,9 @@ class CatchUp:
         while frames := list(self.waiting[channel]):
             await self._deliver(channel, frames)
             del self.waiting[channel][: len(frames)]
-        del self.waiting[channel]  # nothing was awaited since none was waiting: no event can slip between
+        del self.waiting[
+            channel
+        ]  # nothing was awaited since none was waiting: no event can slip between
 
     async def _read_one(self, channel: str, newest: int | None, floor: int) -> None:
         age, most = self._context.catch_up
@@ -128,7 +147,9 @@ class CatchUp:
         except Refused as refused:
             _log.info("discord: %s: what was missed cannot be read: %s", channel, refused)
             if known is not None:
-                await self._context.missed(f"{refused}. What was said on Discord while ohmo was away may be missing.")
+                await self._context.missed(
+                    f"{refused}. What was said on Discord while ohmo was away may be missing."
+                )
             return
         for row in missed.said:
             self._doubles.missed(row)
@@ -138,14 +159,26 @@ class CatchUp:
         for row in missed.said:
             await self._branch(row, channel)
         last = max((int(row["id"]) for row in [*missed.said, *missed.left]), default=0)
-        await self._memory.store(self._context, arrivals, self._memory.known.cursor(channel, last) if last > since else None)
+        await self._memory.store(
+            self._context,
+            arrivals,
+            self._memory.known.cursor(channel, last) if last > since else None,
+        )
 
     def _order(self, channel: str, missed: Missed) -> None:
-        """What waits as a live event and was said before the rows of history is told with them, in its place."""
-        heard = [frame.data or {} for frame in self.waiting[channel] if frame.event == "MESSAGE_CREATE"]
+        """What waits as a live event and was said before the rows of history is told with them, in
+        its place."""
+        heard = [
+            frame.data or {} for frame in self.waiting[channel] if frame.event == "MESSAGE_CREATE"
+        ]
         coming = {str(data.get("id")) for data in heard}
-        missed.left, missed.said = in_place([(str(row["id"]), row) for row in missed.left], missed.said, coming)
-        first = min((number for data in heard if (number := number_of(str(data.get("id")))) is not None), default=None)
+        missed.left, missed.said = in_place(
+            [(str(row["id"]), row) for row in missed.left], missed.said, coming
+        )
+        first = min(
+            (number for data in heard if (number := number_of(str(data.get("id")))) is not None),
+            default=None,
+        )
         if first is not None:
             missed.said[:0] = [row for row in missed.before if int(row["id"]) >= first]
             missed.before = [row for row in missed.before if int(row["id"]) < first]
@@ -158,12 +191,16 @@ class CatchUp:
                 place = self._memory.place
                 if row in missed.before:
                     changed = inbound.edited(row, place)
-                    said: Arrival | None = changed if changed is not None and changed.at > since - OVERLAP else None
+                    said: Arrival | None = (
+                        changed if changed is not None and changed.at > since - OVERLAP else None
+                    )
                 else:
                     said = inbound.message(row, place)
             except (Malformed, ValueError, OverflowError) as error:
                 self._aside.keep(row, f"{channel}-{row['id']}")
-                _log.warning("discord: a row of the history of %s: %s; it was skipped", channel, error)
+                _log.warning(
+                    "discord: a row of the history of %s: %s; it was skipped", channel, error
+                )
                 continue
             if said is not None:
                 said = cleaned(said)
@@ -184,7 +221,10 @@ class CatchUp:
             elif row.get("type") == _THREAD_CREATED and isinstance(reference, dict):
                 number = str(cast("Body", reference).get("channel_id"))
                 if number not in self._memory.guilds.spots:
-                    self._thread(cast("Body", await self._wire.read(lambda http: http.get_channel(number))), spot.guild)
+                    self._thread(
+                        cast("Body", await self._wire.read(lambda http: http.get_channel(number))),
+                        spot.guild,
+                    )
         except (Refused, Malformed) as error:
             _log.info("discord: a thread of %s cannot be read: %s", channel, error)
 
@@ -201,7 +241,9 @@ class CatchUp:
             [inbound.moment(str(row["id"])) for row in left],
             self._context.catch_up,
             zone=self._context.zone,
-            where="here" if address is not None else f"on Discord in {_name(place.spots.get(channel), channel)}",
+            where="here"
+            if address is not None
+            else f"on Discord in {_name(place.spots.get(channel), channel)}",
             key="channels.discord.catch_up",
             more=missed.more,
         )
@@ -220,7 +262,8 @@ def _name(spot: Spot | None, channel: str) -> str:
 
 
 def _joined(guild: Body) -> int:
-    """What was said in a guild before we came to it is nothing we missed (Guild Create, joined_at)."""
+    """What was said in a guild before we came to it is nothing we missed (Guild Create,
+    joined_at)."""
     value = guild.get("joined_at")
     try:
         return snowflake(datetime.fromisoformat(value)) if isinstance(value, str) else 0

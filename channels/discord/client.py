@@ -1,4 +1,5 @@
-"""The wire to Discord: discord.py's calls, each made once, and the place that turns their failures into ours. Its gateway: client_line.py."""
+"""The wire to Discord: discord.py's calls, each made once, and the place that turns their failures
+into ours. Its gateway: client_line.py."""
 
 from __future__ import annotations
 
@@ -29,33 +30,58 @@ from channels.proxies import proxy_for
 Body = dict[str, Any]
 Result = TypeVar("Result")
 
-# The SDK writes whole bodies on its lower levels, and "Attempting a reconnect" with a traceback on its higher ones.
+# The SDK writes whole bodies on its lower levels, and "Attempting a reconnect" with a traceback on
+# its higher ones.
 logging.getLogger("discord").setLevel(logging.CRITICAL)
 
 _UNSAID = (aiohttp.ClientError, TimeoutError, OSError)
-_CANNOT_CONNECT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
+_CANNOT_CONNECT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientProxyConnectionError,
+)
 INTENTS = discord.Intents(
-    guilds=True, guild_messages=True, dm_messages=True, guild_reactions=True, dm_reactions=True, message_content=True
-)  # fmt: skip
+    guilds=True,
+    guild_messages=True,
+    dm_messages=True,
+    guild_reactions=True,
+    dm_reactions=True,
+    message_content=True,
+)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class _Rest(HTTPClient):
-    """The SDK's calls, each tried once: the SDK itself repeats some by itself and sleeps through rate limits, which the house must see."""
+    """The SDK's calls, each tried once: the SDK itself repeats some by itself and sleeps through
+    rate limits, which the house must see."""
 
-    def __init__(self, session: aiohttp.ClientSession, token: str, api_url: str, pace: Pace) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, token: str, api_url: str, pace: Pace
+    ) -> None:
         super().__init__(asyncio.get_running_loop())
         self.token = token
-        self._http, self._api_url, self._pace = session, api_url, pace
+        self._http = session
+        self._api_url = api_url
+        self._pace = pace
         self._resting: dict[str, float] = {}  # bucket -> when it may be used again
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
         timeout = aiohttp.ClientWSTimeout(ws_close=2.0)  # pyright: ignore[reportCallIssue] - an attrs class
         headers = {"User-Agent": self.user_agent}
-        return await self._http.ws_connect(url, max_msg_size=0, timeout=timeout, autoclose=False, headers=headers, compress=compress)
+        return await self._http.ws_connect(
+            url,
+            max_msg_size=0,
+            timeout=timeout,
+            autoclose=False,
+            headers=headers,
+            compress=compress,
+        )
 
-    async def request(self, route: Route, *, files: Any = None, form: Any = None, **options: Any) -> Any:
-        """Raises AuthFailed, RateLimited, Refused; Lost when nobody knows what became of it; NotReady when nothing was sent."""
+    async def request(
+        self, route: Route, *, files: Any = None, form: Any = None, **options: Any
+    ) -> Any:
+        """Raises AuthFailed, RateLimited, Refused; Lost when nobody knows what became of it;
+        NotReady when nothing was sent."""
         bucket = f"{route.key}:{route.major_parameters}"
         rest = max(self._resting.get(bucket, 0.0), self._resting.get("", 0.0)) - time.monotonic()
         if rest > 0:
@@ -72,41 +98,57 @@ class _Rest(HTTPClient):
                 data.add_field(**part)
         seconds = self._pace.upload if files else self._pace.call
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self._pace.connect)
-        url = self._api_url + route.url.removeprefix(Route.BASE)  # the SDK's base address is one for the whole process
+        url = self._api_url + route.url.removeprefix(
+            Route.BASE
+        )  # the SDK's base address is one for the whole process
         try:
-            async with self._http.request(route.method, url, headers=headers, timeout=timeout, **options) as response:
+            async with self._http.request(
+                route.method, url, headers=headers, timeout=timeout, **options
+            ) as response:
                 content = await response.read()
         except _CANNOT_CONNECT as error:
             raise NotReady(f"Discord: {route.key}: cannot connect: {error}") from error
         except _UNSAID as error:
-            raise Lost(f"Discord: {route.key}: no answer: {str(error) or type(error).__name__}") from error
+            raise Lost(
+                f"Discord: {route.key}: no answer: {str(error) or type(error).__name__}"
+            ) from error
         return self._answer(route.key, bucket, response, content)
 
-    def _answer(self, call: str, bucket: str, response: aiohttp.ClientResponse, content: bytes) -> Any:
-        """Rate limits: an exhausted bucket is left alone until it is full again; a limit for all calls rests them all."""
+    def _answer(
+        self, call: str, bucket: str, response: aiohttp.ClientResponse, content: bytes
+    ) -> Any:
+        """Rate limits: an exhausted bucket is left alone until it is full again; a limit for all
+        calls rests them all."""
         rest = seconds(response.headers, "X-RateLimit-Reset-After")
         if response.headers.get("X-RateLimit-Remaining") == "0" and rest is not None:
             self._resting[bucket] = time.monotonic() + rest
         try:
             return answered(call, response.status, dict(response.headers), content)
         except RateLimited as limited:
-            if response.headers.get("X-RateLimit-Global") or response.headers.get("X-RateLimit-Scope") == "global":
+            if (
+                response.headers.get("X-RateLimit-Global")
+                or response.headers.get("X-RateLimit-Scope") == "global"
+            ):
                 self._resting[""] = time.monotonic() + limited.retry_after
             raise  # of one place: whoever asked keeps away from it
         finally:
             if len(self._resting) > 500:
-                self._resting = {name: until for name, until in self._resting.items() if until > time.monotonic()}
+                self._resting = {
+                    name: until for name, until in self._resting.items() if until > time.monotonic()
+                }
 
     async def close(self) -> None:
         """The session is opened and closed by Wire.open()."""
 
 
 class Wire:
-    """REST and gateway of one bot. Every failure is a ChannelError; nothing is repeated here but reads, which wait for their rate limit."""
+    """REST and gateway of one bot. Every failure is a ChannelError; nothing is repeated here but
+    reads, which wait for their rate limit."""
 
     def __init__(self, token: str, api_url: str, pace: Pace) -> None:
         self.pace = pace
-        self._token, self._api_url = token, api_url
+        self._token = token
+        self._api_url = api_url
         self._http: _Rest | None = None
         self._session: aiohttp.ClientSession | None = None
         self._client: discord.Client | None = None
@@ -123,7 +165,10 @@ class Wire:
             middlewares=(Once(),),
         ) as session:
             client = discord.Client(
-                intents=INTENTS, max_messages=None, member_cache_flags=discord.MemberCacheFlags.none(), chunk_guilds_at_startup=False
+                intents=INTENTS,
+                max_messages=None,
+                member_cache_flags=discord.MemberCacheFlags.none(),
+                chunk_guilds_at_startup=False,
             )
             async with client:  # gives the SDK its loop
                 self._session, self._client = session, client
@@ -142,7 +187,8 @@ class Wire:
     # gateway
 
     async def gateway(self) -> str:
-        """Get Gateway Bot: where to connect. Raises NotReady when Discord allows no more sessions today."""
+        """Get Gateway Bot: where to connect. Raises NotReady when Discord allows no more sessions
+        today."""
         try:
             found = await self.read(lambda http: http.request(Route("GET", "/gateway/bot")))
         except Refused as refused:
@@ -151,17 +197,23 @@ class Wire:
             found = await self.read(lambda http: http.request(Route("GET", "/gateway")))
         limit = object_of(object_of(found).get("session_start_limit"))
         if limit.get("remaining") == 0:
-            raise NotReady(f"Discord: no gateway session is left for {float(limit.get('reset_after') or 0) / 60_000:.0f} minutes")
+            raise NotReady(
+                "Discord: no gateway session is left for"
+                f" {float(limit.get('reset_after') or 0) / 60_000:.0f} minutes"
+            )
         url = object_of(found).get("url")
         if not isinstance(url, str) or not url.startswith(("ws://", "wss://")):
             raise NotReady("Discord: Get Gateway Bot gave no address")
         return url
 
     async def dial(self, gateway: str, resume: tuple[str, int] | None = None) -> Line:
-        """A new connection; whoever dials closes it. ``resume``: session and number of its last event. Raises NotReady, AuthFailed."""
+        """A new connection; whoever dials closes it. ``resume``: session and number of its last
+        event. Raises NotReady, AuthFailed."""
         if self._client is None:
             raise NotReady("Discord: not connected")
-        if resume is None:  # Get Gateway Bot, max_concurrency: one in five seconds, else the new session is refused and counts all the same
+        if (
+            resume is None
+        ):  # Get Gateway Bot, max_concurrency: one in five seconds, else the new session is refused and counts all the same
             await asyncio.sleep(self._identified + self.pace.identify - time.monotonic())
         line = Line()
         try:
@@ -188,8 +240,11 @@ class Wire:
                     raise
                 await asyncio.sleep(limited.retry_after)
 
-    async def write(self, call: Callable[[HTTPClient], Coroutine[Any, Any, Result]], *, once: bool = False) -> Result:
-        """``once``: a second identical call may show a second message, so an unknown outcome is Ambiguous instead of NotReady."""
+    async def write(
+        self, call: Callable[[HTTPClient], Coroutine[Any, Any, Result]], *, once: bool = False
+    ) -> Result:
+        """``once``: a second identical call may show a second message, so an unknown outcome is
+        Ambiguous instead of NotReady."""
         return await settled(call(self.http), once=once)
 
     async def who(self) -> Body:
@@ -205,36 +260,69 @@ class Wire:
             form: list[dict[str, Any]] = [{"name": "payload_json", "value": json.dumps(body)}]
             for index, file in enumerate(files):
                 media = "application/octet-stream"
-                form.append({"name": f"files[{index}]", "value": file.fp, "filename": file.filename, "content_type": media})
-            params = MultipartParameters(payload=body, multipart=form if files else None, files=files or None)
-            found = await self.write(lambda http: http.send_message(channel, params=params), once=True)
+                form.append(
+                    {
+                        "name": f"files[{index}]",
+                        "value": file.fp,
+                        "filename": file.filename,
+                        "content_type": media,
+                    }
+                )
+            params = MultipartParameters(
+                payload=body, multipart=form if files else None, files=files or None
+            )
+            found = await self.write(
+                lambda http: http.send_message(channel, params=params), once=True
+            )
         return object_of(found)
 
     async def application(self) -> str:
         """The app's id: Get Current Bot Application Information."""
-        return str(object_of(await self.write(lambda http: http.request(Route("GET", "/oauth2/applications/@me"))))["id"])
+        return str(
+            object_of(
+                await self.write(
+                    lambda http: http.request(Route("GET", "/oauth2/applications/@me"))
+                )
+            )["id"]
+        )
 
     async def edit(self, channel: str, message: str, body: Body) -> None:
         params = MultipartParameters(payload=body, multipart=None, files=None)
         await self.write(lambda http: http.edit_message(channel, message, params=params))
 
     async def call(self, method: str, path: str, body: object = None, **parameters: str) -> Any:
-        """A call the SDK has no method of its own for, or hides behind its models; its repeat is harmless."""
+        """A call the SDK has no method of its own for, or hides behind its models; its repeat is
+        harmless."""
         options: Body = {} if body is None else {"json": body}
-        return await self.write(lambda http: http.request(Route(method, path, **parameters), **options))
+        return await self.write(
+            lambda http: http.request(Route(method, path, **parameters), **options)
+        )
 
-    async def history(self, channel: str, *, after: int | None = None, before: int | None = None, limit: int = 100) -> list[Body]:
+    async def history(
+        self, channel: str, *, after: int | None = None, before: int | None = None, limit: int = 100
+    ) -> list[Body]:
         """Get Channel Messages: at most 100 rows."""
-        rows: Any = await self.read(lambda http: http.logs_from(channel, limit, before=before, after=after))
-        return [row for one in cast("list[object]", rows) if (row := object_of(one)).get("id")] if isinstance(rows, list) else []
+        rows: Any = await self.read(
+            lambda http: http.logs_from(channel, limit, before=before, after=after)
+        )
+        return (
+            [row for one in cast("list[object]", rows) if (row := object_of(one)).get("id")]
+            if isinstance(rows, list)
+            else []
+        )
 
     async def download(self, url: str, path: Path, limit: int) -> bool:
-        """The bytes of an attachment into ``path``; False when its address has expired. The token stays here."""
+        """The bytes of an attachment into ``path``; False when its address has expired. The token
+        stays here."""
         if not self._is_discord(url):
-            raise Rejected(f"Discord: the file is not on Discord's hosts ({urlsplit(url).hostname})")
+            raise Rejected(
+                f"Discord: the file is not on Discord's hosts ({urlsplit(url).hostname})"
+            )
         if self._session is None:
             raise NotReady("Discord: not connected")
-        timeout = aiohttp.ClientTimeout(total=self.pace.upload, sock_connect=self.pace.connect, sock_read=self.pace.call)
+        timeout = aiohttp.ClientTimeout(
+            total=self.pace.upload, sock_connect=self.pace.connect, sock_read=self.pace.call
+        )
         try:
             async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
                 if response.status in {401, 403, 404, 410}:
@@ -242,19 +330,29 @@ class Wire:
                 if response.status == 429:
                     raise RateLimited(seconds(response.headers, "Retry-After") or 5.0)
                 if response.status != 200:
-                    raise NotReady(f"Discord: the file could not be fetched: HTTP {response.status}")
+                    raise NotReady(
+                        f"Discord: the file could not be fetched: HTTP {response.status}"
+                    )
                 await save("Discord", response.content.iter_chunked(1 << 16), path, limit)
                 return True
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise NotReady(f"Discord: the file could not be fetched: {type(error).__name__}") from error
+            raise NotReady(
+                f"Discord: the file could not be fetched: {type(error).__name__}"
+            ) from error
 
     def _is_discord(self, url: str) -> bool:
-        """Or the server that stands in for it: one on this machine may keep its files behind another port."""
+        """Or the server that stands in for it: one on this machine may keep its files behind
+        another port."""
         parts, ours = urlsplit(url), urlsplit(self._api_url)
         host = parts.hostname or ""
-        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc) or {host, ours.hostname} <= _LOOPBACK:
+        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc) or {
+            host,
+            ours.hostname,
+        } <= _LOOPBACK:
             return True
-        return parts.scheme == "https" and host.endswith((".discordapp.com", ".discordapp.net", ".discord.com"))
+        return parts.scheme == "https" and host.endswith(
+            (".discordapp.com", ".discordapp.net", ".discord.com")
+        )
 
 
 def _opened(path: Path) -> discord.File:

@@ -1,6 +1,8 @@
-"""A second ohmo on the same bot: Discord gives every event to both and tells neither, so both answer, and each sees what the other one says.
+"""A second ohmo on the same bot: Discord gives every event to both and tells neither, so both
+answer, and each sees what the other one says.
 
-Source: Gateway, "Sharding" (several sessions of one token are allowed); Create Message, ``nonce``: "Value will appear in the Message Create event"."""
+Source: Gateway, "Sharding" (several sessions of one token are allowed); Create Message, ``nonce``:
+"Value will appear in the Message Create event"."""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from channels.fields import Body
 from channels.rivals import Rivals
 
 PLACES = 1_000  # in which somebody spoke last
-SOON = 30_000 << 22  # milliseconds, as messages are numbered: so long after one answer the other one's is waited for
+SOON = (
+    30_000 << 22
+)  # milliseconds, as messages are numbered: so long after one answer the other one's is waited for
 _WHAT = "Discord: another ohmo answers with this token"
 
 
@@ -27,15 +31,21 @@ class _Round:
     row: str = ""  # of the other one
 
     def waits(self, number: int) -> bool:
-        """Whether one has answered a short while before the message of this number, and the other one has not yet."""
-        return not (self.ours and self.theirs) and 0 < number - (self.ours or self.theirs or number) < SOON
+        """Whether one has answered a short while before the message of this number, and the other
+        one has not yet."""
+        return (
+            not (self.ours and self.theirs)
+            and 0 < number - (self.ours or self.theirs or number) < SOON
+        )
 
 
 class Doubles:
-    """Of one connection. Where both answered, the one whose answer came second has lost: who lost most of three leaves, so of two only one does."""
+    """Of one connection. Where both answered, the one whose answer came second has lost: who lost
+    most of three leaves, so of two only one does."""
 
     def __init__(self, rivals: Rivals, account: str) -> None:
-        self._rivals, self._account = rivals, account
+        self._rivals = rivals
+        self._account = account
         self._rounds: OrderedDict[str, _Round] = OrderedDict()
 
     def live(self, data: Body) -> None:
@@ -64,9 +74,14 @@ class Doubles:
             self._rivals.conflict(_WHAT, here.row, lost=here.theirs < here.ours)
 
     def missed(self, row: Body) -> None:
-        """A row of history, which has no nonce: after a stop, what our account said while we were silent; a script may have. Raises InUse."""
+        """A row of history, which has no nonce: after a stop, what our account said while we were
+        silent; a script may have. Raises InUse."""
         number = number_of(id_of(row.get("id")))
-        if number is not None and self._is_ours(row) and self._rivals.silent_at(moment(str(number))):
+        if (
+            number is not None
+            and self._is_ours(row)
+            and self._rivals.silent_at(moment(str(number)))
+        ):
             self._rivals.conflict(_WHAT, sure=False)
 
     def _is_ours(self, row: Body) -> bool:

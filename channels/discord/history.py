@@ -14,13 +14,15 @@ from channels.fields import Body
 PAGE = 100  # rows of one answer, the most there is
 PAGES = 5  # of one channel; what lies behind them is counted as cut
 ARCHIVED = 50  # threads of a forum that are looked through
-OVERLAP = timedelta(minutes=10)  # before the last word we know: what was edited there while we were away
+OVERLAP = timedelta(
+    minutes=10
+)  # before the last word we know: what was edited there while we were away
 
 
 @dataclass(slots=True)
 class Missed:
-    """Rows oldest first. ``before``: those up to the last word we know; ``left``: what the fence leaves out; ``more``: others exist that
-    nobody counted."""
+    """Rows oldest first. ``before``: those up to the last word we know; ``left``: what the fence
+    leaves out; ``more``: others exist that nobody counted."""
 
     said: list[Body] = field(default_factory=list[Body])
     before: list[Body] = field(default_factory=list[Body])
@@ -29,7 +31,8 @@ class Missed:
 
 
 async def missed(wire: Wire, channel: str, since: int, fence: int, most: int) -> Missed:
-    """What was said after ``since``: the newest ``most`` not older than ``fence`` (ids) to be heard, the others to be counted.
+    """What was said after ``since``: the newest ``most`` not older than ``fence`` (ids) to be
+    heard, the others to be counted.
 
     Raises Refused when the channel is not ours to read."""
     start = max(0, snowflake(moment(str(since)) - OVERLAP))
@@ -59,9 +62,12 @@ async def missed(wire: Wire, channel: str, since: int, fence: int, most: int) ->
 
 
 async def archived(wire: Wire, forum: str, since: int) -> list[Body]:
-    """Posts of a forum that somebody wrote in after ``since`` and that fell asleep again (List Public Archived Threads)."""
+    """Posts of a forum that somebody wrote in after ``since`` and that fell asleep again (List
+    Public Archived Threads)."""
     try:
-        found = await wire.read(lambda http: http.get_public_archived_threads(int(forum), limit=ARCHIVED))
+        found = await wire.read(
+            lambda http: http.get_public_archived_threads(int(forum), limit=ARCHIVED)
+        )
     except Refused:
         return []
     threads = found.get("threads") or []

@@ -9,17 +9,35 @@ from datetime import UTC, datetime
 from typing import TypedDict, cast
 
 from channels.cleaning import clean, cleaned
-from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    Attachment,
+    ChatId,
+    Edited,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+    Reacted,
+    TopicId,
+)
 from channels.fields import Body, Malformed, bodies_of, body_of, text_of
 from channels.record import record
 
-EPOCH = 1_420_070_400_000  # Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015
+# Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015
+EPOCH = 1_420_070_400_000
 QUOTED = 4000  # characters of a replied-to message that are handed on
-# Message types: what people say. The others are Discord's own lines (joins, pins, boosts, a thread's first row, answers to commands).
+# Message types: what people say. The others are Discord's own lines (joins, pins, boosts, a
+# thread's first row, answers to commands).
 _SPOKEN = frozenset({0, 19})
 _IS_ID = re.compile(r"\d{1,20}", re.ASCII)
-_THREADS = frozenset({10, 11, 12})  # Channel types: threads of announcements, public and private ones
-# Reference, "Message formatting": <@id> <@!id> <@&id> <#id> <:name:id> <a:name:id> <t:unix:style> </name:id>
+_THREADS = frozenset(
+    {10, 11, 12}
+)  # Channel types: threads of announcements, public and private ones
+# Reference, "Message formatting": <@id> <@!id> <@&id> <#id> <:name:id> <a:name:id> <t:unix:style>
+# </name:id>
 _MARKED = re.compile(r"<(@!?|@&|#|a?:|/|t:)([^<>\s][^<>]*)>")
 
 
@@ -86,7 +104,8 @@ def chat_of(data: Body) -> str:
 
 
 def read(event: str, data: Body, place: Place, name: str) -> list[Arrival]:
-    """The arrivals of one event. ``name``: of the event, where it has no id of its own (session and number). Raises Malformed."""
+    """The arrivals of one event. ``name``: of the event, where it has no id of its own (session and
+    number). Raises Malformed."""
     try:
         match event:
             case "MESSAGE_CREATE":
@@ -124,11 +143,17 @@ def is_ours(row: Body, place: Place) -> bool:
 def is_spoken(row: Body, place: Place) -> bool:
     """By a person or another bot: not by us, not one of Discord's own lines."""
     kind = row.get("type", 0)
-    return isinstance(kind, int) and kind in _SPOKEN and not is_ours(row, place) and bool(body_of(row, "author", {}).get("id"))
+    return (
+        isinstance(kind, int)
+        and kind in _SPOKEN
+        and not is_ours(row, place)
+        and bool(body_of(row, "author", {}).get("id"))
+    )
 
 
 def calls_us(row: Body, place: Place) -> bool:
-    """We, or a role of ours, are mentioned; or a message of ours is answered, with or without its bell."""
+    """We, or a role of ours, are mentioned; or a message of ours is answered, with or without its
+    bell."""
     if any(person.get("id") == place.account for person in bodies_of(row, "mentions")):
         return True
     if any(role in place.ours for role in _ids(row, "mention_roles")):
@@ -147,7 +172,11 @@ def message(row: Body, place: Place) -> Inbound | None:
     if not text and not files:
         text = "[something that cannot be shown here]"
     answered = body_of(row, "referenced_message", {}) if row.get("type") == 19 else {}
-    reply = text_of(body_of(row, "message_reference", {}), "message_id", "") if row.get("type") == 19 else ""
+    reply = (
+        text_of(body_of(row, "message_reference", {}), "message_id", "")
+        if row.get("type") == 19
+        else ""
+    )
     return Inbound(
         key=f"{channel}/{number}",
         address=address,
@@ -157,7 +186,9 @@ def message(row: Body, place: Place) -> Inbound | None:
         message=MessageId(number),
         text=text,
         private=private,
-        addressed=private or calls_us(row, place) or (address.topic is not None and place.follows(channel)),
+        addressed=private
+        or calls_us(row, place)
+        or (address.topic is not None and place.follows(channel)),
         attachments=files,
         reply_to=MessageId(reply) if reply else None,
         quoted=(_text(answered, place)[:QUOTED] or None) if answered else None,
@@ -165,7 +196,8 @@ def message(row: Body, place: Place) -> Inbound | None:
 
 
 def edited(row: Body, place: Place) -> Edited | None:
-    """The newest text of a message. None: nobody changed it (a preview was added to it, a thread began on it)."""
+    """The newest text of a message. None: nobody changed it (a preview was added to it, a thread
+    began on it)."""
     when = row.get("edited_timestamp")
     if not isinstance(when, str) or not is_spoken(row, place):
         return None
@@ -193,11 +225,14 @@ def address_of(channel: str, place: Place) -> Address:
 def spot_of(channel: Body, guild: str) -> Spot:
     """From a channel object. Raises Malformed."""
     parent = text_of(channel, "parent_id", "") if channel.get("type") in _THREADS else ""
-    return Spot(text_of(channel, "guild_id", "") or guild, clean(text_of(channel, "name", "")), parent)
+    return Spot(
+        text_of(channel, "guild_id", "") or guild, clean(text_of(channel, "name", "")), parent
+    )
 
 
 def readable(text: str, place: Place, people: Mapping[str, str]) -> str:
-    """Discord's markup for things as a person reads it. A call of ours at the start is an address, not a word."""
+    """Discord's markup for things as a person reads it. A call of ours at the start is an address,
+    not a word."""
     ours = "|".join([f"@!?{place.account}", *(f"@&{role}" for role in place.ours)])
     text = re.sub(rf"^\s*<(?:{ours})>[\s,:]*", "", text)
     return clean(_MARKED.sub(lambda found: _marked(found, place, people), text))
@@ -216,7 +251,9 @@ def _marked(found: re.Match[str], place: Place, people: Mapping[str, str]) -> st
         case "t:":
             seconds = inside.partition(":")[0]
             return (
-                f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M UTC}" if re.fullmatch(r"-?\d{1,11}", seconds) else found.group()
+                f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M UTC}"
+                if re.fullmatch(r"-?\d{1,11}", seconds)
+                else found.group()
             )
         case "/":
             return f"/{inside.rpartition(':')[0] or inside}"
@@ -225,21 +262,34 @@ def _marked(found: re.Match[str], place: Place, people: Mapping[str, str]) -> st
 
 
 def _text(row: Body, place: Place) -> str:
-    people = {text_of(person, "id", ""): _name(person, person.get("member")) for person in bodies_of(row, "mentions")}
+    people = {
+        text_of(person, "id", ""): _name(person, person.get("member"))
+        for person in bodies_of(row, "mentions")
+    }
     lines = [readable(text_of(row, "content", ""), place, people)]
     for snapshot in bodies_of(row, "message_snapshots"):
         forwarded = _text(body_of(snapshot, "message", {}), place)
         lines.append(f"[forwarded] {forwarded}".strip())
-    lines += [f"[sticker {clean(text_of(sticker, 'name', ''))}]".replace(" ]", "]") for sticker in bodies_of(row, "sticker_items")]
+    lines += [
+        f"[sticker {clean(text_of(sticker, 'name', ''))}]".replace(" ]", "]")
+        for sticker in bodies_of(row, "sticker_items")
+    ]
     poll = body_of(row, "poll", {})
     if poll:
-        options = [clean(text_of(body_of(answer, "poll_media", {}), "text", "")) for answer in bodies_of(poll, "answers")]
-        lines.append(f"[poll: {clean(text_of(body_of(poll, 'question', {}), 'text', ''))} — {' / '.join(options)}]")
+        options = [
+            clean(text_of(body_of(answer, "poll_media", {}), "text", ""))
+            for answer in bodies_of(poll, "answers")
+        ]
+        lines.append(
+            f"[poll: {clean(text_of(body_of(poll, 'question', {}), 'text', ''))} —"
+            f" {' / '.join(options)}]"
+        )
     return "\n".join(line for line in lines if line.strip())
 
 
 def _attachments(row: Body, channel: str) -> tuple[Attachment, ...]:
-    """``ref``: channel, message, attachment and address. The address stops working after a day; the first three give a new one."""
+    """``ref``: channel, message, attachment and address. The address stops working after a day; the
+    first three give a new one."""
     number, found = text_of(row, "id", ""), list[Attachment]()
     files = bodies_of(row, "attachments")
     for snapshot in bodies_of(row, "message_snapshots"):
@@ -249,12 +299,20 @@ def _attachments(row: Body, channel: str) -> tuple[Attachment, ...]:
         name = clean(text_of(file, "filename", "")) or "file"
         media = text_of(file, "content_type", "") or "application/octet-stream"
         ref = f"{channel} {number} {text_of(file, 'id', '')} {text_of(file, 'url', '')}"
-        found.append(Attachment(ref, name, media, size if isinstance(size, int) and not isinstance(size, bool) else None))
+        found.append(
+            Attachment(
+                ref,
+                name,
+                media,
+                size if isinstance(size, int) and not isinstance(size, bool) else None,
+            )
+        )
     return tuple(found)
 
 
 def _deleted(data: Body, number: str, place: Place) -> Edited:
-    """Discord says neither when nor who: the time is ours, the person the one we heard saying it."""
+    """Discord says neither when nor who: the time is ours, the person the one we heard saying
+    it."""
     channel, author = _id(data, "channel_id"), place.author_of(number)
     return Edited(
         key=f"{channel}/{number}/deleted",
@@ -272,7 +330,11 @@ def _reaction(data: Body, added: bool, place: Place, name: str) -> list[Arrival]
     if user == place.account:
         return []
     member = data.get("member")
-    shown = _name(body_of(body_of(data, "member"), "user", {}), cast("object", member)) if isinstance(member, dict) else ""
+    shown = (
+        _name(body_of(body_of(data, "member"), "user", {}), cast("object", member))
+        if isinstance(member, dict)
+        else ""
+    )
     channel, target = _id(data, "channel_id"), _id(data, "message_id")
     return [
         Reacted(
@@ -306,11 +368,24 @@ def _interaction(data: Body, place: Place) -> list[Arrival]:
     }
     if kind == 2:
         words = " ".join([f"/{text_of(what, 'name')}", *_values(bodies_of(what, "options"))])
-        return [Inbound(**common, message=MessageId(number), text=clean(words), private=private, addressed=True)]
+        return [
+            Inbound(
+                **common,
+                message=MessageId(number),
+                text=clean(words),
+                private=private,
+                addressed=True,
+            )
+        ]
     if what.get("component_type") != 2:
         return []
-    target, token = _id(body_of(data, "message"), "id"), f"{number} {text_of(data, 'application_id', '')} {text_of(data, 'token')}"
-    return [Answer(**common, message=MessageId(target), choice=text_of(what, "custom_id"), token=token)]
+    target, token = (
+        _id(body_of(data, "message"), "id"),
+        f"{number} {text_of(data, 'application_id', '')} {text_of(data, 'token')}",
+    )
+    return [
+        Answer(**common, message=MessageId(target), choice=text_of(what, "custom_id"), token=token)
+    ]
 
 
 def _values(options: list[Body]) -> list[str]:
@@ -318,7 +393,11 @@ def _values(options: list[Body]) -> list[str]:
     found: list[str] = []
     for option in options:
         value = option.get("value")
-        found += [str(value)] if value is not None else [text_of(option, "name", ""), *_values(bodies_of(option, "options"))]
+        found += (
+            [str(value)]
+            if value is not None
+            else [text_of(option, "name", ""), *_values(bodies_of(option, "options"))]
+        )
     return found
 
 
@@ -329,7 +408,9 @@ def _person(user: Body, member: object, *, bot: bool = False) -> Person:
 def _name(user: Body, member: object) -> str:
     """As the chat shows it: the guild's nickname, the display name, the user name."""
     nick = text_of(cast("Body", member), "nick", "") if isinstance(member, dict) else ""
-    return clean(nick or text_of(user, "global_name", "") or text_of(user, "username", "")).strip() or text_of(user, "id", "")
+    return clean(
+        nick or text_of(user, "global_name", "") or text_of(user, "username", "")
+    ).strip() or text_of(user, "id", "")
 
 
 def _time(text: str) -> datetime:
@@ -351,4 +432,6 @@ def _ids(body: Body, name: str) -> list[str]:
     value: object = body.get(name) or []
     if not isinstance(value, list):
         raise Malformed(f"{name} is {type(value).__name__}, not a list")
-    return [item for item in cast("list[object]", value) if isinstance(item, str) and item.isdigit()]
+    return [
+        item for item in cast("list[object]", value) if isinstance(item, str) and item.isdigit()
+    ]

@@ -1,4 +1,5 @@
-"""Hearing Discord: events become stored arrivals, then the session's number moves on; a channel's live events wait behind its catch-up."""
+"""Hearing Discord: events become stored arrivals, then the session's number moves on; a channel's
+live events wait behind its catch-up."""
 
 from __future__ import annotations
 
@@ -25,34 +26,61 @@ from channels.together import foremost, to_their_ends
 
 _log = logging.getLogger(__name__)
 
-SAVED_EVERY = 2.0  # seconds between two notes of how far the session was stored: a restart hears so much twice, and keys are equal
+# seconds between two notes of how far the session was stored: a restart hears so much twice, and
+# keys are equal
+SAVED_EVERY = 2.0
 RESUMABLE = 600.0  # seconds after which Discord is not even asked whether it still has the session
-GUILDS_WITHIN = 10.0  # seconds for the guilds to tell of themselves; one that is out of order may take hours
+GUILDS_WITHIN = (
+    10.0  # seconds for the guilds to tell of themselves; one that is out of order may take hours
+)
 PATIENCE = 2.0  # seconds for the message that somebody answers to
 _REPLY = 19  # Message types
 _PLACES = frozenset({"CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE"})
 
 
 class Listening:
-    """One ``receive``: gateway connections one after the other, until one of them cannot be followed by the next at once."""
+    """One ``receive``: gateway connections one after the other, until one of them cannot be
+    followed by the next at once."""
 
-    def __init__(self, wire: Wire, context: ChannelContext, account: str, presses: Presses, clock: Clock, doubles: Doubles) -> None:
-        self._wire, self._context, self._presses, self._clock, self._doubles = wire, context, presses, clock, doubles
+    def __init__(
+        self,
+        wire: Wire,
+        context: ChannelContext,
+        account: str,
+        presses: Presses,
+        clock: Clock,
+        doubles: Doubles,
+    ) -> None:
+        self._wire = wire
+        self._context = context
+        self._presses = presses
+        self._clock = clock
+        self._doubles = doubles
         self._memory = Memory(account, clock)
         self._aside = Quarantine(context.state / "malformed")
         self._session: Session | None = None
-        self._former: Session | None = None  # of a life or connection before: it still holds what was not stored
+        self._former: Session | None = (
+            None  # of a life or connection before: it still holds what was not stored
+        )
         self._fresh: Session | None = None  # kept while the former one is asked
         self._began = self._saved = 0.0
         self._dirty = False
 
     async def run(self, gateway: str, line: Line | None) -> None:
-        """``line``: a fresh connection, if there is one. Raises ChannelError, or Unavailable from ``publish``."""
+        """``line``: a fresh connection, if there is one. Raises ChannelError, or Unavailable from
+        ``publish``."""
         self._former = session_from(await self._context.cursor("session"), self._clock(), RESUMABLE)
         self._memory.known.load(await self._context.cursor("places"))
         try:
             async with asyncio.TaskGroup() as group:
-                catch_up = CatchUp(self._wire, self._context, self._memory, (self._aside, self._doubles), self._deliver, group)
+                catch_up = CatchUp(
+                    self._wire,
+                    self._context,
+                    self._memory,
+                    (self._aside, self._doubles),
+                    self._deliver,
+                    group,
+                )
                 while True:
                     began = time.monotonic()
                     line = line or await self._dial(gateway)
@@ -67,7 +95,8 @@ class Listening:
             raise foremost(failed, AuthFailed, Unavailable, Over) from None
 
     async def _dial(self, gateway: str) -> Line:
-        """Resumes the session, at its own address and then at everybody's; a new one begins when there is none."""
+        """Resumes the session, at its own address and then at everybody's; a new one begins when
+        there is none."""
         session = self._session
         if session is None:
             return await self._wire.dial(gateway)
@@ -77,7 +106,8 @@ class Listening:
             return await self._wire.dial(gateway, (session.id, session.number))
 
     def _ended(self, over: Over, lasted: float) -> None:
-        """What the next connection does. Raises Over when the house had better wait: longer each time."""
+        """What the next connection does. Raises Over when the house had better wait: longer each
+        time."""
         planned = isinstance(over, _TurnBack)
         if not over.resume:
             self._session, self._fresh = self._fresh, None
@@ -98,20 +128,27 @@ class Listening:
         while True:
             frames = await line.frames(1.0)
             ready: dict[str, list[Frame]] = {}
-            for data in [frame.data for frame in frames if frame.data is not None and frame.event == "MESSAGE_CREATE"]:
+            for data in [
+                frame.data
+                for frame in frames
+                if frame.data is not None and frame.event == "MESSAGE_CREATE"
+            ]:
                 self._doubles.live(data)  # before anything of it is stored
             for frame in frames:
                 if frame.data is None:
                     self._pass_over(f"a frame {frame.event} that cannot be read", frame.raw)
                 elif (chat := await self._note(frame, frame.data, catch_up)) is not None:
-                    (catch_up.waiting if chat in catch_up.waiting else ready).setdefault(chat, []).append(frame)
+                    (catch_up.waiting if chat in catch_up.waiting else ready).setdefault(
+                        chat, []
+                    ).append(frame)
             await to_their_ends(self._deliver(chat, told) for chat, told in ready.items())
             if frames or self._dirty:
                 await self._remember(frames, catch_up)
             self._look_back(catch_up)
 
     async def _note(self, frame: Frame, data: Body, catch_up: CatchUp) -> str | None:
-        """What an event tells of sessions and places is learnt at once; the channel, when it says something itself."""
+        """What an event tells of sessions and places is learnt at once; the channel, when it says
+        something itself."""
         guilds = self._memory.guilds
         try:
             match frame.event:
@@ -154,9 +191,12 @@ class Listening:
         return chat
 
     async def _look_up(self, chat: str, guild: str) -> Spot:
-        """A channel that no event told of: a thread that wakes up, or any after a resumed session. Unknown for good: a plain channel."""
+        """A channel that no event told of: a thread that wakes up, or any after a resumed session.
+        Unknown for good: a plain channel."""
         try:
-            return inbound.spot_of(cast("Body", await self._wire.read(lambda http: http.get_channel(chat))), guild)
+            return inbound.spot_of(
+                cast("Body", await self._wire.read(lambda http: http.get_channel(chat))), guild
+            )
         except (Refused, Malformed) as error:
             _log.info("discord: channel %s cannot be looked up: %s", chat, error)
             return Spot(guild)
@@ -166,13 +206,22 @@ class Listening:
         guilds: Any = data.get("guilds")
         self._session = Session(frame.session, str(data.get("resume_gateway_url")), frame.number)
         self._began, self._saved = time.monotonic(), 0.0
-        if self._former is None:  # noted before anything is taken from it: a death from now on loses nothing
-            await self._context.publish([], Cursor("session", self._session.written(frame.number, self._clock())))
-        await catch_up.begin([str(one.get("id")) for one in cast("list[Body]", guilds)] if isinstance(guilds, list) else [])
+        if (
+            self._former is None
+        ):  # noted before anything is taken from it: a death from now on loses nothing
+            await self._context.publish(
+                [], Cursor("session", self._session.written(frame.number, self._clock()))
+            )
+        await catch_up.begin(
+            [str(one.get("id")) for one in cast("list[Body]", guilds)]
+            if isinstance(guilds, list)
+            else []
+        )
 
     def _look_back(self, catch_up: CatchUp) -> None:
-        """The session of a former life is resumed once, when the guilds have told of themselves: it knows what no history tells, a first
-        direct message among it, and goes on as ours. When Discord does not have it any more, the new one is resumed instead."""
+        """The session of a former life is resumed once, when the guilds have told of themselves: it
+        knows what no history tells, a first direct message among it, and goes on as ours. When
+        Discord does not have it any more, the new one is resumed instead."""
         if self._former is None or self._session is None:
             return
         if not catch_up.absent or time.monotonic() - self._began > GUILDS_WITHIN:
@@ -180,33 +229,45 @@ class Listening:
             raise _TurnBack("Discord: the session of the life before goes on", resume=True)
 
     async def _remember(self, frames: list[Frame], catch_up: CatchUp) -> None:
-        """How far the session is stored: past nothing that still waits behind a catch-up. Before the former one was asked, it stays noted."""
+        """How far the session is stored: past nothing that still waits behind a catch-up. Before
+        the former one was asked, it stays noted."""
         session = self._session
         if session is None:
             return
-        session.number = max([session.number, *(frame.number for frame in frames if frame.session == session.id)])
+        session.number = max(
+            [session.number, *(frame.number for frame in frames if frame.session == session.id)]
+        )
         if self._former is not None:
             return
-        waiting = [frame.number for frames in catch_up.waiting.values() for frame in frames if frame.session == session.id]
+        waiting = [
+            frame.number
+            for frames in catch_up.waiting.values()
+            for frame in frames
+            if frame.session == session.id
+        ]
         self._dirty = True
         if time.monotonic() - self._saved >= SAVED_EVERY:
             self._saved = time.monotonic()
             self._dirty = bool(waiting)
             stored = min([session.number, *(number - 1 for number in waiting)])
-            await self._context.publish([], Cursor("session", session.written(stored, self._clock())))
+            await self._context.publish(
+                [], Cursor("session", session.written(stored, self._clock()))
+            )
 
     # delivering
 
     async def _deliver(self, chat: str, frames: list[Frame]) -> None:
-        """Store what the events say; only then are pressed buttons and commands answered. Unavailable ends the connection before its number
-        moved: Discord tells it again."""
+        """Store what the events say; only then are pressed buttons and commands answered.
+        Unavailable ends the connection before its number moved: Discord tells it again."""
         arrivals: dict[str, Arrival] = {}
         answered: list[Body] = []
         newest = 0
         for frame in frames:
             data = await self._with_quote(frame)
             try:
-                for arrival in inbound.read(frame.event, data, self._memory.place, f"{frame.session}:{frame.number}"):
+                for arrival in inbound.read(
+                    frame.event, data, self._memory.place, f"{frame.session}:{frame.number}"
+                ):
                     arrivals.setdefault(arrival.key, arrival)
                     self._memory.follow(arrival, chat)
             except Malformed as error:
@@ -217,30 +278,51 @@ class Listening:
             elif frame.event == "INTERACTION_CREATE":
                 answered.append(data)
         if arrivals:
-            await self._memory.store(self._context, list(arrivals.values()), self._memory.known.cursor(chat, newest) if newest else None)
+            await self._memory.store(
+                self._context,
+                list(arrivals.values()),
+                self._memory.known.cursor(chat, newest) if newest else None,
+            )
         for data in answered:
             self._presses.taken(data)
 
     async def _with_quote(self, frame: Frame) -> Body:
-        """Message object, referenced_message: an answer without it was not looked up by Discord, so it is looked up here; what cannot be had
-        in time is left out."""
+        """Message object, referenced_message: an answer without it was not looked up by Discord, so
+        it is looked up here; what cannot be had in time is left out."""
         data = frame.data or {}
-        if frame.event != "MESSAGE_CREATE" or data.get("type") != _REPLY or "referenced_message" in data:
+        if (
+            frame.event != "MESSAGE_CREATE"
+            or data.get("type") != _REPLY
+            or "referenced_message" in data
+        ):
             return data
         reference = object_of(data.get("message_reference"))
-        channel, message = inbound.id_of(reference.get("channel_id")) or inbound.chat_of(data), inbound.id_of(reference.get("message_id"))
+        channel, message = (
+            inbound.id_of(reference.get("channel_id")) or inbound.chat_of(data),
+            inbound.id_of(reference.get("message_id")),
+        )
         if not channel or not message:
             return data
         try:
             async with asyncio.timeout(PATIENCE):
-                return data | {"referenced_message": await self._wire.read(lambda http: http.get_message(channel, message))}
+                return data | {
+                    "referenced_message": await self._wire.read(
+                        lambda http: http.get_message(channel, message)
+                    )
+                }
         except (Refused, NotReady, RateLimited, TimeoutError) as error:
-            _log.info("discord: what message %s answers to cannot be read: %s", data.get("id"), error)
+            _log.info(
+                "discord: what message %s answers to cannot be read: %s", data.get("id"), error
+            )
             return data
 
     def _pass_over(self, what: str, frame: object, name: str = "") -> None:
         self._aside.keep(frame, name)
-        _log.warning("discord: %s (%d so far); it was skipped, the connection goes on", what, self._aside.count)
+        _log.warning(
+            "discord: %s (%d so far); it was skipped, the connection goes on",
+            what,
+            self._aside.count,
+        )
 
 
 class _TurnBack(Over):

@@ -1,4 +1,5 @@
-"""CommonMark as Discord's Markdown ("Markdown Text 101" of Discord's help centre, and Reference, "Message formatting"). Pure."""
+"""CommonMark as Discord's Markdown ("Markdown Text 101" of Discord's help centre, and Reference,
+"Message formatting"). Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ _URL = re.compile(
     r"https?://[^\s<>\\]*[^\s<>.,:;\"'\])*_~|\\`]"
 )  # Discord makes a link of it by itself, and a backslash would be a part of it
 _SPECIAL = re.compile(r"[\\*_~`|\[<]")
-_LINE_START = re.compile(r"^([ \t]*)(-#|#{1,3}(?=\s)|[-+*](?=\s)|>)|^([ \t]*\d{1,9})(?=[.)]\s)", re.MULTILINE)
+_LINE_START = re.compile(
+    r"^([ \t]*)(-#|#{1,3}(?=\s)|[-+*](?=\s)|>)|^([ \t]*\d{1,9})(?=[.)]\s)", re.MULTILINE
+)
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
 _BOLD = re.compile(r"(?<!\\)\*\*")
 
 
 def markdown(source: str) -> str:
-    """The message as Discord's Markdown; what would show nothing (a lone link definition) stays as it was written."""
+    """The message as Discord's Markdown; what would show nothing (a lone link definition) stays as
+    it was written."""
     made = "\n".join(_spaced(parse(source).children))
     return made if is_visible(made) else escape(source)
 
@@ -35,8 +39,13 @@ def escape(text: str) -> str:
 
 
 def is_visible(text: str) -> bool:
-    """Whether Discord would show anything: a message of white space and format characters alone is refused as empty."""
-    return any(unicodedata.category(character)[0] not in "ZC" and character not in "\u2800\u3164\u115f\u1160" for character in text)
+    """Whether Discord would show anything: a message of white space and format characters alone is
+    refused as empty."""
+    return any(
+        unicodedata.category(character)[0] not in "ZC"
+        and character not in "\u2800\u3164\u115f\u1160"
+        for character in text
+    )
 
 
 def units(text: str) -> int:
@@ -45,7 +54,8 @@ def units(text: str) -> int:
 
 
 def _safe(mark: re.Match[str]) -> str:
-    """An underscore inside a word and a mark between blanks mean nothing to Discord; everything else gets its backslash."""
+    """An underscore inside a word and a mark between blanks mean nothing to Discord; everything
+    else gets its backslash."""
     character, text = mark.group(), mark.string
     before, after = text[mark.start() - 1 : mark.start()], text[mark.end() : mark.end() + 1]
     if character == "_" and before.isalnum() and after.isalnum():
@@ -56,7 +66,8 @@ def _safe(mark: re.Match[str]) -> str:
 
 
 def _spaced(nodes: Sequence[SyntaxTreeNode]) -> list[str]:
-    """Blocks with an empty line between them, but none after a heading: Discord gives it room of its own."""
+    """Blocks with an empty line between them, but none after a heading: Discord gives it room of
+    its own."""
     made: list[str] = []
     for node in nodes:
         block = _block(node)
@@ -102,17 +113,26 @@ def _quote(node: SyntaxTreeNode, *, inside: bool) -> str:
 
 
 def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode) -> str:
-    mark = "- " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
+    mark = (
+        "- " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
+    )
     margin = " " * len(mark)
     blocks = [block for child in item.children if (block := _block(child, inside=True))]
-    lines = [line if block.startswith(_FENCE) else margin + line for block in blocks for line in block.split("\n")]
-    if blocks and blocks[0].startswith(_FENCE):  # code stands at the margin: blanks before it would be a part of it
+    lines = [
+        line if block.startswith(_FENCE) else margin + line
+        for block in blocks
+        for line in block.split("\n")
+    ]
+    if blocks and blocks[0].startswith(
+        _FENCE
+    ):  # code stands at the margin: blanks before it would be a part of it
         return "\n".join([mark.rstrip(), *lines])
     return mark + "\n".join(lines).removeprefix(margin)
 
 
 def _fenced(code: str, info: str) -> str:
-    """Discord ends a block at the next three backticks, wherever they stand: between them goes a space of no width."""
+    """Discord ends a block at the next three backticks, wherever they stand: between them goes a
+    space of no width."""
     language = _LANGUAGE.match(info.strip())
     body = code.replace(_FENCE, "`\u200b`\u200b`")
     body = body + "\u200b" if body.endswith("`") else body
@@ -135,10 +155,15 @@ def _span(node: SyntaxTreeNode) -> str:
             return _styled(_inline(node), {"strong": "**", "em": "*", "s": "~~"}[node.type])
         case "link":
             return _link(
-                str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), _inline(node), around(node)
+                str(node.attrs.get("href", "")),
+                "".join(plain_inline(child) for child in node.children),
+                _inline(node),
+                around(node),
             )
         case "image":
-            return _link(str(node.attrs.get("src", "")), node.content, _text(node.content), around(node))
+            return _link(
+                str(node.attrs.get("src", "")), node.content, _text(node.content), around(node)
+            )
         case _:
             return _inline(node)
 
@@ -154,12 +179,21 @@ def _text(text: str) -> str:
 
 
 def _lines(text: str) -> str:
-    """A paragraph whose lines begin with what Discord would take for a block. Our own bold and italics are never followed by a blank."""
-    return _LINE_START.sub(lambda mark: f"{mark.group(3)}\\" if mark.group(3) is not None else f"{mark.group(1)}\\{mark.group(2)}", text)
+    """A paragraph whose lines begin with what Discord would take for a block. Our own bold and
+    italics are never followed by a blank."""
+    return _LINE_START.sub(
+        lambda mark: (
+            f"{mark.group(3)}\\"
+            if mark.group(3) is not None
+            else f"{mark.group(1)}\\{mark.group(2)}"
+        ),
+        text,
+    )
 
 
 def _styled(inner: str, mark: str) -> str:
-    """Marks must touch words; the same mark inside or beside itself would end it, so it is left out there."""
+    """Marks must touch words; the same mark inside or beside itself would end it, so it is left out
+    there."""
     words = inner.strip()
     within = words.replace("**", "") if mark == "*" else words
     if not words or re.search(rf"(?<!\\){re.escape(mark)}", within) is not None:
@@ -179,19 +213,37 @@ def _code(content: str) -> str:
 
 
 def _link(address: str, plain: str, words: str, read: str) -> str:
-    """Masked links take web addresses only, and no address for their words; in angle brackets an address shows no preview."""
+    """Masked links take web addresses only, and no address for their words; in angle brackets an
+    address shows no preview."""
     if not is_link(address) or address[:4].lower() != "http":
-        return f"{words} ({_text(address)})" if address and address not in {plain, f"mailto:{plain}"} else words
+        return (
+            f"{words} ({_text(address)})"
+            if address and address not in {plain, f"mailto:{plain}"}
+            else words
+        )
     if not plain.strip() or plain == address:
         return f"<{address}>"
-    if disclosed(plain, address, read) or "://" in plain or "`" in words or "](" in words or "]" in plain:
+    if (
+        disclosed(plain, address, read)
+        or "://" in plain
+        or "`" in words
+        or "](" in words
+        or "]" in plain
+    ):
         return f"{words} (<{address}>)"
     return f"[{words.replace(chr(10), ' ').strip()}](<{address}>)"
 
 
 def _table(node: SyntaxTreeNode) -> str:
-    rows = [[plain_inline(cell).replace("\n", " ") for cell in row.children] for part in node.children for row in part.children]
-    widths = [max(_width(row[column]) if column < len(row) else 0 for row in rows) for column in range(len(rows[0]))]
+    rows = [
+        [plain_inline(cell).replace("\n", " ") for cell in row.children]
+        for part in node.children
+        for row in part.children
+    ]
+    widths = [
+        max(_width(row[column]) if column < len(row) else 0 for row in rows)
+        for column in range(len(rows[0]))
+    ]
     aligned = [str(cell.attrs.get("style", "")) for cell in node.children[0].children[0].children]
     lines = [" | ".join(_cells(row, widths, aligned)).rstrip() for row in rows]
     lines.insert(1, "-+-".join("-" * width for width in widths))
@@ -208,4 +260,7 @@ def _cells(row: Sequence[str], widths: Sequence[int], aligned: Sequence[str]) ->
 
 def _width(text: str) -> int:
     """Columns of a monospace font: wide characters take two, marks none."""
-    return sum(0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
+        for one in text
+    )

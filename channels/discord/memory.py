@@ -1,4 +1,5 @@
-"""What the adapter remembers of Discord: guilds' channels and roles, how far each channel was read, whom it talks to, its session."""
+"""What the adapter remembers of Discord: guilds' channels and roles, how far each channel was read,
+whom it talks to, its session."""
 
 from __future__ import annotations
 
@@ -16,14 +17,17 @@ from channels.fields import Body, Malformed
 DIRECT = 200  # direct conversations whose names are kept: Discord lists none to a bot
 FOLLOWED = 200  # threads that were addressed to us
 SAID = 2000  # messages whose author is remembered, for deletions, which do not name one
-READABLE = frozenset({0, 2, 5, 13})  # Channel types with messages of their own: text, voice, announcement, stage
+READABLE = frozenset(
+    {0, 2, 5, 13}
+)  # Channel types with messages of their own: text, voice, announcement, stage
 THREADS = frozenset({10, 11, 12})
 FORUMS = frozenset({15, 16})  # forum and media channels hold threads only
 
 
 @dataclass(slots=True)
 class Session:
-    """A gateway session that can be resumed. ``number``: of the last event that was taken from it."""
+    """A gateway session that can be resumed. ``number``: of the last event that was taken from
+    it."""
 
     id: str
     url: str
@@ -35,7 +39,8 @@ class Session:
 
 
 def session_from(value: str | None, at: datetime, most: float) -> Session | None:
-    """From a cursor, unless it is older than ``most`` seconds: Discord keeps sessions for minutes only."""
+    """From a cursor, unless it is older than ``most`` seconds: Discord keeps sessions for minutes
+    only."""
     body = _object(value)
     try:
         if not 0 <= at.timestamp() - float(body["at"]) <= most:
@@ -51,7 +56,9 @@ class Guilds:
 
     spots: dict[str, Spot] = field(default_factory=dict[str, Spot])
     roles: dict[str, str] = field(default_factory=dict[str, str])
-    ours: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # guild -> roles of ours
+    ours: dict[str, set[str]] = field(
+        default_factory=dict[str, "set[str]"]
+    )  # guild -> roles of ours
 
     def learn(self, guild: Body, account: str) -> None:
         """GUILD_CREATE: channels, active threads, roles, and of the members ourselves."""
@@ -72,8 +79,14 @@ class Guilds:
         """Our roles; @everyone, whose id is the guild's, is nobody's."""
         user: Any = member.get("user")
         roles: Any = member.get("roles")
-        if isinstance(user, dict) and cast("Body", user).get("id") == account and isinstance(roles, list):
-            self.ours.setdefault(guild, set()).update(filter(None, (id_of(role) for role in cast("list[object]", roles) if role != guild)))
+        if (
+            isinstance(user, dict)
+            and cast("Body", user).get("id") == account
+            and isinstance(roles, list)
+        ):
+            self.ours.setdefault(guild, set()).update(
+                filter(None, (id_of(role) for role in cast("list[object]", roles) if role != guild))
+            )
 
     def note(self, channel: Body, guild: str = "") -> None:
         self.spots[_id(channel)] = spot_of(channel, guild)
@@ -85,10 +98,13 @@ class Guilds:
 
 @dataclass(slots=True)
 class Known:
-    """What survives a restart in cursors: where we are spoken to, and how far each channel was read."""
+    """What survives a restart in cursors: where we are spoken to, and how far each channel was
+    read."""
 
     direct: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
-    threads: OrderedDict[str, tuple[str, str]] = field(default_factory=OrderedDict[str, tuple[str, str]])  # thread -> parent, guild
+    threads: OrderedDict[str, tuple[str, str]] = field(
+        default_factory=OrderedDict[str, tuple[str, str]]
+    )  # thread -> parent, guild
     since: dict[str, int] = field(default_factory=dict[str, int])
     authors: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
     changed: bool = False  # ``direct`` or ``threads`` differ from their cursor
@@ -113,7 +129,9 @@ class Known:
         self.changed = _newest(self.direct, channel, None, DIRECT) or self.changed
 
     def follow(self, thread: str, spot: Spot) -> None:
-        self.changed = _newest(self.threads, thread, (spot.parent, spot.guild), FOLLOWED) or self.changed
+        self.changed = (
+            _newest(self.threads, thread, (spot.parent, spot.guild), FOLLOWED) or self.changed
+        )
 
     def said(self, message: str, author: str) -> None:
         _newest(self.authors, message, author, SAID)
@@ -148,7 +166,8 @@ class Memory:
         )
 
     def follow(self, said: Arrival, chat: str) -> None:
-        """A thread in which we were called stays ours to hear, and a direct conversation findable, also after a restart."""
+        """A thread in which we were called stays ours to hear, and a direct conversation findable,
+        also after a restart."""
         if isinstance(said, Inbound):
             self.known.said(said.message, said.person.id)
         if isinstance(said, Answer) or (isinstance(said, Inbound) and said.addressed):
@@ -158,7 +177,9 @@ class Memory:
             elif said.address.topic is not None:
                 self.known.follow(chat, spot)
 
-    async def store(self, context: ChannelContext, arrivals: Sequence[Arrival], cursor: Cursor | None) -> None:
+    async def store(
+        self, context: ChannelContext, arrivals: Sequence[Arrival], cursor: Cursor | None
+    ) -> None:
         """First where, then what: a death in between costs nothing. Raises Unavailable."""
         if self.known.changed:
             await context.publish([], self.known.places())
@@ -168,11 +189,16 @@ class Memory:
 
 def number_of(value: str | None) -> int | None:
     """A cursor's number; None for anything else, which only fetches more than needed."""
-    return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) <= 20 else None
+    return (
+        int(value)
+        if value is not None and value.isascii() and value.isdigit() and len(value) <= 20
+        else None
+    )
 
 
 def newest_in(channel: Body) -> int | None:
-    """last_message_id; None when it is not told, or null: the channel seems empty, and one look makes sure of it."""
+    """last_message_id; None when it is not told, or null: the channel seems empty, and one look
+    makes sure of it."""
     return number_of(str(channel.get("last_message_id")))
 
 
@@ -200,7 +226,11 @@ def _object(value: str | None) -> Mapping[str, Any]:
 
 def rows_of(body: Body, name: str) -> list[Body]:
     rows: Any = body.get(name)
-    return [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)] if isinstance(rows, list) else []
+    return (
+        [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)]
+        if isinstance(rows, list)
+        else []
+    )
 
 
 def _id(body: Body) -> str:

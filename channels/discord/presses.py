@@ -1,4 +1,5 @@
-"""Pressed buttons and slash commands are answered within Discord's three seconds, but never before they are stored."""
+"""Pressed buttons and slash commands are answered within Discord's three seconds, but never before
+they are stored."""
 
 from __future__ import annotations
 
@@ -24,16 +25,30 @@ class Presses:
         self._answers: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
 
     def taken(self, interaction: Body) -> None:
-        """Interaction Callback: a button's is deferred without a sign, a command's says that it was heard."""
-        number, token, kind = str(interaction.get("id")), interaction.get("token"), interaction.get("type")
+        """Interaction Callback: a button's is deferred without a sign, a command's says that it was
+        heard."""
+        number, token, kind = (
+            str(interaction.get("id")),
+            interaction.get("token"),
+            interaction.get("type"),
+        )
         if not isinstance(token, str) or number in self._answers:
             return
         callback: Body = {"type": 6}
         if kind != 3:
             said: Any = interaction.get("data")
             name = said.get("name") if isinstance(said, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            callback = {"type": 4, "data": {"content": f"Heard: `/{name}`", "flags": EPHEMERAL, "allowed_mentions": {"parse": []}}}
-        self._answers[number] = asyncio.create_task(self._answer(number, token, callback), name="discord interaction")
+            callback = {
+                "type": 4,
+                "data": {
+                    "content": f"Heard: `/{name}`",
+                    "flags": EPHEMERAL,
+                    "allowed_mentions": {"parse": []},
+                },
+            }
+        self._answers[number] = asyncio.create_task(
+            self._answer(number, token, callback), name="discord interaction"
+        )
         while len(self._answers) > KEPT:
             self._answers.popitem(last=False)
 
@@ -50,7 +65,9 @@ class Presses:
 
     async def _answer(self, number: str, token: str, callback: Body) -> None:
         try:
-            await self._wire.call("POST", "/interactions/{id}/{token}/callback", callback, id=number, token=token)
+            await self._wire.call(
+                "POST", "/interactions/{id}/{token}/callback", callback, id=number, token=token
+            )
         except AuthFailed as error:
             _log.warning("discord: %s", error)
         except ChannelError as error:  # 10062 after three seconds: it is stored all the same

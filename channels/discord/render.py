@@ -19,7 +19,10 @@ Body = dict[str, Any]
 
 MAX_TEXT = 2000  # Message resource, Create Message: content, "up to 2000 characters"
 MAX_CARD = 4096  # Embed limits: description
-_WAITS, _SETTLED = 0xF0B232, 0x80848E  # colours of a card: somebody has to answer; nobody has to any more
+_WAITS, _SETTLED = (
+    0xF0B232,
+    0x80848E,
+)  # colours of a card: somebody has to answer; nobody has to any more
 MAX_FILES = 10  # attachments of one message
 MAX_ROWS, MAX_IN_ROW = 5, 5  # Component reference: five action rows of five buttons
 MAX_LABEL, MAX_ID = 80, 100  # Component reference, button: label, custom_id
@@ -31,16 +34,25 @@ _STYLES = {"plain": 2, "good": 3, "danger": 4}  # Button styles: secondary, succ
 
 
 def render(outbound: Outbound) -> tuple[Part, ...]:
-    """Old messages are edited in order, the rest is posted, the surplus deleted; files come last, ten to a message.
+    """Old messages are edited in order, the rest is posted, the surplus deleted; files come last,
+    ten to a message.
 
     Raises Rejected for a choice that Discord cannot hold."""
     bodies = _bodies(outbound)
     channel = place_of(outbound.address)
     old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
-    gone = [*old[len(bodies) :], *(receipt.message for receipt in outbound.replaces if is_file(receipt.message))]
-    parts = [_part("edit", channel, {"components": [], "embeds": [], **body}, target) for body, target in zip(bodies, old, strict=False)]
+    gone = [
+        *old[len(bodies) :],
+        *(receipt.message for receipt in outbound.replaces if is_file(receipt.message)),
+    ]
+    parts = [
+        _part("edit", channel, {"components": [], "embeds": [], **body}, target)
+        for body, target in zip(bodies, old, strict=False)
+    ]
     for index, body in enumerate(bodies[len(old) :]):
-        parts.append(_part("post", channel, body | (_reply(outbound) if index == 0 and not old else {})))
+        parts.append(
+            _part("post", channel, body | (_reply(outbound) if index == 0 and not old else {}))
+        )
     parts += [_part("delete", channel, {}, target) for target in gone]
     for start in range(0, len(outbound.files), MAX_FILES):
         reply = _reply(outbound) if not bodies and start == 0 else {}
@@ -70,7 +82,8 @@ def place_of(address: Address) -> str:
 
 
 def is_file(message: MessageId) -> bool:
-    """The receipt of a message of files has an f before its number: its text cannot take the place of another."""
+    """The receipt of a message of files has an f before its number: its text cannot take the place
+    of another."""
     return message.startswith("f")
 
 
@@ -94,11 +107,16 @@ def _bodies(outbound: Outbound) -> list[Body]:
         pieces = [head]
     else:
         pieces = [rendered(piece) for piece in split_markdown(text, _fits(rendered, room))]
-        pieces = [cut for piece in pieces for cut in _cut(piece, room) if is_visible(cut)] or [_NOTHING_SAID]
+        pieces = [cut for piece in pieces for cut in _cut(piece, room) if is_visible(cut)] or [
+            _NOTHING_SAID
+        ]
     if calls:
         pieces[0] = f"{calls} {pieces[0]}"
     rings = outbound.reply_to is not None and bool(outbound.mentions)
-    bodies = [_message(piece, called if index == 0 else (), author=rings and index == 0) for index, piece in enumerate(pieces)]
+    bodies = [
+        _message(piece, called if index == 0 else (), author=rings and index == 0)
+        for index, piece in enumerate(pieces)
+    ]
     bodies[0] |= embed
     keyboards = _keyboards(outbound.choices)
     for index, keyboard in enumerate(keyboards):
@@ -126,7 +144,8 @@ def _card(outbound: Outbound, text: str, room: int) -> tuple[str, Body]:
 
 
 def _fits(rendered: Callable[[str], str], room: int) -> Callable[[str], bool]:
-    """A source of four times the limit is not even rendered to see whether its markup makes up for it."""
+    """A source of four times the limit is not even rendered to see whether its markup makes up for
+    it."""
 
     def fits(piece: str) -> bool:
         return units(piece) <= 4 * MAX_TEXT and units(rendered(piece)) <= room
@@ -153,7 +172,8 @@ def _called(outbound: Outbound) -> Sequence[PersonId]:
 
 
 def _message(content: str, called: Sequence[PersonId], *, author: bool = False) -> Body:
-    """Allowed mentions: nobody but the people we mean hears a bell, whatever the text says. ``author``: of the message this answers."""
+    """Allowed mentions: nobody but the people we mean hears a bell, whatever the text says.
+    ``author``: of the message this answers."""
     allowed = {"parse": [], "users": list(called), "replied_user": author}
     return {"content": content, "allowed_mentions": allowed, "flags": SUPPRESS_EMBEDS}
 
@@ -162,18 +182,24 @@ def _reply(outbound: Outbound) -> Body:
     """A message that is gone is no reason not to answer (message_reference, fail_if_not_exists)."""
     if outbound.reply_to is None:
         return {}
-    return {"message_reference": {"message_id": number(outbound.reply_to), "fail_if_not_exists": False}}
+    return {
+        "message_reference": {"message_id": number(outbound.reply_to), "fail_if_not_exists": False}
+    }
 
 
 def _keyboards(choices: Sequence[Choice]) -> list[list[Body]]:
     """Rows of one message; what does not fit into five of them stands under another."""
     buttons = [_button(choice) for choice in {choice.value: choice for choice in choices}.values()]
-    rows = [{"type": 1, "components": buttons[at : at + MAX_IN_ROW]} for at in range(0, len(buttons), MAX_IN_ROW)]
+    rows = [
+        {"type": 1, "components": buttons[at : at + MAX_IN_ROW]}
+        for at in range(0, len(buttons), MAX_IN_ROW)
+    ]
     return [rows[at : at + MAX_ROWS] for at in range(0, len(rows), MAX_ROWS)]
 
 
 def _button(choice: Choice) -> Body:
-    """``custom_id`` carries the whole choice: a press is understood after a restart, by whoever is there."""
+    """``custom_id`` carries the whole choice: a press is understood after a restart, by whoever is
+    there."""
     if not 1 <= units(choice.value) <= MAX_ID:
         raise Rejected(f"Discord: the choice {choice.value!r} must have 1 to {MAX_ID} characters")
     label = clean(choice.label).strip() or choice.value
@@ -185,10 +211,17 @@ def _button(choice: Choice) -> Body:
 def _files(channel: str, paths: Sequence[Path], more: Body) -> Part:
     names = [{"id": index, "filename": path.name} for index, path in enumerate(paths)]
     body: Body = {"attachments": names, "allowed_mentions": {"parse": []}, **more}
-    return Part("file", _json({"channel": channel, "paths": [str(path) for path in paths], "body": body}))
+    return Part(
+        "file", _json({"channel": channel, "paths": [str(path) for path in paths], "body": body})
+    )
 
 
-def _part(kind: Literal["post", "edit", "delete"], channel: str, body: Body, target: MessageId | None = None) -> Part:
+def _part(
+    kind: Literal["post", "edit", "delete"],
+    channel: str,
+    body: Body,
+    target: MessageId | None = None,
+) -> Part:
     return Part(kind, _json({"channel": channel, "body": body}), target)
 
 

@@ -1,4 +1,5 @@
-"""Making a Discord application: where its token is, which intents it needs, and the link that invites it (docs.discord.com, "OAuth2" and "Permissions")."""
+"""Making a Discord application: where its token is, which intents it needs, and the link that
+invites it (docs.discord.com, "OAuth2" and "Permissions")."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def application(token: str) -> str | None:
     """The application's id, which is the first part of its bot's token."""
     head = token.partition(".")[0]
     try:
-        found = base64.b64decode(head + "=" * (-len(head) % 4), altchars=b"-_", validate=True).decode("ascii")
+        found = base64.b64decode(
+            head + "=" * (-len(head) % 4), altchars=b"-_", validate=True
+        ).decode("ascii")
     except (binascii.Error, ValueError):
         return None
     return found if found.isdigit() else None
@@ -34,18 +37,29 @@ def application(token: str) -> str | None:
 def invite(known: Known) -> str:
     """The link that adds the bot to a server with exactly the rights it uses."""
     client = application(known.get("token", "")) or "APPLICATION_ID"
-    return (
-        f"https://discord.com/oauth2/authorize?client_id={client}&scope=bot+applications.commands&permissions={sum(PERMISSIONS.values())}"
-    )
+    return f"https://discord.com/oauth2/authorize?client_id={client}&scope=bot+applications.commands&permissions={sum(PERMISSIONS.values())}"
 
 
 SETUP = Setup(
     steps=(
         "https://discord.com/developers/applications → New Application → name it",
-        "Bot → Privileged Gateway Intents → Message Content Intent: on (without it messages in servers arrive empty)",
+        (
+            "Bot → Privileged Gateway Intents → Message Content Intent: on (without it messages in"
+            " servers arrive empty)"
+        ),
         "Bot → Reset Token → copy the token; it is shown once",
     ),
-    asks=(Ask("token", "Bot token", "discord.com/developers/applications, your application, Bot, Reset Token", secret=True),),
+    asks=(
+        Ask(
+            "token",
+            "Bot token",
+            "discord.com/developers/applications, your application, Bot, Reset Token",
+            secret=True,
+        ),
+    ),
     documents=(Document("discord-invite.txt", lambda known: invite(known) + "\n"),),
-    after=lambda known: (f"Invite it: {invite(known)}", "In Discord: write it a direct message, or mention it in a channel"),
+    after=lambda known: (
+        f"Invite it: {invite(known)}",
+        "In Discord: write it a direct message, or mention it in a channel",
+    ),
 )

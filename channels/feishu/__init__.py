@@ -29,10 +29,18 @@ def _secret(text: str) -> str:
 
 
 def _origin(url: str) -> str:
-    """The SDK wants an origin without a path; plain http would show the secret to everybody on the way, so it is for loopback only."""
+    """The SDK wants an origin without a path; plain http would show the secret to everybody on the
+    way, so it is for loopback only."""
     parts = urlsplit(url.rstrip("/"))
     safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
-    if not safe or not parts.hostname or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+    if (
+        not safe
+        or not parts.hostname
+        or parts.path
+        or parts.query
+        or parts.fragment
+        or "@" in parts.netloc
+    ):
         raise ValueError(f"is no such origin: write {FEISHU} (Feishu) or {LARK} (Lark)")
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -43,7 +43,8 @@ from channels.proving import proved
 from channels.resting import Rest
 
 _MESSAGES = "/open-apis/im/v1/messages"
-# "Recall message", "Reply message": recalled, deleted, no such message, no such thread, unsupported by what it was.
+# "Recall message", "Reply message": recalled, deleted, no such message, no such thread, unsupported
+# by what it was.
 _GONE = frozenset({230011, 230110, 230005, 230019, 231003})
 _ADDRESS = re.compile(r"((?:oc|ou|on)_[A-Za-z0-9]{1,64})(?:/(om_[A-Za-z0-9_-]{1,80}))?")
 _PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tiff", ".heic"}
@@ -72,7 +73,9 @@ CAPABILITIES = Capabilities(
     topics=True,
     typing=timedelta(seconds=30),
     max_file=_LARGEST_FILE,
-    silence=timedelta(seconds=30),  # each ping of ours is answered, one goes out every 10 s (Pace.ping)
+    silence=timedelta(
+        seconds=30
+    ),  # each ping of ours is answered, one goes out every 10 s (Pace.ping)
 )
 
 
@@ -84,12 +87,17 @@ class Feishu:
         self._options = options
         self._app = settings.app_id
         self._wire = Wire(settings.app_id, settings.app_secret, settings.domain, self._pace)
-        self._names, self._own, self._presses = Names(self._wire), Own(), Presses()
-        self._streams, self._typing = Streams(self._wire, options.clock), Typing(self._wire, self._own, Lights(options.state))
+        self._names = Names(self._wire)
+        self._own = Own()
+        self._presses = Presses()
+        self._streams = Streams(self._wire, options.clock)
+        self._typing = Typing(self._wire, self._own, Lights(options.state))
         self._bot = self._handle = ""
         self._line: Feed | None = None
         self._rest = Rest()
-        self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
+        self.capabilities = (
+            replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
+        )
 
     @property
     def account(self) -> str:
@@ -109,14 +117,24 @@ class Feishu:
             self._bot, self._handle = word(about, "open_id"), word(about, "app_name")
             if not self._bot:
                 raise NotReady("Feishu: bot/v3/info: answered without open_id")
-            async with feed(self._wire) as self._line:  # what is said from now on waits in it for receive()
+            async with feed(
+                self._wire
+            ) as self._line:  # what is said from now on waits in it for receive()
                 yield
 
     async def receive(self, context: ChannelContext) -> None:
         await self._typing.tidy()
         line, self._line = self._line, None
         clock = self._options.clock
-        await Listening(self._wire, context, self._bot, names=self._names, own=self._own, presses=self._presses, clock=clock).run(line)
+        await Listening(
+            self._wire,
+            context,
+            self._bot,
+            names=self._names,
+            own=self._own,
+            presses=self._presses,
+            clock=clock,
+        ).run(line)
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)
@@ -125,16 +143,25 @@ class Feishu:
         return render.mark(part)
 
     async def upload(self, part: Part) -> str:
-        """Upload image, Upload file: nobody sees it before its message. The handle names the message's type and its content."""
+        """Upload image, Upload file: nobody sees it before its message. The handle names the
+        message's type and its content."""
         path = Path(_body(part)["path"])
         try:
             size = path.stat().st_size  # noqa: ASYNC240 - one stat of a local file
             if path.suffix.lower() in _PICTURES and 0 < size <= _LARGEST_PICTURE:
-                made = await self._wire.upload("/open-apis/im/v1/images", {"image_type": "message"}, "image", path)
+                made = await self._wire.upload(
+                    "/open-apis/im/v1/images", {"image_type": "message"}, "image", path
+                )
                 return _handle("image", "image_key", word(made, "image_key"))
             if not 0 < size <= _LARGEST_FILE:
-                raise Rejected(f"Feishu: {path.name} has {size} bytes; files have between 1 and {_LARGEST_FILE}")
-            fields = {"file_type": _FILE_TYPES.get(path.suffix.lower(), "stream"), "file_name": path.name}
+                raise Rejected(
+                    f"Feishu: {path.name} has {size} bytes; files have between 1 and"
+                    f" {_LARGEST_FILE}"
+                )
+            fields = {
+                "file_type": _FILE_TYPES.get(path.suffix.lower(), "stream"),
+                "file_name": path.name,
+            }
             made = await self._wire.upload("/open-apis/im/v1/files", fields, "file", path)
             return _handle("file", "file_key", word(made, "file_key"))
         except OSError as error:
@@ -144,7 +171,11 @@ class Feishu:
         body = _body(part)
         match part.kind:
             case "post":
-                content = await self._streams.begin(key, body["card"]) if body.get("stream") and self._streaming else None
+                content = (
+                    await self._streams.begin(key, body["card"])
+                    if body.get("stream") and self._streaming
+                    else None
+                )
                 receipt = await self._show(body, "interactive", content or body["card"], key)
                 if content is not None:
                     self._streams.shown(key, receipt.message)
@@ -155,17 +186,22 @@ class Feishu:
                 return await self._delete(cast("MessageId", part.target))
             case "file":
                 if not handle:
-                    raise Rejected("Feishu: a file is shown by the handle of its upload, and there is none")
+                    raise Rejected(
+                        "Feishu: a file is shown by the handle of its upload, and there is none"
+                    )
                 shown = json.loads(handle)
                 receipt = await self._show(body, shown["type"], shown["content"], key)
                 return replace(receipt, message=render.file_receipt(receipt.message))
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         """Never asked: a second send under the same uuid shows nothing twice."""
         return None
 
-    async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:  # noqa: ARG002
-        """Dropped after a rate limit until Feishu's wait is over, and whenever it fails: the final text is a part of its own."""
+    async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
+        """Dropped after a rate limit until Feishu's wait is over, and whenever it fails: the final
+        text is a part of its own."""
         if receipt is None or self._rest.lasts:
             return
         card = render.draft(text)
@@ -185,23 +221,35 @@ class Feishu:
         )
         path = into / f"{re.sub(r'[^A-Za-z0-9_-]', '_', key)[-40:]}-{plain_name(attachment)}"
         limit = min(limit, _LARGEST_FETCHED)
-        return await brought("Feishu", attachment, path, limit, lambda path, most: self._wire.download(uri, paths, query, path, most))
+        return await brought(
+            "Feishu",
+            attachment,
+            path,
+            limit,
+            lambda path, most: self._wire.download(uri, paths, query, path, most),
+        )
 
     async def typing(self, address: Address, on: bool) -> None:
         await (self._typing.on(address) if on else self._typing.off(address))
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
-        """A toast, as long as the press itself is not answered; later nobody but everybody could see it, so nothing is said."""
+        """A toast, as long as the press itself is not answered; later nobody but everybody could
+        see it, so nothing is said."""
         self._presses.say(answer.token, text.strip()[:200])
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
-        """A bot's menu is made in the Developer Console and cannot be set by an app: see docs/channels/feishu.md."""
+        """A bot's menu is made in the Developer Console and cannot be set by an app: see
+        docs/channels/feishu.md."""
 
     def parse_address(self, text: str) -> Address:
-        """``oc_…`` (a chat), ``oc_…/om_…`` (the thread of a message), ``ou_…`` (a person, whose chat with the bot is meant)."""
+        """``oc_…`` (a chat), ``oc_…/om_…`` (the thread of a message), ``ou_…`` (a person, whose
+        chat with the bot is meant)."""
         found = _ADDRESS.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no Feishu address: say oc_… (a chat), oc_…/om_… (a thread) or ou_… (a person)")
+            raise ValueError(
+                f"{text!r} is no Feishu address: say oc_… (a chat), oc_…/om_… (a thread) or ou_… (a"
+                " person)"
+            )
         chat, root = found.groups()
         return Address("feishu", self._app, ChatId(chat), TopicId(root) if root else None)
 
@@ -211,18 +259,28 @@ class Feishu:
 
     async def _show(self, body: Body, kind: str, content: Body, key: str) -> Receipt:
         """Reply message, Send message: the same uuid shows one message within an hour."""
-        message: Body = {"msg_type": kind, "content": json.dumps(content, ensure_ascii=False, separators=(",", ":")), "uuid": key}
+        message: Body = {
+            "msg_type": kind,
+            "content": json.dumps(content, ensure_ascii=False, separators=(",", ":")),
+            "uuid": key,
+        }
         if root := body.get("reply"):
             in_thread = {"reply_in_thread": True} if body.get("in_thread") else {}
             try:
                 uri = f"{_MESSAGES}/:message_id/reply"
-                return self._receipt(await self._wire.call("POST", uri, paths={"message_id": root}, body=message | in_thread, once=True))
+                return self._receipt(
+                    await self._wire.call(
+                        "POST", uri, paths={"message_id": root}, body=message | in_thread, once=True
+                    )
+                )
             except Refused as refused:
                 if refused.code not in _GONE:
                     raise  # else what it answers is gone, and it is said in the chat
         chat = str(body["chat"])
         query = {"receive_id_type": {"ou": "open_id", "on": "union_id"}.get(chat[:2], "chat_id")}
-        sent = await self._wire.call("POST", _MESSAGES, query=query, body=message | {"receive_id": chat}, once=True)
+        sent = await self._wire.call(
+            "POST", _MESSAGES, query=query, body=message | {"receive_id": chat}, once=True
+        )
         receipt, there = self._receipt(sent), word(sent, "chat_id")
         return receipt if there in ("", chat) else replace(receipt, chat=ChatId(there))
 
@@ -232,7 +290,9 @@ class Feishu:
             raise Ambiguous("Feishu: im/v1/messages: answered without message_id")
         self._own.said(message)
         if chat := word(data, "chat_id"):
-            self._own.place(message, chat, word(data, "root_id") or None if word(data, "thread_id") else None)
+            self._own.place(
+                message, chat, word(data, "root_id") or None if word(data, "thread_id") else None
+            )
         try:
             at = moment(milliseconds(data, "create_time"))
         except Malformed:
@@ -244,7 +304,9 @@ class Feishu:
         try:
             await self._patch(message, card)
         except Refused as refused:
-            if refused.code not in BUSY or not (entity := await self._streams.end_of_earlier_life(message)):
+            if refused.code not in BUSY or not (
+                entity := await self._streams.end_of_earlier_life(message)
+            ):
                 raise
             await self._patch_or_replace(message, entity, card)
         return Receipt(MessageId(message))
@@ -260,13 +322,20 @@ class Feishu:
     async def _patch(self, message: str, card: Body) -> None:
         """Update message card: 14 days, five times a second. Repeating it changes nothing."""
         content = json.dumps(card, ensure_ascii=False, separators=(",", ":"))
-        await self._wire.call("PATCH", f"{_MESSAGES}/:message_id", paths={"message_id": message}, body={"content": content})
+        await self._wire.call(
+            "PATCH",
+            f"{_MESSAGES}/:message_id",
+            paths={"message_id": message},
+            body={"content": content},
+        )
 
     async def _delete(self, target: MessageId) -> Receipt:
         message = render.message_of(target)
         await self._streams.end(message)
         try:
-            await self._wire.call("DELETE", f"{_MESSAGES}/:message_id", paths={"message_id": message})
+            await self._wire.call(
+                "DELETE", f"{_MESSAGES}/:message_id", paths={"message_id": message}
+            )
         except Refused as refused:
             if refused.code not in _GONE:
                 raise

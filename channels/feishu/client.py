@@ -1,4 +1,5 @@
-"""The wire to Feishu: lark_oapi's requests, tokens and answers on one HTTP client, and the one place that turns failures into ours."""
+"""The wire to Feishu: lark_oapi's requests, tokens and answers on one HTTP client, and the one
+place that turns failures into ours."""
 
 # lark_oapi is annotated in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -42,11 +43,15 @@ sdk.logger.propagate = False
 
 Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
-# Server API, "Generic error codes", and the token page's own. Stale ones are asked again once, with a new token.
+# Server API, "Generic error codes", and the token page's own. Stale ones are asked again once, with
+# a new token.
 _STALE = frozenset({99991661, 99991663, 99991664, 99991665, 99991668, 99991671, 99991677})
-_CREDENTIALS = frozenset({10003, 10012, 10013, 10014, 10015, 99991401, 99991543, 99991662, 99991673})
+_CREDENTIALS = frozenset(
+    {10003, 10012, 10013, 10014, 10015, 99991401, 99991543, 99991662, 99991673}
+)
 _SCOPES = frozenset({99991672, 99991679})
-# "Rate limits": the gateway's code, those of the message methods, and "the message is being sent" (the same uuid is on its way).
+# "Rate limits": the gateway's code, those of the message methods, and "the message is being sent"
+# (the same uuid is on its way).
 _SLOW = frozenset({99991400, 230020, 230049, 11232, 11233, 11247, 300120})
 _LATER = frozenset({1663, 2200, 55001})  # "internal error": nobody knows what was carried out
 # Long connection, answers of the endpoint: busy, internal error, too many connections (50 an app).
@@ -68,12 +73,19 @@ class Pace:
 
     call: float = 30.0  # one call as a whole
     connect: float = 10.0  # one TCP connection, and one handshake of the long connection
-    ping: float = 10.0  # between pings of the long connection, and for the answer to one: a mute line is noticed after two
-    frames: float = 15.0  # between the protocol's own pings, at most; a line that stopped answering them is given up after two
+    # between pings of the long connection, and for the answer to one: a mute line is noticed after
+    # two
+    ping: float = 10.0
+    # between the protocol's own pings, at most; a line that stopped answering them is given up
+    # after two
+    frames: float = 15.0
     upload: float = 300.0  # the bytes of one file, one way
     early: float = 300.0  # a token is renewed so long before it ends; it lives two hours
-    lull: float = 2.0  # what was said before a first contact is looked for so much later: what is being said now goes first
-    answer: float = 1.5  # a pressed button waits so long for the house's words; Feishu wants its answer within three
+    # what was said before a first contact is looked for so much later: what is being said now goes
+    # first
+    lull: float = 2.0
+    # a pressed button waits so long for the house's words; Feishu wants its answer within three
+    answer: float = 1.5
 
 
 @record
@@ -84,38 +96,57 @@ class _Answer:
 
 
 class _Transport:
-    """The SDK's headers and addresses on one HTTP client for life. The SDK itself makes a new httpx client, and a new TLS context, for every call."""
+    """The SDK's headers and addresses on one HTTP client for life. The SDK itself makes a new httpx
+    client, and a new TLS context, for every call."""
 
     def __init__(self, config: sdk.Config, pace: Pace) -> None:
-        self._config, self._pace = config, pace
+        self._config = config
+        self._pace = pace
         timeout = ClientTimeout(total=pace.call, sock_connect=pace.connect)
-        self._session = ClientSession(timeout=timeout, proxy=proxy_for(config.domain), middlewares=(Once(),))
+        self._session = ClientSession(
+            timeout=timeout, proxy=proxy_for(config.domain), middlewares=(Once(),)
+        )
 
     async def close(self) -> None:
         await self._session.close()
 
     @asynccontextmanager
-    async def asked(self, request: sdk.BaseRequest, token: str | None) -> AsyncGenerator[ClientResponse]:
+    async def asked(
+        self, request: sdk.BaseRequest, token: str | None
+    ) -> AsyncGenerator[ClientResponse]:
         """Raises what aiohttp raises, TimeoutError, and OSError for a file that cannot be read."""
         option = sdk.RequestOption()
         option.tenant_access_token = token
         sdk.build_header(request, option, self._config)
         assert request.uri is not None
         assert request.http_method is not None
-        url, verb = sdk.build_url(self._config.domain, request.uri, request.paths), request.http_method.name
+        url, verb = (
+            sdk.build_url(self._config.domain, request.uri, request.paths),
+            request.http_method.name,
+        )
         with ExitStack() as files:
             content: bytes | FormData | None = None
             if request.files:
                 content = FormData(cast("Body", request.body))
-                for part, (name, path) in cast("dict[str, tuple[str, Path]]", request.files).items():
+                for part, (name, path) in cast(
+                    "dict[str, tuple[str, Path]]", request.files
+                ).items():
                     file = files.enter_context(path.open("rb"))
-                    content.add_field(part, file, filename=name, content_type="application/octet-stream")
+                    content.add_field(
+                        part, file, filename=name, content_type="application/octet-stream"
+                    )
             elif request.body is not None:
                 content = (sdk.JSON.marshal(request.body) or "").encode("utf-8", "replace")
                 request.headers[sdk.CONTENT_TYPE] = "application/json; charset=utf-8"
             query = [(name, str(value)) for name, value in request.queries]
             async with self._session.request(
-                verb, url, params=query, headers=request.headers, data=content, timeout=self._limits(request), allow_redirects=False
+                verb,
+                url,
+                params=query,
+                headers=request.headers,
+                data=content,
+                timeout=self._limits(request),
+                allow_redirects=False,
             ) as response:
                 yield response
 
@@ -123,19 +154,31 @@ class _Transport:
         """Bytes of files take their time, one way or the other."""
         slow = bool(request.files) or "/resources/" in (request.uri or "")
         whole = self._pace.upload if slow else self._pace.call
-        return ClientTimeout(total=whole, sock_connect=self._pace.connect, sock_read=None if request.files else self._pace.call)
+        return ClientTimeout(
+            total=whole,
+            sock_connect=self._pace.connect,
+            sock_read=None if request.files else self._pace.call,
+        )
 
 
 class Wire:
-    """The open API of one app in one tenant. Every failure is a ChannelError; nothing is repeated here but a call whose token was stale."""
+    """The open API of one app in one tenant. Every failure is a ChannelError; nothing is repeated
+    here but a call whose token was stale."""
 
     def __init__(self, app_id: str, app_secret: str, domain: str, pace: Pace) -> None:
-        self.pace, self.app = pace, app_id
+        self.pace = pace
+        self.app = app_id
         self._config = sdk.Config()
-        self._config.app_id, self._config.app_secret, self._config.domain = app_id, app_secret, domain
+        self._config.app_id, self._config.app_secret, self._config.domain = (
+            app_id,
+            app_secret,
+            domain,
+        )
         self._console = f"Developer Console ({domain}/app/{app_id})"
         self._transport: _Transport | None = None
-        self._token, self._until = "", 0.0  # monotonic; the SDK's own cache is one for the process and blind to domains and revocations
+        # monotonic; the SDK's own cache is one for the process and blind to domains and revocations
+        self._token = ""
+        self._until = 0.0
         self._renewing = asyncio.Lock()
 
     @asynccontextmanager
@@ -158,19 +201,28 @@ class Wire:
         body: Body | None = None,
         once: bool = False,
     ) -> Body:
-        """``data`` of the answer. ``once``: it shows something, so an unknown outcome is Ambiguous instead of NotReady."""
+        """``data`` of the answer. ``once``: it shows something, so an unknown outcome is Ambiguous
+        instead of NotReady."""
         return await self._asked(verb, uri, paths, query, body, None, once=once)
 
     async def upload(self, uri: str, fields: Mapping[str, str], part: str, path: Path) -> Body:
-        """A multipart call that nobody sees anything of (Upload image, Upload file). Raises OSError, too: the file cannot be read."""
-        return await self._asked("POST", uri, None, None, dict(fields), {part: (path.name, path)}, once=False)
+        """A multipart call that nobody sees anything of (Upload image, Upload file). Raises
+        OSError, too: the file cannot be read."""
+        return await self._asked(
+            "POST", uri, None, None, dict(fields), {part: (path.name, path)}, once=False
+        )
 
-    async def download(self, uri: str, paths: Mapping[str, str], query: Mapping[str, str], into: Path, limit: int) -> str:
-        """The bytes of a resource into ``into``; its media type. Raises Rejected for more than ``limit`` bytes."""
+    async def download(
+        self, uri: str, paths: Mapping[str, str], query: Mapping[str, str], into: Path, limit: int
+    ) -> str:
+        """The bytes of a resource into ``into``; its media type. Raises Rejected for more than
+        ``limit`` bytes."""
         method = _method(uri)
         for last in (False, True):
             token = await self._tenant_token()
-            answer = await self._fetched(self._request("GET", uri, paths, query, None, None), token, into, limit)
+            answer = await self._fetched(
+                self._request("GET", uri, paths, query, None, None), token, into, limit
+            )
             if isinstance(answer, str):
                 return answer
             if answer.get("code") not in _STALE or last:
@@ -179,12 +231,16 @@ class Wire:
             self._token = "" if token == self._token else self._token
         raise AssertionError("unreachable")
 
-    async def _fetched(self, request: sdk.BaseRequest, token: str, into: Path, limit: int) -> str | Body:
+    async def _fetched(
+        self, request: sdk.BaseRequest, token: str, into: Path, limit: int
+    ) -> str | Body:
         """The media type, or the answer that came instead of a file."""
         wire, method = self._open_transport(), _method(request.uri or "")
         try:
             async with wire.asked(request, token) as response:
-                if response.status != HTTPStatus.OK or "application/json" in response.headers.get("content-type", ""):
+                if response.status != HTTPStatus.OK or "application/json" in response.headers.get(
+                    "content-type", ""
+                ):
                     return self._judge(method, await _whole(response), once=False)
                 await save("Feishu", response.content.iter_chunked(1 << 16), into, limit)
                 return response.headers.get("content-type", "").partition(";")[0].strip()
@@ -194,9 +250,11 @@ class Wire:
             raise Rejected(f"Feishu: {into} cannot be written: {error.strerror}") from error
 
     async def endpoint(self) -> tuple[str, sdk.ClientConfig | None]:
-        """Where the long connection is opened, and how Feishu wants it kept; each address serves once.
+        """Where the long connection is opened, and how Feishu wants it kept; each address serves
+        once.
 
-        The SDK asks by a blocking call without a time limit; this one is neither. Raises AuthFailed, NotReady, RateLimited."""
+        The SDK asks by a blocking call without a time limit; this one is neither. Raises
+        AuthFailed, NotReady, RateLimited."""
         request = self._request("POST", sdk.GEN_ENDPOINT_URI, None, None, None, None)
         request.token_types = set()
         request.body = {"AppID": self._config.app_id, "AppSecret": self._config.app_secret}
@@ -206,23 +264,41 @@ class Wire:
         if code != 0:
             raise self.no_line(code if isinstance(code, int) else -1, word(answer, "msg"))
         found = sdk.EndpointResp({"code": 0, "data": soft(answer, "data")}).data
-        if found is None or not isinstance(found.URL, str) or not found.URL.startswith(("wss://", "ws://")):
+        if (
+            found is None
+            or not isinstance(found.URL, str)
+            or not found.URL.startswith(("wss://", "ws://"))
+        ):
             raise NotReady("Feishu: long connection: answered without an address")
-        return found.URL, found.ClientConfig if isinstance(found.ClientConfig, sdk.ClientConfig) else None
+        return found.URL, (
+            found.ClientConfig if isinstance(found.ClientConfig, sdk.ClientConfig) else None
+        )
 
     def no_line(self, code: int, reason: str) -> ChannelError:
-        """Why there is no address, or a handshake was refused (the SDK's ClientException and ServerException)."""
+        """Why there is no address, or a handshake was refused (the SDK's ClientException and
+        ServerException)."""
         if code in _CREDENTIALS | _ENDPOINT_REFUSES:
             return self._no_credentials("long connection", code, reason)
         if code in _SLOW:
             return RateLimited(5.0)
-        more = ": the app has more than 50 connections: is another process using the same app?" if code == TOO_MANY else ""
+        more = (
+            ": the app has more than 50 connections: is another process using the same app?"
+            if code == TOO_MANY
+            else ""
+        )
         return NotReady(f"Feishu: long connection: {code} {reason}{more}")
 
     async def _asked(
-        self, verb: Verb, uri: str, paths: Mapping[str, str] | None, query: Mapping[str, str | int] | None, body: Body | None,
-        files: Body | None, *, once: bool,
-    ) -> Body:  # fmt: skip
+        self,
+        verb: Verb,
+        uri: str,
+        paths: Mapping[str, str] | None,
+        query: Mapping[str, str | int] | None,
+        body: Body | None,
+        files: Body | None,
+        *,
+        once: bool,
+    ) -> Body:
         method = _method(uri)
         for last in (False, True):
             token = await self._tenant_token()
@@ -230,7 +306,9 @@ class Wire:
             answer = await self._send(method, request, token, once=once)
             if answer.get("code") not in _STALE or last:
                 return self._data(method, answer, once=once)
-            self._token = "" if token == self._token else self._token  # it was revoked before its time
+            self._token = (
+                "" if token == self._token else self._token
+            )  # it was revoked before its time
             # refused before anything was carried out: asking again shows nothing twice
         raise AssertionError("unreachable")
 
@@ -244,32 +322,51 @@ class Wire:
         files: Body | None,
     ) -> sdk.BaseRequest:
         request = sdk.BaseRequest()
-        request.http_method, request.uri, request.token_types = sdk.HttpMethod[verb], uri, {sdk.AccessTokenType.TENANT}
+        request.http_method, request.uri, request.token_types = (
+            sdk.HttpMethod[verb],
+            uri,
+            {sdk.AccessTokenType.TENANT},
+        )
         request.paths, request.body, request.files = dict(paths or {}), body, files
         for name, value in (query or {}).items():
             request.add_query(name, value)
         return request
 
     async def _tenant_token(self) -> str:
-        """Get custom app's tenant_access_token: two hours long the same; the SDK asks for it by a blocking call."""
+        """Get custom app's tenant_access_token: two hours long the same; the SDK asks for it by a
+        blocking call."""
         async with self._renewing:
             if self._token and time.monotonic() < self._until:
                 return self._token
             request = sdk.CreateSelfTenantTokenRequest()
-            request.http_method, request.uri = sdk.HttpMethod.POST, "/open-apis/auth/v3/tenant_access_token/internal"
+            request.http_method, request.uri = (
+                sdk.HttpMethod.POST,
+                "/open-apis/auth/v3/tenant_access_token/internal",
+            )
             request.body = {"app_id": self._config.app_id, "app_secret": self._config.app_secret}
             answer = await self._send("tenant_access_token", request, None, once=False)
             found = sdk.AccessTokenResponse(answer)
-            if not found.success() or not isinstance(found.tenant_access_token, str) or not found.tenant_access_token:
+            if (
+                not found.success()
+                or not isinstance(found.tenant_access_token, str)
+                or not found.tenant_access_token
+            ):
                 code = found.code if isinstance(found.code, int) else -1
                 if code in _LATER or code == -1 or found.success():
-                    raise NotReady(f"Feishu: tenant_access_token: {code} {found.msg}: answered without a token")
+                    raise NotReady(
+                        f"Feishu: tenant_access_token: {code} {found.msg}: answered without a token"
+                    )
                 raise self._no_credentials("tenant_access_token", code, str(found.msg))
             lives = float(found.expire) if isinstance(found.expire, int | float) else 7200.0
-            self._token, self._until = found.tenant_access_token, time.monotonic() + max(1.0, lives - min(self.pace.early, lives / 2))
+            self._token, self._until = (
+                found.tenant_access_token,
+                time.monotonic() + max(1.0, lives - min(self.pace.early, lives / 2)),
+            )
             return self._token
 
-    async def _send(self, method: str, request: sdk.BaseRequest, token: str | None, *, once: bool) -> Body:
+    async def _send(
+        self, method: str, request: sdk.BaseRequest, token: str | None, *, once: bool
+    ) -> Body:
         """The answer's JSON, whatever its code; anything else is a failure."""
         wire = self._open_transport()
         try:
@@ -277,12 +374,15 @@ class Wire:
                 answer = await _whole(response)
         except (ClientError, TimeoutError) as error:
             raise failure(method, error, once=once) from error
-        except UnicodeEncodeError as error:  # half a character in an id that a stranger made up: nothing was sent
+        except (
+            UnicodeEncodeError
+        ) as error:  # half a character in an id that a stranger made up: nothing was sent
             raise Rejected(f"Feishu: {method}: {error.reason}") from error
         return self._judge(method, answer, once=once)
 
     def _judge(self, method: str, response: _Answer, *, once: bool) -> Body:
-        """ "Rate limits": 429, or an older method's 400, with the code 99991400 and x-ogw-ratelimit-reset in seconds."""
+        """ "Rate limits": 429, or an older method's 400, with the code 99991400 and
+        x-ogw-ratelimit-reset in seconds."""
         try:
             body = json.loads(response.content)
         except (ValueError, RecursionError):
@@ -302,24 +402,38 @@ class Wire:
         if code in _STALE:
             raise self._no_credentials(method, code, reason)
         if code == 0:
-            return soft(answer, "data") if "data" in answer else answer  # "Obtain bot information" has no data
+            return (
+                soft(answer, "data") if "data" in answer else answer
+            )  # "Obtain bot information" has no data
         if code in _CREDENTIALS:
             raise self._no_credentials(method, code, reason)
         if code in _LATER:
             text = f"Feishu: {method}: {code} {reason}"
             raise Ambiguous(text) if once else NotReady(text)
         if code in _SCOPES:
-            wanted = [word(one, "subject") for one in rows_of(soft(answer, "error"), "permission_violations")]
-            which = f"one of the scopes {', '.join(filter(None, wanted))}" if any(wanted) else "the scope it names"
+            wanted = [
+                word(one, "subject")
+                for one in rows_of(soft(answer, "error"), "permission_violations")
+            ]
+            which = (
+                f"one of the scopes {', '.join(filter(None, wanted))}"
+                if any(wanted)
+                else "the scope it names"
+            )
             raise Refused(
-                method, code, reason, f": give the app {which} in the {self._console}, Permissions & Scopes, and publish a version"
+                method,
+                code,
+                reason,
+                f": give the app {which} in the {self._console}, Permissions & Scopes, and publish"
+                " a version",
             )
         raise Refused(method, code, reason)
 
     def _no_credentials(self, method: str, code: int, reason: str) -> AuthFailed:
         return AuthFailed(
-            f"Feishu: {method}: {code} {reason}: put a valid app_id and app_secret into channels.feishu "
-            f"({self._console}, Credentials & Basic Info), and see that the app is published and its domain is right"
+            f"Feishu: {method}: {code} {reason}: put a valid app_id and app_secret into"
+            f" channels.feishu ({self._console}, Credentials & Basic Info), and see that the app is"
+            " published and its domain is right"
         )
 
     def _open_transport(self) -> _Transport:
@@ -337,7 +451,11 @@ def failure(method: str, error: ClientError | TimeoutError, *, once: bool) -> Ch
     reason = str(error) or type(error).__name__
     if isinstance(error, ClientConnectorError | ConnectionTimeoutError | InvalidURL):
         return NotReady(f"Feishu: {method}: cannot connect: {reason}")
-    return Ambiguous(f"Feishu: {method}: no answer: {reason}") if once else NotReady(f"Feishu: {method}: no answer: {reason}")
+    return (
+        Ambiguous(f"Feishu: {method}: no answer: {reason}")
+        if once
+        else NotReady(f"Feishu: {method}: no answer: {reason}")
+    )
 
 
 def _seconds(headers: Mapping[str, str], otherwise: float) -> float:

@@ -1,4 +1,5 @@
-"""The long connection: the SDK's client does the handshake, the frames and the pings; what would block or die silently is ours."""
+"""The long connection: the SDK's client does the handshake, the frames and the pings; what would
+block or die silently is ours."""
 
 # lark_oapi is annotated in part only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -32,7 +33,8 @@ PATIENCE = 30.0  # seconds for the other parts of a split message
 
 @record
 class Delivery:
-    """One thing the line said. ``frame`` is what the answer is made of; None: it was no frame of the protocol (``raw`` its head) or the line's end."""
+    """One thing the line said. ``frame`` is what the answer is made of; None: it was no frame of
+    the protocol (``raw`` its head) or the line's end."""
 
     line: Line
     kind: str  # "event", "card", "" (unreadable), "over"
@@ -43,21 +45,27 @@ class Delivery:
 
 
 class _Socket(sdk.Client):
-    """The SDK's client without its own asking (it blocks the loop, without a time limit) and reconnecting (it dies without a word)."""
+    """The SDK's client without its own asking (it blocks the loop, without a time limit) and
+    reconnecting (it dies without a word)."""
 
     def __init__(self, app_id: str, url: str, line: Line) -> None:
-        super().__init__(app_id, "asked-for-ahead", log_level=sdk.LogLevel.CRITICAL, auto_reconnect=False)
+        super().__init__(
+            app_id, "asked-for-ahead", log_level=sdk.LogLevel.CRITICAL, auto_reconnect=False
+        )
         self._cache._cron.cancel()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the SDK joins split frames with it; ours has bounds
-        self.url, self.line = url, line
+        self.url = url
+        self.line = line
         self.reading: asyncio.Task[None] | None = None
 
     async def open(self, config: Any) -> None:
-        """Raises what the SDK and websockets raise. Once only: a second _connect() would keep the SDK's lock for ever."""
+        """Raises what the SDK and websockets raise. Once only: a second _connect() would keep the
+        SDK's lock for ever."""
         self._configure(config)
         sdk.live_here()
         await self._connect()
         conn: Any = self._conn
-        conn.protocol.max_size = LARGEST  # the SDK leaves it at websockets' 1 MiB, and a larger frame would end the connection
+        # the SDK leaves it at websockets' 1 MiB, and a larger frame would end the connection
+        conn.protocol.max_size = LARGEST
         await asyncio.sleep(0)  # the SDK's receiving task begins, so that close() knows it
 
     async def write(self, data: bytes) -> None:
@@ -115,12 +123,15 @@ class Line:
     """One long connection from its handshake to its end; what it says goes to a queue, in order."""
 
     def __init__(self, wire: Wire, heard: asyncio.Queue[Delivery]) -> None:
-        self._wire, self._pace, self._heard = wire, wire.pace, heard
+        self._wire = wire
+        self._pace = wire.pace
+        self._heard = heard
         self._socket: _Socket | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: dict[str, tuple[float, list[bytes | None]]] = {}
         self._ended = False
-        self._told, self._answers_pings = 0, False
+        self._told = 0
+        self._answers_pings = False
         self.pongs = 0
 
     async def open(self) -> None:
@@ -131,19 +142,27 @@ class Line:
             async with asyncio.timeout(self._pace.connect):
                 await socket.open(config)
         except TimeoutError:
-            raise NotReady(f"Feishu: long connection: no handshake within {self._pace.connect:g} s") from None
-        except sdk.ClientException as refused:  # 403, or 514 for too many connections: the SDK's way to say which of the two 514s it was
+            raise NotReady(
+                f"Feishu: long connection: no handshake within {self._pace.connect:g} s"
+            ) from None
+        # 403, or 514 for too many connections: the SDK's way to say which of the two 514s it was
+        except sdk.ClientException as refused:
             code = TOO_MANY if refused.code == HANDSHAKE_REFUSED else refused.code
-            raise self._wire.no_line(code, str(refused.args[0] if refused.args else "")) from refused
+            raise self._wire.no_line(
+                code, str(refused.args[0] if refused.args else "")
+            ) from refused
         except sdk.ServerException as refused:
             raise NotReady(f"Feishu: long connection: {refused}") from refused
         except (WebSocketException, OSError, KeyError, ValueError) as error:
             raise NotReady(f"Feishu: long connection: {type(error).__name__}: {error}") from error
         self._tasks = [asyncio.create_task(self._beat(socket), name="feishu heartbeat")]
-        self._tasks.append(asyncio.create_task(self._ping_frames(socket), name="feishu ping frames"))
+        self._tasks.append(
+            asyncio.create_task(self._ping_frames(socket), name="feishu ping frames")
+        )
 
     async def hear(self, message: str | bytes) -> None:
-        """A frame that cannot be read goes on as such: it is kept aside, and the connection goes on."""
+        """A frame that cannot be read goes on as such: it is kept aside, and the connection goes
+        on."""
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
         self._told += 1
         try:
@@ -151,7 +170,15 @@ class Line:
             frame.ParseFromString(data)
             kind = sdk.FrameType(frame.method)
             headers = {str(header.key): str(header.value) for header in frame.headers}
-        except (sdk.DecodeError, ValueError, IndexError, KeyError, TypeError, RuntimeError, RecursionError):
+        except (
+            sdk.DecodeError,
+            ValueError,
+            IndexError,
+            KeyError,
+            TypeError,
+            RuntimeError,
+            RecursionError,
+        ):
             await self._heard.put(Delivery(self, "", raw=data[:SIZE]))
             return
         if kind == sdk.FrameType.CONTROL:
@@ -159,7 +186,11 @@ class Line:
             return
         payload = self._joined(frame, headers)
         if payload is not None:
-            await self._heard.put(Delivery(self, headers.get(sdk.HEADER_TYPE) or "event", payload, frame, time.monotonic()))
+            await self._heard.put(
+                Delivery(
+                    self, headers.get(sdk.HEADER_TYPE) or "event", payload, frame, time.monotonic()
+                )
+            )
 
     async def _control(self, frame: Any, headers: dict[str, str]) -> None:
         """A pong may bring other settings."""
@@ -170,31 +201,43 @@ class Line:
                 await self._socket.settings(frame)
 
     def _joined(self, frame: Any, headers: dict[str, str]) -> bytes | None:
-        """Long payloads come in parts of one message_id; None while some are missing. Answered once, by the frame that completes it."""
+        """Long payloads come in parts of one message_id; None while some are missing. Answered
+        once, by the frame that completes it."""
         try:
-            count, number = int(headers.get(sdk.HEADER_SUM, "1")), int(headers.get(sdk.HEADER_SEQ, "0"))
+            count, number = (
+                int(headers.get(sdk.HEADER_SUM, "1")),
+                int(headers.get(sdk.HEADER_SEQ, "0")),
+            )
         except ValueError:
             count, number = 1, 0
         if count <= 1:
             return bytes(frame.payload)
         now, name = time.monotonic(), headers.get(sdk.HEADER_MESSAGE_ID, "")
         self._parts = {one: kept for one, kept in self._parts.items() if now - kept[0] < PATIENCE}
-        if not 0 <= number < count <= MOST_PARTS or (name not in self._parts and len(self._parts) >= MOST_PARTS):
+        if not 0 <= number < count <= MOST_PARTS or (
+            name not in self._parts and len(self._parts) >= MOST_PARTS
+        ):
             return None  # never answered: Feishu delivers it again
         parts = self._parts.setdefault(name, (now, [None] * count))[1]
         if number < len(parts):
             parts[number] = bytes(frame.payload)
-        if any(part is None for part in parts) and sum(len(part or b"") for part in parts) <= LARGEST:
+        if (
+            any(part is None for part in parts)
+            and sum(len(part or b"") for part in parts) <= LARGEST
+        ):
             return None
         del self._parts[name]
         return b"".join(part or b"" for part in parts)
 
     async def answer(self, delivery: Delivery, code: int, result: Body | None = None) -> None:
-        """200 after the commit; 500 makes Feishu deliver again. A line that is gone makes it deliver again, too: nothing to do here."""
+        """200 after the commit; 500 makes Feishu deliver again. A line that is gone makes it
+        deliver again, too: nothing to do here."""
         if delivery.frame is None or self._socket is None or self._ended:
             return
         try:
-            await self._socket.write(answered(delivery.frame, code, int((time.monotonic() - delivery.at) * 1000), result))
+            await self._socket.write(
+                answered(delivery.frame, code, int((time.monotonic() - delivery.at) * 1000), result)
+            )
         except (WebSocketException, OSError, sdk.EncodeError, sdk.ConnectionClosedException):
             self.end()
 
@@ -215,8 +258,9 @@ class Line:
             self.end()
 
     async def _ping_frames(self, socket: _Socket) -> None:
-        """As often as Feishu asked, or oftener: whoever keeps the websocket open may pass nothing on any more. Only a line that answered such a
-        ping before can be found mute so; the SDK's own loop looks at no answer, and sleeps once more when it is cancelled."""
+        """As often as Feishu asked, or oftener: whoever keeps the websocket open may pass nothing
+        on any more. Only a line that answered such a ping before can be found mute so; the SDK's
+        own loop looks at no answer, and sleeps once more when it is cancelled."""
         silent = 0
         try:
             while silent < 2 or not self._answers_pings:
@@ -240,7 +284,8 @@ class Line:
 
 
 def answered(frame: Any, code: int, spent: int, result: Body | None = None) -> bytes:
-    """The frame that answers ``frame``, byte for byte as the SDK's own client writes it. ``spent``: milliseconds; ``result``: of a callback."""
+    """The frame that answers ``frame``, byte for byte as the SDK's own client writes it. ``spent``:
+    milliseconds; ``result``: of a callback."""
     if code == HTTPStatus.OK:
         header = frame.headers.add()
         header.key, header.value = sdk.HEADER_BIZ_RT, str(spent)
@@ -263,7 +308,9 @@ class Feed:
     """The live side: one line, and whether it lives."""
 
     def __init__(self, wire: Wire) -> None:
-        self._heard: asyncio.Queue[Delivery] = asyncio.Queue()  # Feishu itself holds back: what is not answered comes again much later
+        self._heard: asyncio.Queue[Delivery] = (
+            asyncio.Queue()
+        )  # Feishu itself holds back: what is not answered comes again much later
         self.line = Line(wire, self._heard)
         self.heard = False  # whether the last take() brought any sign of life
         self._pongs = 0
@@ -277,7 +324,8 @@ class Feed:
             await self.line.close()
 
     async def take(self) -> list[Delivery]:
-        """All that is there, in order, waiting a second for the first. Raises NotReady when the line is gone."""
+        """All that is there, in order, waiting a second for the first. Raises NotReady when the
+        line is gone."""
         found: list[Delivery] = []
         try:
             async with asyncio.timeout(1.0):

@@ -1,4 +1,5 @@
-"""What a message of any type says, as words and attachments (Feishu docs: "Message content", received). Pure."""
+"""What a message of any type says, as words and attachments (Feishu docs: "Message content",
+received). Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def decoded(content: str) -> Body:
 
 
 def read(message: str, kind: str, content: str, named: Named) -> Content:
-    """``message``: its id, for the references of its files. Types nobody documented are named, not dropped. Raises Malformed."""
+    """``message``: its id, for the references of its files. Types nobody documented are named, not
+    dropped. Raises Malformed."""
     body = decoded(content) if content else {}
     match kind:
         case "text":
@@ -49,13 +51,23 @@ def read(message: str, kind: str, content: str, named: Named) -> Content:
         case "image":
             return Content("", _file(message, word(body, "image_key"), "image", "image.png"))
         case "file":
-            return Content("", _file(message, word(body, "file_key"), "file", word(body, "file_name") or "file"))
+            return Content(
+                "",
+                _file(message, word(body, "file_key"), "file", word(body, "file_name") or "file"),
+            )
         case "audio":
             return Content("", _file(message, word(body, "file_key"), "file", "voice.opus"))
         case "media":
-            return Content("", _file(message, word(body, "file_key"), "file", word(body, "file_name") or "video.mp4"))
+            return Content(
+                "",
+                _file(
+                    message, word(body, "file_key"), "file", word(body, "file_name") or "video.mp4"
+                ),
+            )
         case "sticker":
-            return Content("[sticker]")  # "Get resource files of a message": stickers cannot be fetched
+            return Content(
+                "[sticker]"
+            )  # "Get resource files of a message": stickers cannot be fetched
         case "interactive":
             return Content(_card(body) or "[card]")
         case _:
@@ -69,13 +81,20 @@ def _other(kind: str, body: Body, named: Named) -> str:
         case "share_user":
             return f"[shared contact {word(body, 'user_id')}]"
         case "location":
-            return f"[location {word(body, 'name')} {word(body, 'longitude')}, {word(body, 'latitude')}]"
+            return (
+                f"[location {word(body, 'name')} {word(body, 'longitude')},"
+                f" {word(body, 'latitude')}]"
+            )
         case "todo":
             inner = _lines(soft(body, "summary"), named)[0]
             return f"[task] {word(soft(body, 'summary'), 'title')} {' '.join(inner)}".strip()
         case "vote":
             options = body.get("options")
-            words = [str(one) for one in cast("list[object]", options)] if isinstance(options, list) else []
+            words = (
+                [str(one) for one in cast("list[object]", options)]
+                if isinstance(options, list)
+                else []
+            )
             return "\n".join([f"[vote] {word(body, 'topic')}", *(f"- {one}" for one in words)])
         case "video_chat":
             return f"[video meeting] {word(body, 'topic')}".strip()
@@ -96,18 +115,32 @@ def _with_names(text: str, named: Named) -> str:
 def _file(message: str, key: str, kind: str, name: str) -> tuple[Attachment, ...]:
     if not key:
         raise Malformed(f"a message with a {kind} has no key")
-    media = mimetypes.guess_type(name)[0] or ("image/png" if kind == "image" else "application/octet-stream")
+    media = mimetypes.guess_type(name)[0] or (
+        "image/png" if kind == "image" else "application/octet-stream"
+    )
     return (Attachment(f"{message} {key} {kind}", clean(name), media, None),)
 
 
 def _post(message: str, body: Body, named: Named) -> Content:
     if not isinstance(body.get("content"), list):  # some clients still send one body per language
-        body = next((cast("Body", one) for one in body.values() if isinstance(one, dict) and "content" in one), body)
+        body = next(
+            (
+                cast("Body", one)
+                for one in body.values()
+                if isinstance(one, dict) and "content" in one
+            ),
+            body,
+        )
     lines, pictures = _lines(body, named)
     title = word(body, "title")
     found: tuple[Attachment, ...] = ()
     for key, kind in pictures:
-        found += _file(message, key, kind, f"image-{len(found) + 1}.png" if kind == "image" else f"video-{len(found) + 1}.mp4")
+        found += _file(
+            message,
+            key,
+            kind,
+            f"image-{len(found) + 1}.png" if kind == "image" else f"video-{len(found) + 1}.mp4",
+        )
     return Content("\n".join([*([title] if title else []), *lines]), found)
 
 
@@ -122,7 +155,11 @@ def _lines(body: Body, named: Named) -> tuple[list[str], list[tuple[str, str]]]:
             said.append(_element(element, named))
             key = word(element, "image_key") if element.get("tag") == "img" else ""
             pictures += [(key, "image")] if key else []
-            pictures += [(word(element, "file_key"), "file")] if element.get("tag") == "media" and word(element, "file_key") else []
+            pictures += (
+                [(word(element, "file_key"), "file")]
+                if element.get("tag") == "media" and word(element, "file_key")
+                else []
+            )
         lines.append("".join(said))
     return lines, pictures
 
@@ -132,7 +169,9 @@ def _element(element: Body, named: Named) -> str:
     match element.get("tag"):
         case "a":
             address = word(element, "href")
-            return f"{text} ({address})" if text and address and text != address else text or address
+            return (
+                f"{text} ({address})" if text and address and text != address else text or address
+            )
         case "at":
             key = word(element, "user_id")
             return named(key) if _KEY.fullmatch(key) else f"@{word(element, 'user_name') or key}"
@@ -147,7 +186,8 @@ def _element(element: Body, named: Named) -> str:
 
 
 def _card(body: Body) -> str:
-    """The words of a card, in the order they are shown; Feishu gives cards back in several shapes."""
+    """The words of a card, in the order they are shown; Feishu gives cards back in several
+    shapes."""
     found: list[str] = []
     _walk(body, found, 0)
     return "\n".join(line for line in found if line.strip())
@@ -161,6 +201,20 @@ def _walk(value: object, found: list[str], depth: int) -> None:
             _walk(item, found, depth + 1)
     elif isinstance(value, dict):
         body = cast("Mapping[str, object]", value)
-        found += [str(body[name]) for name in ("title", "subtitle", "text", "content") if isinstance(body.get(name), str)]
-        for name in ("header", "title", "subtitle", "body", "elements", "columns", "actions", "fields", "text"):
+        found += [
+            str(body[name])
+            for name in ("title", "subtitle", "text", "content")
+            if isinstance(body.get(name), str)
+        ]
+        for name in (
+            "header",
+            "title",
+            "subtitle",
+            "body",
+            "elements",
+            "columns",
+            "actions",
+            "fields",
+            "text",
+        ):
             _walk(body.get(name), found, depth + 1)

@@ -1,4 +1,5 @@
-"""What an event leaves out and one more question tells: the message somebody answers to, forwarded messages, the chat of a reaction."""
+"""What an event leaves out and one more question tells: the message somebody answers to, forwarded
+messages, the chat of a reaction."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ class Extras:
     """Asked within PATIENCE; what cannot be had is left out, and the message goes on."""
 
     def __init__(self, history: History, app: str, bot: str, own: Own) -> None:
-        self._history, self._app, self._bot, self._own = history, app, bot, own
+        self._history = history
+        self._app = app
+        self._bot = bot
+        self._own = own
         self._quoted: OrderedDict[str, str] = OrderedDict()
         self._inside: OrderedDict[str, str] = OrderedDict()
 
@@ -39,7 +43,8 @@ class Extras:
         return self._inside
 
     def known_chat(self, payload: Body) -> str:
-        """Of a reaction, which names its message only; the chat is written into the event. "" when it is not known."""
+        """Of a reaction, which names its message only; the chat is written into the event. "" when
+        it is not known."""
         event = soft(payload, "event")
         place = self._own.placed(word(event, "message_id"))
         if place is None:
@@ -69,7 +74,11 @@ class Extras:
                 rows = await self._rows(spoken.id)
                 lines = [_line(row, place) for row in rows[:FORWARDED] if row.id != spoken.id]
                 if lines:
-                    self._keep(self._inside, spoken.id, "\n".join(["[forwarded messages]", *lines])[:INSIDE])
+                    self._keep(
+                        self._inside,
+                        spoken.id,
+                        "\n".join(["[forwarded messages]", *lines])[:INSIDE],
+                    )
 
     def _answered(self, spoken: Spoken) -> str | None:
         parent = spoken.parent

@@ -13,7 +13,11 @@ MOST_MS = 253_402_300_799_999  # the end of the year 9999
 def rows_of(body: Body, name: str) -> list[Body]:
     """The objects of a list; anything else in it, or instead of it, is passed over."""
     value = body.get(name)
-    return [cast("Body", row) for row in cast("list[object]", value) if isinstance(row, dict)] if isinstance(value, list) else []
+    return (
+        [cast("Body", row) for row in cast("list[object]", value) if isinstance(row, dict)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def word(body: Body, name: str) -> str:
@@ -23,7 +27,8 @@ def word(body: Body, name: str) -> str:
 
 
 def milliseconds(body: Body, name: str) -> int:
-    """Times are texts of milliseconds since 1970 in messages, and of microseconds in the headers of some events."""
+    """Times are texts of milliseconds since 1970 in messages, and of microseconds in the headers of
+    some events."""
     value = body.get(name)
     if not (isinstance(value, str) and value.isascii() and value.isdigit()) and not (
         isinstance(value, int) and not isinstance(value, bool)
@@ -42,5 +47,6 @@ def moment(ms: int) -> datetime:
 
 
 def order(ms: int) -> str:
-    """Sorts like the numbers do, for ever; messages of one millisecond stay in the order in which they arrived."""
+    """Sorts like the numbers do, for ever; messages of one millisecond stay in the order in which
+    they arrived."""
     return f"{ms:015d}"

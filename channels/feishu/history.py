@@ -1,4 +1,5 @@
-"""What was said while nobody listened: chats, their history, their threads, and single messages somebody answered to."""
+"""What was said while nobody listened: chats, their history, their threads, and single messages
+somebody answered to."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ PAGE = 50  # rows; the most that "Get chat history" gives
 PAGES = 10  # of one chat; what lies behind them is counted as cut
 THREADS = 50  # of one chat that are read again
 TRIES = 3  # of one question that gets no answer
-# Feishu pushes an unanswered event again after 15 s and 5 min: so long an older one may still be missing although a newer one was
-# stored. Reading that much again costs nothing: keys are equal.
+# Feishu pushes an unanswered event again after 15 s and 5 min: so long an older one may still be
+# missing although a newer one was stored. Reading that much again costs nothing: keys are equal.
 OVERLAP = 10 * 60 * 1000  # ms
 
 
@@ -35,7 +36,8 @@ class Chat:
 
 @dataclass(slots=True)
 class Missed:
-    """Messages oldest first. ``left``: what the fence leaves out, by age or number; ``more``: others exist that nobody counted."""
+    """Messages oldest first. ``left``: what the fence leaves out, by age or number; ``more``:
+    others exist that nobody counted."""
 
     said: list[Spoken] = field(default_factory=list[Spoken])
     changed: list[Spoken] = field(default_factory=list[Spoken])
@@ -46,7 +48,8 @@ class Missed:
 
 
 class History:
-    """Reads as slowly as Feishu wants it: a rate limit is waited for, nothing is given up for it."""
+    """Reads as slowly as Feishu wants it: a rate limit is waited for, nothing is given up for
+    it."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -56,24 +59,41 @@ class History:
         found: list[Chat] = []
         token = ""
         while True:
-            query: dict[str, str | int] = {"page_size": 100} | ({"page_token": token} if token else {})
+            query: dict[str, str | int] = {"page_size": 100} | (
+                {"page_token": token} if token else {}
+            )
             page = await self._ask("/open-apis/im/v1/chats", query)
-            found += [Chat(chat, private=False) for row in rows_of(page, "items") if (chat := word(row, "chat_id"))]
+            found += [
+                Chat(chat, private=False)
+                for row in rows_of(page, "items")
+                if (chat := word(row, "chat_id"))
+            ]
             token = word(page, "page_token") if page.get("has_more") else ""
             if not token:
                 return found
 
     async def missed(
-        self, chat: Chat, since: int, threads: Mapping[str, str], fence: datetime, most: int, *, heard: int = 0
-    ) -> Missed:  # fmt: skip
-        """What people said after ``since`` (ms; 0 when this chat was never read): the newest ``most`` after ``fence`` to be heard, the others
-        to be counted. Without ``since`` everything before our own last word counts as read. ``heard``: ms of the first message that was stored
-        although what was said before it was never read; our own words since then may be its answer. Raises Refused when the chat is not ours to read."""
+        self,
+        chat: Chat,
+        since: int,
+        threads: Mapping[str, str],
+        fence: datetime,
+        most: int,
+        *,
+        heard: int = 0,
+    ) -> Missed:
+        """What people said after ``since`` (ms; 0 when this chat was never read): the newest
+        ``most`` after ``fence`` to be heard, the others to be counted. Without ``since`` everything
+        before our own last word counts as read. ``heard``: ms of the first message that was stored
+        although what was said before it was never read; our own words since then may be its answer.
+        Raises Refused when the chat is not ours to read."""
         oldest, read = int(fence.timestamp() * 1000), 0 if heard else since
         floor = max(0, read - OVERLAP) if read else oldest
         found = Missed()
         rows, more = await self._pages("chat", chat.id, min(oldest, floor), found)
-        found.more = more and not (read and rows and rows[-1].ms <= read)  # newest first: what was left is older still
+        found.more = more and not (
+            read and rows and rows[-1].ms <= read
+        )  # newest first: what was left is older still
         words = [row.ms for row in rows if self._is_ours(row) and not 0 < heard <= row.ms]
         main_floor = floor if read else max(words, default=oldest)
         found.said = [row for row in rows if row.ms > main_floor and not row.deleted]
@@ -93,11 +113,16 @@ class History:
 
     async def message(self, message: str) -> list[Body]:
         """Get the content of a specified message: itself, and below it what it forwards."""
-        found = await self._wire.call("GET", "/open-apis/im/v1/messages/:message_id", paths={"message_id": message})
+        found = await self._wire.call(
+            "GET", "/open-apis/im/v1/messages/:message_id", paths={"message_id": message}
+        )
         return rows_of(found, "items")
 
-    async def _thread(self, chat: Chat, root: str, thread: str, floor: int, oldest: int, found: Missed) -> None:
-        """Threads are a container of their own; the chat's history shows their roots only, and takes no times for them."""
+    async def _thread(
+        self, chat: Chat, root: str, thread: str, floor: int, oldest: int, found: Missed
+    ) -> None:
+        """Threads are a container of their own; the chat's history shows their roots only, and
+        takes no times for them."""
         if not thread:
             return
         try:
@@ -112,9 +137,15 @@ class History:
         found.ours += ours
         found.more = found.more or more
 
-    async def _pages(self, kind: str, container: str, oldest: int, found: Missed) -> tuple[list[Spoken], bool]:
+    async def _pages(
+        self, kind: str, container: str, oldest: int, found: Missed
+    ) -> tuple[list[Spoken], bool]:
         """Newest first, down to ``oldest``; the second value says that older rows were left."""
-        query: dict[str, str | int] = {"container_id_type": kind, "container_id": container, "sort_type": "ByCreateTimeDesc"}
+        query: dict[str, str | int] = {
+            "container_id_type": kind,
+            "container_id": container,
+            "sort_type": "ByCreateTimeDesc",
+        }
         query |= {"page_size": PAGE} | ({"start_time": oldest // 1000} if kind == "chat" else {})
         rows: list[Spoken] = []
         for _ in range(PAGES):
@@ -131,13 +162,16 @@ class History:
         return rows, True
 
     async def _ask(self, uri: str, query: Mapping[str, str | int]) -> Body:
-        """One answer that got lost costs one more question, not the connection and everything that was read over it."""
+        """One answer that got lost costs one more question, not the connection and everything that
+        was read over it."""
         tries = 0
         while True:
             try:
                 return await self._wire.call("GET", uri, query=query)
             except RateLimited as limited:
-                _log.info("feishu: catch-up waits %.0f s: %s is rate limited", limited.retry_after, uri)
+                _log.info(
+                    "feishu: catch-up waits %.0f s: %s is rate limited", limited.retry_after, uri
+                )
                 await asyncio.sleep(limited.retry_after)
             except NotReady:
                 tries += 1

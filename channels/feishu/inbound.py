@@ -9,7 +9,20 @@ from datetime import datetime
 from typing import TypedDict
 
 from channels.cleaning import clean, cleaned
-from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    Attachment,
+    ChatId,
+    Edited,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+    Reacted,
+    TopicId,
+)
 from channels.feishu import content
 from channels.feishu.fields import milliseconds, moment, order, rows_of, word
 from channels.fields import Body, Malformed, body_of, soft, text_of
@@ -35,11 +48,19 @@ class Place:
     app: str  # cli_…: the account, and the sender of our own rows in the history
     bot: str  # our bot's open_id: what a mention names
     names: Mapping[str, str] = field(default_factory=dict[str, str])  # open_id -> name
-    follows: Callable[[str], bool] = _never  # (root): did we speak, or were we called, in this thread
+    follows: Callable[[str], bool] = (
+        _never  # (root): did we speak, or were we called, in this thread
+    )
     is_ours: Callable[[str], bool] = _never  # (message): did we say it
-    topic_of: Callable[[str], str | None] = _nobody  # (message): the thread a message stands in, when it is known
-    quoted: Mapping[str, str] = field(default_factory=dict[str, str])  # message -> what it said, of those that were answered to
-    inside: Mapping[str, str] = field(default_factory=dict[str, str])  # message -> what the messages forwarded with it said
+    topic_of: Callable[[str], str | None] = (
+        _nobody  # (message): the thread a message stands in, when it is known
+    )
+    quoted: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # message -> what it said, of those that were answered to
+    inside: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # message -> what the messages forwarded with it said
 
 
 @record
@@ -62,7 +83,8 @@ class Spoken:
 
     @property
     def topic(self) -> str | None:
-        """Threads are named by their root; the root itself carries the thread's id as soon as there is one."""
+        """Threads are named by their root; the root itself carries the thread's id as soon as there
+        is one."""
         return (self.root or self.id) if self.thread else None
 
 
@@ -82,7 +104,11 @@ def kind_of(payload: Body) -> str:
 def chat_of(payload: Body) -> str:
     """The conversation an event belongs to; "" when it names none (reactions do not)."""
     event = soft(payload, "event")
-    return word(soft(event, "message"), "chat_id") or word(event, "chat_id") or word(soft(event, "context"), "open_chat_id")
+    return (
+        word(soft(event, "message"), "chat_id")
+        or word(event, "chat_id")
+        or word(soft(event, "context"), "open_chat_id")
+    )
 
 
 def brought(payload: Body) -> str:
@@ -108,7 +134,10 @@ def spoken_in(payload: Body) -> Spoken | None:
         root=text_of(message, "root_id", ""),
         parent=text_of(message, "parent_id", ""),
         thread=text_of(message, "thread_id", ""),
-        mentions=tuple((word(one, "key"), word(soft(one, "id"), "open_id"), word(one, "name")) for one in rows_of(message, "mentions")),
+        mentions=tuple(
+            (word(one, "key"), word(soft(one, "id"), "open_id"), word(one, "name"))
+            for one in rows_of(message, "mentions")
+        ),
     )
 
 
@@ -128,7 +157,10 @@ def spoken_row(row: Body) -> Spoken:
         root=text_of(row, "root_id", ""),
         parent=text_of(row, "parent_id", ""),
         thread=text_of(row, "thread_id", ""),
-        mentions=tuple((word(one, "key"), word(one, "id"), word(one, "name")) for one in rows_of(row, "mentions")),
+        mentions=tuple(
+            (word(one, "key"), word(one, "id"), word(one, "name"))
+            for one in rows_of(row, "mentions")
+        ),
         deleted=bool(row.get("deleted")),
     )
 
@@ -142,12 +174,17 @@ def is_private(payload: Body) -> bool:
 
 
 def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arrival]:
-    """The arrivals of one event: one, or none when nobody spoke to us. ``spoken``: what ``spoken_in`` said of it already. Raises Malformed."""
+    """The arrivals of one event: one, or none when nobody spoke to us. ``spoken``: what
+    ``spoken_in`` said of it already. Raises Malformed."""
     found: Arrival | None = None
     match kind_of(payload):
         case "im.message.receive_v1":
             spoken = spoken or spoken_in(payload)
-            found = message(spoken, place, private=is_private(payload)) if spoken is not None and spoken.person else None
+            found = (
+                message(spoken, place, private=is_private(payload))
+                if spoken is not None and spoken.person
+                else None
+            )
         case "im.message.recalled_v1":
             found = _recalled(body_of(payload, "event"), place)
         case "im.message.reaction.created_v1" | "im.message.reaction.deleted_v1" as kind:
@@ -160,13 +197,21 @@ def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arri
 
 
 def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:
-    """An event's message, or a row of history: equal keys, because the key is the message's id ("Receive message": do not use event_id)."""
+    """An event's message, or a row of history: equal keys, because the key is the message's id
+    ("Receive message": do not use event_id)."""
     text, attachments = _said(spoken, place)
     called = place.bot in {person for _, person, _ in spoken.mentions}
-    heard = private or called or place.is_ours(spoken.parent) or (spoken.topic is not None and place.follows(spoken.topic))
+    heard = (
+        private
+        or called
+        or place.is_ours(spoken.parent)
+        or (spoken.topic is not None and place.follows(spoken.topic))
+    )
     answers = spoken.parent if spoken.parent and spoken.parent != spoken.topic else ""
     return Inbound(
-        **_common(spoken.id, spoken.chat, spoken.topic, _person(spoken.sender, place), spoken.ms, place),
+        **_common(
+            spoken.id, spoken.chat, spoken.topic, _person(spoken.sender, place), spoken.ms, place
+        ),
         message=MessageId(spoken.id),
         text=text,
         private=private,
@@ -206,22 +251,32 @@ def _said(spoken: Spoken, place: Place) -> tuple[str, tuple[Attachment, ...]]:
     found = content.read(spoken.id, spoken.kind, spoken.content, named)
     text = found.text
     us = next((named(key) for key, person, _ in spoken.mentions if person == place.bot), None)
-    if us is not None and spoken.kind in {"text", "post"}:  # a call of our bot at the start is an address, not a word
+    if us is not None and spoken.kind in {
+        "text",
+        "post",
+    }:  # a call of our bot at the start is an address, not a word
         text = re.sub(rf"^\s*{re.escape(us)}[\s,:，：]*", "", text)
     return clean(text), found.attachments
 
 
 def _recalled(event: Body, place: Place) -> Edited | None:
     """im.message.recalled_v1 names the message and its chat, not who said it."""
-    target, chat, ms = text_of(event, "message_id"), text_of(event, "chat_id"), milliseconds(event, "recall_time")
+    target, chat, ms = (
+        text_of(event, "message_id"),
+        text_of(event, "chat_id"),
+        milliseconds(event, "recall_time"),
+    )
     if place.is_ours(target):
         return None
-    common = _common(f"{target}/recalled", chat, place.topic_of(target), _person("", place), ms, place)
+    common = _common(
+        f"{target}/recalled", chat, place.topic_of(target), _person("", place), ms, place
+    )
     return Edited(**common, message=MessageId(target), text=None)
 
 
 def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
-    """im.message.reaction.created_v1 and .deleted_v1; those of apps are our own "typing", or another bot's."""
+    """im.message.reaction.created_v1 and .deleted_v1; those of apps are our own "typing", or
+    another bot's."""
     if word(event, "operator_type") == "app":
         return None
     target, ms = text_of(event, "message_id"), milliseconds(event, "action_time")
@@ -229,7 +284,8 @@ def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
     user = text_of(body_of(event, "user_id"), "open_id")
     chat = word(event, "chat_id")
     if not chat:
-        return None  # asked for elsewhere; a reaction to a message whose chat nobody knows concerns nobody
+        # asked for elsewhere; a reaction to a message whose chat nobody knows concerns nobody
+        return None
     key = f"{target}/{emoji}/{user}/{ms}/{'+' if added else '-'}"
     common = _common(key, chat, place.topic_of(target), _person(user, place), ms, place)
     return Reacted(**common, message=MessageId(target), emoji=emoji, added=added)
@@ -238,14 +294,28 @@ def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
 def _pressed(payload: Body, place: Place) -> Answer | None:
     """card.action.trigger: the button's value is what render.py gave it."""
     header, event = body_of(payload, "header"), body_of(payload, "event")
-    action, where, who = body_of(event, "action"), body_of(event, "context"), body_of(event, "operator")
+    action, where, who = (
+        body_of(event, "action"),
+        body_of(event, "context"),
+        body_of(event, "operator"),
+    )
     value = body_of(action, "value", {})
     choice = word(value, "choice")
     if not choice:
         return None
-    target, chat = text_of(where, "open_message_id"), word(value, "to") or text_of(where, "open_chat_id")
+    target, chat = (
+        text_of(where, "open_message_id"),
+        word(value, "to") or text_of(where, "open_chat_id"),
+    )
     ms, event_id = milliseconds(header, "create_time"), text_of(header, "event_id")
-    common = _common(f"pressed/{event_id}", chat, word(value, "topic") or None, _person(text_of(who, "open_id"), place), ms, place)
+    common = _common(
+        f"pressed/{event_id}",
+        chat,
+        word(value, "topic") or None,
+        _person(text_of(who, "open_id"), place),
+        ms,
+        place,
+    )
     return Answer(**common, message=MessageId(target), choice=choice, token=event_id)
 
 
@@ -253,7 +323,9 @@ def _person(open_id: str, place: Place) -> Person:
     return Person(PersonId(open_id), clean(place.names.get(open_id) or open_id))
 
 
-def _common(key: str, chat: str, topic: str | None, person: Person, ms: int, place: Place) -> _Common:
+def _common(
+    key: str, chat: str, topic: str | None, person: Person, ms: int, place: Place
+) -> _Common:
     if not chat:
         raise Malformed("chat_id is empty")
     address = Address("feishu", place.app, ChatId(chat), TopicId(topic) if topic else None)

@@ -1,4 +1,5 @@
-"""CommonMark as the Markdown of Feishu's cards: nothing a model wrote can call everybody or become markup it was not. Pure."""
+"""CommonMark as the Markdown of Feishu's cards: nothing a model wrote can call everybody or become
+markup it was not. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 NOTHING = "\u200b"  # zero width: takes apart what no escape reaches
-# Card JSON 2.0, "Rich text (Markdown) component": characters of the syntax are written as HTML entities to be shown as they are.
+# Card JSON 2.0, "Rich text (Markdown) component": characters of the syntax are written as HTML
+# entities to be shown as they are.
 _ALWAYS = {"<": "&#60;", "*": "&#42;", "[": "&#91;", "`": "&#96;"}
 _SPECIAL = re.compile(
     r"[<*\[`]"
     r"|&(?=#?\w{1,31};)"  # would be read as an entity
-    r"|\\(?=[!-/:-@\[-`{-~]|\Z)"  # would escape the next character, or its entity, or what comes behind these words
+    # would escape the next character, or its entity, or what comes behind these words
+    r"|\\(?=[!-/:-@\[-`{-~]|\Z)"
     r"|~(?=~)|(?<=~)~"
     r"|_(?!\w)|(?<!\w)_|(?<=_)_|_(?=_)"  # inside a word it means nothing
     r"|:(?=[A-Za-z_]{2,30}:)"  # :OK: would become an emoji
@@ -25,8 +28,11 @@ _SPECIAL = re.compile(
 )
 _LINE_START = re.compile(r"^([ \t]*)([#>|=+-]|(?=\d{1,9}[.)]))", re.MULTILINE)
 _NUMBERED = re.compile(r"^([ \t]*\d{1,9})([.)])", re.MULTILINE)
-_CALL = re.compile(r"<(?=\s*/?\s*(?:at|person|link|font|text_tag|number_tag|audio|img|a|br|hr)\b)", re.IGNORECASE)
-MOST_TABLES = 4  # of one card; a fifth is accepted, a sixth makes Feishu refuse the whole card (230099, 11310)
+_CALL = re.compile(
+    r"<(?=\s*/?\s*(?:at|person|link|font|text_tag|number_tag|audio|img|a|br|hr)\b)", re.IGNORECASE
+)
+# of one card; a fifth is accepted, a sixth makes Feishu refuse the whole card (230099, 11310)
+MOST_TABLES = 4
 
 
 def markup(text: str) -> str:
@@ -42,14 +48,23 @@ def literal(text: str) -> str:
     """Words that shall be seen exactly so."""
     text = _SPECIAL.sub(lambda found: _ALWAYS.get(found.group(), f"&#{ord(found.group())};"), text)
     text = _NUMBERED.sub(lambda found: f"{found.group(1)}&#{ord(found.group(2))};", text)
-    return _LINE_START.sub(lambda found: f"{found.group(1)}&#{ord(found.group(2))};" if found.group(2) else found.group(), text)
+    return _LINE_START.sub(
+        lambda found: (
+            f"{found.group(1)}&#{ord(found.group(2))};" if found.group(2) else found.group()
+        ),
+        text,
+    )
 
 
 def _block(node: SyntaxTreeNode) -> str:
     match node.type:
         case "heading":
             words = _inline(node).replace("\n", " ")
-            return f"{node.markup if set(node.markup) == {'#'} else '##'} {words}" if words.strip() else ""
+            return (
+                f"{node.markup if set(node.markup) == {'#'} else '##'} {words}"
+                if words.strip()
+                else ""
+            )
         case "fence" | "code_block":
             return _fence(node.content.rstrip("\n"), str(getattr(node, "info", "") or ""))
         case "html_block":
@@ -69,7 +84,9 @@ def _block(node: SyntaxTreeNode) -> str:
 
 def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode) -> str:
     """Four spaces for each level."""
-    mark = "- " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
+    mark = (
+        "- " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
+    )
     blocks = [_block(child) for child in item.children]
     body = "\n".join(filter(None, blocks))
     if not body:
@@ -92,7 +109,11 @@ def _inline(node: SyntaxTreeNode) -> str:
         case "s":
             return _wrap("~~", _children(node))
         case "link":
-            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), around(node))
+            return _link(
+                str(node.attrs.get("href", "")),
+                "".join(plain_inline(child) for child in node.children),
+                around(node),
+            )
         case "image":  # only pictures that were uploaded to Feishu can stand in a card
             return _link(str(node.attrs.get("src", "")), node.content, around(node))
         case _:
@@ -104,7 +125,8 @@ def _children(node: SyntaxTreeNode) -> str:
 
 
 def _wrap(mark: str, words: str) -> str:
-    """A mark must touch a word on its inner side; a bold word inside a bold one would make four stars in a row."""
+    """A mark must touch a word on its inner side; a bold word inside a bold one would make four
+    stars in a row."""
     inner = words.strip()
     if not inner or inner[0] in "*~" or inner[-1] in "*~":
         return words
@@ -131,7 +153,8 @@ def _fence(code: str, info: str) -> str:
 
 
 def _disarmed(code: str) -> str:
-    """Code knows no entities; a tag of Feishu's own in it is taken apart by something nobody sees."""
+    """Code knows no entities; a tag of Feishu's own in it is taken apart by something nobody
+    sees."""
     return _CALL.sub(f"<{NOTHING}", code)
 
 
@@ -145,7 +168,9 @@ def _link(address: str, words: str, read: str) -> str:
 
 
 def _table(node: SyntaxTreeNode) -> str:
-    rows = [[_cell(cell) for cell in row.children] for part in node.children for row in part.children]
+    rows = [
+        [_cell(cell) for cell in row.children] for part in node.children for row in part.children
+    ]
     width = max(map(len, rows))
     lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])

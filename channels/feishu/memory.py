@@ -1,4 +1,5 @@
-"""What Feishu does not say again: how far each chat was read, which threads are ours to follow, whose message is whose, who is called what."""
+"""What Feishu does not say again: how far each chat was read, which threads are ours to follow,
+whose message is whose, who is called what."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ NAMED = 5000
 PRIVATE = 1000  # one-to-one chats; "Obtain groups where the bot is in" lists none of them
 PRIVATE_NAME = "p2p"  # of their cursor
 PATIENCE = 1.5  # seconds for a quoted message before an answer to it goes on without
-NAME_PATIENCE = 0.1  # seconds for the name of somebody new; what comes later is known by the next message
+NAME_PATIENCE = (
+    0.1  # seconds for the name of somebody new; what comes later is known by the next message
+)
 
 
 class Own:
@@ -49,15 +52,26 @@ class Own:
     def newest_in(self, chat: str, topic: str | None) -> str | None:
         """The last message of a person there."""
         places = reversed(self._placed.items())
-        return next((message for message, place in places if place == (chat, topic) and message not in self._ours), None)
+        return next(
+            (
+                message
+                for message, place in places
+                if place == (chat, topic) and message not in self._ours
+            ),
+            None,
+        )
 
 
 @dataclass(slots=True)
 class _Chat:
     since: int = 0  # ms of the newest message that was published
-    heard: int = 0  # ms of the first message we heard of it, while what was said before was not looked for yet; 0: it was
+    # ms of the first message we heard of it, while what was said before was not looked for yet; 0:
+    # it was
+    heard: int = 0
     looking: bool = False  # this life looks for it
-    threads: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])  # root message -> the thread's id
+    threads: OrderedDict[str, str] = field(
+        default_factory=OrderedDict[str, str]
+    )  # root message -> the thread's id
 
 
 class Memory:
@@ -71,38 +85,46 @@ class Memory:
         return chat in self._chats
 
     def load(self, chat: str, value: str | None) -> None:
-        """From a cursor; one that cannot be read counts as none, which only fetches more than needed."""
+        """From a cursor; one that cannot be read counts as none, which only fetches more than
+        needed."""
         known, body = self._chats.setdefault(chat, _Chat()), _decoded(value)
         since, threads = body.get("since"), soft(body, "threads")
         if isinstance(since, int) and since >= 0:
             known.since = max(known.since, since)
         if isinstance(heard := body.get("heard"), int) and heard > 0:
             known.heard = heard
-        known.threads.update({root: thread for root, thread in threads.items() if isinstance(thread, str)})
+        known.threads.update(
+            {root: thread for root, thread in threads.items() if isinstance(thread, str)}
+        )
 
     def cursor(self, chat: str, newest: int) -> Cursor:
         """The chat's cursor with everything up to ``newest`` read; never goes back."""
         known = self._chats.setdefault(chat, _Chat())
         known.since = max(known.since, newest)
         heard = {"heard": known.heard} if known.heard else {}
-        return Cursor(chat, json.dumps({"since": known.since, **heard, "threads": dict(known.threads)}))
+        return Cursor(
+            chat, json.dumps({"since": known.since, **heard, "threads": dict(known.threads)})
+        )
 
     def since(self, chat: str) -> int:
         return self._chats.setdefault(chat, _Chat()).since
 
     def heard(self, chat: str) -> int:
-        """ms of the first message of a chat that was stored before its history was read; 0: it is read, or never was heard of."""
+        """ms of the first message of a chat that was stored before its history was read; 0: it is
+        read, or never was heard of."""
         return self._chats.setdefault(chat, _Chat()).heard
 
     def begins(self, chat: str) -> bool:
-        """Once for a chat of which we just heard for the first time: what was said there before is to be looked for."""
+        """Once for a chat of which we just heard for the first time: what was said there before is
+        to be looked for."""
         if not self.unread(chat):
             return False
         self._chats[chat].looking = True
         return True
 
     def unread(self, chat: str) -> bool:
-        """We heard of it for the first time, and nobody looks yet for what was said there before."""
+        """We heard of it for the first time, and nobody looks yet for what was said there
+        before."""
         known = self._chats.get(chat)
         return known is not None and known.heard > 0 and not known.looking
 
@@ -110,7 +132,8 @@ class Memory:
         self._chats.setdefault(chat, _Chat()).heard = 0
 
     def found_not_stored(self, chat: str, heard: int) -> None:
-        """After ``looked_back``: what was found could not be kept, and is to be looked for again. ``heard``: as it stood before."""
+        """After ``looked_back``: what was found could not be kept, and is to be looked for again.
+        ``heard``: as it stood before."""
         self._chats.setdefault(chat, _Chat()).heard = heard
 
     def threads(self, chat: str) -> Mapping[str, str]:
@@ -133,7 +156,8 @@ class Memory:
         return chat in self._private
 
     def meet(self, chat: str, at: int) -> Cursor | None:
-        """The list of one-to-one chats with a new one in it; None when it was there. ``at``: ms of what was said first."""
+        """The list of one-to-one chats with a new one in it; None when it was there. ``at``: ms of
+        what was said first."""
         if chat in self._private:
             return None
         _keep(self._private, chat, None, PRIVATE)
@@ -153,7 +177,8 @@ class Memory:
 
 
 class Names:
-    """People's names by open_id ("Obtain user information"), asked once each. A name that cannot be had in time is the id until it is there."""
+    """People's names by open_id ("Obtain user information"), asked once each. A name that cannot be
+    had in time is the id until it is there."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -174,7 +199,8 @@ class Names:
         return bool(person) and person not in self._known and self._allowed
 
     async def learn(self, person: str, group: asyncio.TaskGroup) -> None:
-        """Waits a moment only: a name is no reason to leave an event unanswered. The question itself goes on in ``group``."""
+        """Waits a moment only: a name is no reason to leave an event unanswered. The question
+        itself goes on in ``group``."""
         if not self.lacks(person):
             return
         asking = self._asking.get(person)
@@ -186,17 +212,23 @@ class Names:
     async def _ask(self, person: str) -> None:
         try:
             uri = "/open-apis/contact/v3/users/:user_id"
-            found = await self._wire.call("GET", uri, paths={"user_id": person}, query={"user_id_type": "open_id"})
+            found = await self._wire.call(
+                "GET", uri, paths={"user_id": person}, query={"user_id_type": "open_id"}
+            )
         except AuthFailed:
             raise
-        except Rejected:  # without the scope, or outside the app's range of people: asking again changes nothing
+        except (
+            Rejected
+        ):  # without the scope, or outside the app's range of people: asking again changes nothing
             self._allowed = bool(self._known)
             self.tell(person, person)
             return
         except ChannelError:
             return
         user = soft(found, "user")
-        self.tell(person, word(user, "name") or word(user, "nickname") or word(user, "en_name") or person)
+        self.tell(
+            person, word(user, "name") or word(user, "nickname") or word(user, "en_name") or person
+        )
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:

@@ -1,4 +1,5 @@
-"""A pressed button waits a moment for the house's words: Feishu takes them only in the answer to the press itself, within three seconds."""
+"""A pressed button waits a moment for the house's words: Feishu takes them only in the answer to
+the press itself, within three seconds."""
 
 from __future__ import annotations
 

@@ -29,20 +29,31 @@ _PERSON = re.compile(r"ou_[A-Za-z0-9]{1,64}")
 
 
 def render(outbound: Outbound) -> tuple[Part, ...]:
-    """Old messages are edited in order, the rest is posted, the surplus deleted; files come last. A file's message cannot be edited."""
+    """Old messages are edited in order, the rest is posted, the surplus deleted; files come last. A
+    file's message cannot be edited."""
     cards = _cards(outbound)
     old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
-    gone = [*old[len(cards) :], *(receipt.message for receipt in outbound.replaces if is_file(receipt.message))]
+    gone = [
+        *old[len(cards) :],
+        *(receipt.message for receipt in outbound.replaces if is_file(receipt.message)),
+    ]
     where = _where(outbound.address, outbound.reply_to)
-    parts = [_part("edit", {"card": card}, target) for card, target in zip(cards, old, strict=False)]
+    parts = [
+        _part("edit", {"card": card}, target) for card, target in zip(cards, old, strict=False)
+    ]
     more = _where(outbound.address, None)
     posts = [
-        (more if old or index else where) | {"card": card} | ({"stream": True} if outbound.draft else {})
+        (more if old or index else where)
+        | {"card": card}
+        | ({"stream": True} if outbound.draft else {})
         for index, card in enumerate(cards[len(old) :])
     ]
     parts += [_part("post", post) for post in posts]
     parts += [_part("delete", {}, target) for target in gone]
-    parts += [_part("file", (more if cards or index else where) | {"path": str(path)}) for index, path in enumerate(outbound.files)]
+    parts += [
+        _part("file", (more if cards or index else where) | {"path": str(path)})
+        for index, path in enumerate(outbound.files)
+    ]
     return tuple(parts)
 
 
@@ -60,7 +71,8 @@ def message_of(target: str) -> str:
 
 
 def mark(part: Part) -> Part:
-    """The same post with a visible doubt; edits and deletions show nothing twice, and a file's message has no room for words."""
+    """The same post with a visible doubt; edits and deletions show nothing twice, and a file's
+    message has no room for words."""
     if part.kind != "post":
         return part
     body = json.loads(part.payload)
@@ -69,7 +81,8 @@ def mark(part: Part) -> Part:
 
 
 def draft(text: str) -> Body:
-    """The card of a newer text of a message that is still being written: its head, as much as one message holds."""
+    """The card of a newer text of a message that is still being written: its head, as much as one
+    message holds."""
     pieces = split_markdown(clean(text), lambda piece: _fits(_card(markup(piece)), piece))
     return _card((markup(pieces[0]) if pieces else "") or _NOTHING_SAID)
 
@@ -92,12 +105,20 @@ def _cards(outbound: Outbound) -> list[Body]:
     text = clean(outbound.text)
     if not text.strip() and outbound.files and not outbound.choices:
         return []
-    people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]  # a reply rings its author by itself
+    people = (
+        outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
+    )  # a reply rings its author by itself
     calls = " ".join(f"<at id={person}></at>" for person in people if _PERSON.fullmatch(person))
     made = _plain_card if outbound.plain else _card
-    room = MOST_BYTES - len(calls) - (size(_with_buttons(made(""), outbound)) - size(made("")) if outbound.choices else 0)
+    room = (
+        MOST_BYTES
+        - len(calls)
+        - (size(_with_buttons(made(""), outbound)) - size(made("")) if outbound.choices else 0)
+    )
     shown = _as_it_is if outbound.plain else markup
-    pieces = split_markdown(text, lambda piece: _fits(made(shown(piece)), "" if outbound.plain else piece, room))
+    pieces = split_markdown(
+        text, lambda piece: _fits(made(shown(piece)), "" if outbound.plain else piece, room)
+    )
     said = [shown(piece) or _NOTHING_SAID for piece in pieces] or [_NOTHING_SAID]
     said = [piece for whole in said for piece in _cut(whole, made, room)]
     cards = [made(piece) for piece in said]
@@ -125,7 +146,8 @@ def _cut(text: str, made: Callable[[str], Body], room: int) -> list[str]:
 
 
 def _card(content: str) -> Body:
-    """Card JSON 2.0. ``update_multi`` must stand there before and after, or nobody may change the card."""
+    """Card JSON 2.0. ``update_multi`` must stand there before and after, or nobody may change the
+    card."""
     element = {"tag": "markdown", "content": content, "element_id": ELEMENT}
     return {"schema": "2.0", "config": {"update_multi": True}, "body": {"elements": [element]}}
 
@@ -136,10 +158,14 @@ def _plain_card(content: str) -> Body:
 
 
 def _with_buttons(card: Body, outbound: Outbound) -> Body:
-    """Buttons side by side as far as there is room. The thread travels in the value: the press does not name it."""
+    """Buttons side by side as far as there is room. The thread travels in the value: the press does
+    not name it."""
     where = {"topic": str(outbound.address.topic)} if outbound.address.topic else {}
     where |= {} if outbound.address.chat.startswith("oc_") else {"to": str(outbound.address.chat)}
-    columns = [{"tag": "column", "width": "auto", "elements": [_button(choice, where)]} for choice in outbound.choices[:MAX_CHOICES]]
+    columns = [
+        {"tag": "column", "width": "auto", "elements": [_button(choice, where)]}
+        for choice in outbound.choices[:MAX_CHOICES]
+    ]
     row = {"tag": "column_set", "flex_mode": "flow", "columns": columns}
     return card | {"body": {"elements": [*card["body"]["elements"], row]}}
 
@@ -162,7 +188,9 @@ def _where(address: Address, reply_to: MessageId | None) -> Body:
     return {"chat": str(address.chat)} | ({"reply": str(reply_to)} if reply_to else {})
 
 
-def _part(kind: Literal["post", "edit", "delete", "file"], body: Body, target: MessageId | None = None) -> Part:
+def _part(
+    kind: Literal["post", "edit", "delete", "file"], body: Body, target: MessageId | None = None
+) -> Part:
     return Part(kind, _frozen(body), target)
 
 

@@ -1,4 +1,5 @@
-"""Making a Feishu or Lark app: the scopes to paste, the events to subscribe to, and where its id and secret are."""
+"""Making a Feishu or Lark app: the scopes to paste, the events to subscribe to, and where its id
+and secret are."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ SCOPES = (
     "im:message:recall",  # Recall message
     "im:message.p2p_msg:readonly",  # what people write to the bot
     "im:message.group_at_msg:readonly",  # what mentions it
-    "im:message.group_msg",  # what else is said in its groups: context, threads without a mention, catch-up
+    # what else is said in its groups: context, threads without a mention, catch-up
+    "im:message.group_msg",
     "im:message:readonly",  # Get chat history
     "im:message.reactions:read",  # reactions
     "im:message.reactions:write_only",  # the typing reaction
@@ -24,7 +26,12 @@ SCOPES = (
     "cardkit:card:write",  # streaming cards
     "contact:user.base:readonly",  # names
 )
-EVENTS = ("im.message.receive_v1", "im.message.recalled_v1", "im.message.reaction.created_v1", "im.message.reaction.deleted_v1")
+EVENTS = (
+    "im.message.receive_v1",
+    "im.message.recalled_v1",
+    "im.message.reaction.created_v1",
+    "im.message.reaction.deleted_v1",
+)
 
 
 def scopes() -> str:
@@ -33,14 +40,22 @@ def scopes() -> str:
 
 
 def _after(known: Known) -> tuple[str, ...]:
-    console = f"{known.get('domain') or FEISHU}/app"  # the app's own page would name its id, which counts as a secret here
+    # the app's own page would name its id, which counts as a secret here
+    console = f"{known.get('domain') or FEISHU}/app"
     return (
         (
-            f"Start ohmo (the console looks for its connection), then in {console} → your app → Events & Callbacks: subscription mode *persistent "
-            "connection*, in Event Configuration and in Callback Configuration"
+            f"Start ohmo (the console looks for its connection), then in {console} → your app →"
+            " Events & Callbacks: subscription mode *persistent connection*, in Event"
+            " Configuration and in Callback Configuration"
         ),
-        f"Event Configuration: add {', '.join(EVENTS)}; Callback Configuration: add card.action.trigger (without it buttons answer 200340)",
-        "Version Management & Release → create a version and publish it (an administrator may have to approve): nothing before it counts",
+        (
+            f"Event Configuration: add {', '.join(EVENTS)}; Callback Configuration: add"
+            " card.action.trigger (without it buttons answer 200340)"
+        ),
+        (
+            "Version Management & Release → create a version and publish it (an administrator may"
+            " have to approve): nothing before it counts"
+        ),
         "In Feishu: find the bot by its name and write to it, or add it to a group and mention it",
     )
 
@@ -53,9 +68,24 @@ SETUP = Setup(
         "Credentials & Basic Info → App ID begins with cli_, App Secret beside it",
     ),
     asks=(
-        Ask("app_id", "App ID (cli_…)", "Developer Console, your app, Credentials & Basic Info", secret=True),
-        Ask("app_secret", "App Secret", "Developer Console, your app, Credentials & Basic Info", secret=True),
-        Ask("domain", f"Domain ({FEISHU}, or {LARK} for Lark)", "the address of your Developer Console", default=FEISHU),
+        Ask(
+            "app_id",
+            "App ID (cli_…)",
+            "Developer Console, your app, Credentials & Basic Info",
+            secret=True,
+        ),
+        Ask(
+            "app_secret",
+            "App Secret",
+            "Developer Console, your app, Credentials & Basic Info",
+            secret=True,
+        ),
+        Ask(
+            "domain",
+            f"Domain ({FEISHU}, or {LARK} for Lark)",
+            "the address of your Developer Console",
+            default=FEISHU,
+        ),
     ),
     documents=(Document("feishu-scopes.json", lambda _: scopes()),),
     after=_after,

@@ -1,4 +1,5 @@
-"""Cards that are written to while they are read (Feishu docs: "Streaming updates"): the entity, its growing text, its end."""
+"""Cards that are written to while they are read (Feishu docs: "Streaming updates"): the entity, its
+growing text, its end."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ _log = logging.getLogger(__name__)
 KEPT = 500  # streams, and entities made for a send that is still to be repeated
 AHEAD = 100_000  # of any sequence that another process can have reached in a stream's ten minutes
 CLOSED = 300309  # "streaming mode is closed": Feishu does that ten minutes after it was opened
-BUSY = frozenset({200810, 11310, 230099, 300309})  # the card is in streaming mode, or somebody is pressing it
+BUSY = frozenset(
+    {200810, 11310, 230099, 300309}
+)  # the card is in streaming mode, or somebody is pressing it
 _LARGEST = 2**31 - 1
 
 
@@ -31,27 +34,37 @@ class _Stream:
 
 
 class Streams:
-    """By message. Nothing here is needed after a restart: the final text goes to the message, not to the entity."""
+    """By message. Nothing here is needed after a restart: the final text goes to the message, not
+    to the entity."""
 
     def __init__(self, wire: Wire, clock: Clock) -> None:
-        self._wire, self._clock = wire, clock
-        self._entities: OrderedDict[str, str] = OrderedDict()  # key of the send -> card_id: a repeat of it must show the same card
+        self._wire = wire
+        self._clock = clock
+        self._entities: OrderedDict[str, str] = (
+            OrderedDict()
+        )  # key of the send -> card_id: a repeat of it must show the same card
         self._streams: OrderedDict[str, _Stream] = OrderedDict()
         self._able = True
 
     async def begin(self, key: str, card: Body) -> Body | None:
-        """What a message holds that shows a new entity ("Create card entity"); None: streams cannot be had now, send the card itself."""
+        """What a message holds that shows a new entity ("Create card entity"); None: streams cannot
+        be had now, send the card itself."""
         if not self._able:
             return None
         if key not in self._entities:
-            body = {"type": "card_json", "data": json.dumps(streaming(card), ensure_ascii=False, separators=(",", ":"))}
+            body = {
+                "type": "card_json",
+                "data": json.dumps(streaming(card), ensure_ascii=False, separators=(",", ":")),
+            }
             try:
                 made = await self._wire.call("POST", "/open-apis/cardkit/v1/cards", body=body)
             except AuthFailed:
                 raise
             except Rejected as refused:
                 self._able = False
-                _log.warning("feishu: no streaming cards, answers grow by edits instead: %s", refused)
+                _log.warning(
+                    "feishu: no streaming cards, answers grow by edits instead: %s", refused
+                )
                 return None
             except ChannelError as error:
                 _log.info("feishu: this answer grows by edits: %s", error)
@@ -71,19 +84,27 @@ class Streams:
                 self._streams.popitem(last=False)
 
     async def write(self, message: str, text: str) -> bool:
-        """False: it has no stream (any more), edit it instead. Raises AuthFailed, RateLimited, NotReady."""
+        """False: it has no stream (any more), edit it instead. Raises AuthFailed, RateLimited,
+        NotReady."""
         stream = self._streams.get(message)
         if stream is None:
             return False
-        uri, paths = "/open-apis/cardkit/v1/cards/:card_id/elements/:element_id/content", {"card_id": stream.card, "element_id": ELEMENT}
+        uri, paths = (
+            "/open-apis/cardkit/v1/cards/:card_id/elements/:element_id/content",
+            {"card_id": stream.card, "element_id": ELEMENT},
+        )
         try:
             try:
-                await self._wire.call("PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)})
+                await self._wire.call(
+                    "PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)}
+                )
             except Refused as refused:
                 if refused.code != CLOSED:
                     raise
                 await self._set(stream, on=True)
-                await self._wire.call("PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)})
+                await self._wire.call(
+                    "PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)}
+                )
         except Rejected as refused:
             _log.info("feishu: the stream of %s ended: %s", message, refused)
             del self._streams[message]
@@ -91,7 +112,8 @@ class Streams:
         return True
 
     async def end(self, message: str) -> None:
-        """Before the final text, which is a card of its own; a stream that stays open would say "generating" for ten minutes."""
+        """Before the final text, which is a card of its own; a stream that stays open would say
+        "generating" for ten minutes."""
         stream = self._streams.pop(message, None)
         if stream is None:
             return
@@ -104,9 +126,12 @@ class Streams:
             _log.info("feishu: the stream of %s could not be closed: %s", message, error)
 
     async def end_of_earlier_life(self, message: str) -> str:
-        """Another process began it. The entity behind a message ("Convert ID"), its stream closed now; "" when there is none."""
+        """Another process began it. The entity behind a message ("Convert ID"), its stream closed
+        now; "" when there is none."""
         try:
-            found = await self._wire.call("POST", "/open-apis/cardkit/v1/cards/id_convert", body={"message_id": message})
+            found = await self._wire.call(
+                "POST", "/open-apis/cardkit/v1/cards/id_convert", body={"message_id": message}
+            )
             if card := word(found, "card_id"):
                 await self._set(_Stream(card, _seconds(self._clock) + AHEAD), on=False)
             return card
@@ -114,19 +139,34 @@ class Streams:
             return ""
 
     async def replace(self, card_id: str, card: Body) -> None:
-        """Update card entity: where the message itself takes no other card. After ``end_of_earlier_life``."""
-        whole = {"type": "card_json", "data": json.dumps(card, ensure_ascii=False, separators=(",", ":"))}
-        body = {"card": whole, "sequence": self._next(_Stream(card_id, _seconds(self._clock) + AHEAD + 1))}
-        await self._wire.call("PUT", "/open-apis/cardkit/v1/cards/:card_id", paths={"card_id": card_id}, body=body)
+        """Update card entity: where the message itself takes no other card. After
+        ``end_of_earlier_life``."""
+        whole = {
+            "type": "card_json",
+            "data": json.dumps(card, ensure_ascii=False, separators=(",", ":")),
+        }
+        body = {
+            "card": whole,
+            "sequence": self._next(_Stream(card_id, _seconds(self._clock) + AHEAD + 1)),
+        }
+        await self._wire.call(
+            "PUT", "/open-apis/cardkit/v1/cards/:card_id", paths={"card_id": card_id}, body=body
+        )
 
     async def _set(self, stream: _Stream, *, on: bool) -> None:
         """Update card settings."""
         settings = json.dumps({"config": {"streaming_mode": on}})
         body = {"settings": settings, "sequence": self._next(stream)}
-        await self._wire.call("PATCH", "/open-apis/cardkit/v1/cards/:card_id/settings", paths={"card_id": stream.card}, body=body)
+        await self._wire.call(
+            "PATCH",
+            "/open-apis/cardkit/v1/cards/:card_id/settings",
+            paths={"card_id": stream.card},
+            body=body,
+        )
 
     def _next(self, stream: _Stream) -> int:
-        """Must grow with every call, also over lives (300317): seconds, and one more where that is not enough. An int32."""
+        """Must grow with every call, also over lives (300317): seconds, and one more where that is
+        not enough. An int32."""
         stream.sequence = min(_LARGEST, max(stream.sequence + 1, _seconds(self._clock)))
         return stream.sequence
 

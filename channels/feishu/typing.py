@@ -1,4 +1,5 @@
-"""Feishu has no typing state for bots: the reaction "Typing" on the message that is being answered says it, and is taken back."""
+"""Feishu has no typing state for bots: the reaction "Typing" on the message that is being answered
+says it, and is taken back."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class Typing:
     """One reaction for each place at most; as a light it is called as its message."""
 
     def __init__(self, wire: Wire, own: Own, lights: Lights) -> None:
-        self._wire, self._own, self._lights = wire, own, lights
+        self._wire = wire
+        self._own = own
+        self._lights = lights
         self._shown: dict[tuple[str, str | None], _Shown] = {}  # by place
         self._allowed = True
 
@@ -36,7 +39,11 @@ class Typing:
         place = (str(address.chat), address.topic)
         message = self._own.newest_in(*place)
         before = self._shown.get(place)
-        if message is None or not self._allowed or (before is not None and before.message == message and before.reaction):
+        if (
+            message is None
+            or not self._allowed
+            or (before is not None and before.message == message and before.reaction)
+        ):
             return
         await self.off(address)
         self._shown[place] = shown = _Shown(message)
@@ -69,14 +76,25 @@ class Typing:
     async def _take_back(self, shown: _Shown) -> None:
         try:
             for one in [shown.reaction] if shown.reaction else await self._ours(shown.message):
-                await self._wire.call("DELETE", f"{_URI}/:reaction_id", paths={"message_id": shown.message, "reaction_id": one})
+                await self._wire.call(
+                    "DELETE",
+                    f"{_URI}/:reaction_id",
+                    paths={"message_id": shown.message, "reaction_id": one},
+                )
         except AuthFailed:
             raise
         except ChannelError as error:
             _log.info("feishu: the typing reaction on %s stays: %s", shown.message, error)
 
     async def _ours(self, message: str) -> list[str]:
-        """Reactions of ours whose making was not heard of, because the line was lost or we died (List message reactions)."""
+        """Reactions of ours whose making was not heard of, because the line was lost or we died
+        (List message reactions)."""
         query = {"reaction_type": EMOJI, "page_size": 50}
-        found = rows_of(await self._wire.call("GET", _URI, paths={"message_id": message}, query=query), "items")
-        return [word(row, "reaction_id") for row in found if word(soft(row, "operator"), "operator_id") == self._wire.app]
+        found = rows_of(
+            await self._wire.call("GET", _URI, paths={"message_id": message}, query=query), "items"
+        )
+        return [
+            word(row, "reaction_id")
+            for row in found
+            if word(soft(row, "operator"), "operator_id") == self._wire.app
+        ]

@@ -48,7 +48,8 @@ CONNECT_WITHIN = 60.0  # seconds
 TYPING = timedelta(seconds=30)
 # Synapse forgets which transaction made which event after 24 hours.
 WINDOW = timedelta(hours=23)
-# Synapse lets a person send one event in five seconds (rc_message 0.2/s, burst 10) unless its owner says otherwise.
+# Synapse lets a person send one event in five seconds (rc_message 0.2/s, burst 10) unless its owner
+# says otherwise.
 REVISE = timedelta(seconds=5)
 SILENCE = timedelta(seconds=60)  # each sync is answered within half of it
 MAX_FILE = 50 * 1024 * 1024  # bytes, when the homeserver does not say
@@ -57,14 +58,19 @@ MAX_FILE = 50 * 1024 * 1024  # bytes, when the homeserver does not say
 class Matrix:
     """One account on one homeserver."""
 
-    def __init__(self, settings: MatrixSettings, options: Options, pace: Pace | None = None) -> None:
-        self._settings, self._pace = settings, pace or Pace()
+    def __init__(
+        self, settings: MatrixSettings, options: Options, pace: Pace | None = None
+    ) -> None:
+        self._settings = settings
+        self._pace = pace or Pace()
         self._options = options
         self._account: str | None = None
         self._client: MatrixClient | None = None
         self._rooms: Rooms | None = None
         self._device = ""
-        self._born: dict[str, Any] | None = None  # the homeserver's answer, with its position, when we first connected
+        self._born: dict[str, Any] | None = (
+            None  # the homeserver's answer, with its position, when we first connected
+        )
         self._max_file = MAX_FILE
         self._rivals = Rivals(options.state, options.clock, options.since)
         self._lights = Lights(options.state)
@@ -98,9 +104,13 @@ class Matrix:
     async def connect(self) -> AsyncGenerator[None]:
         settings = self._settings
         if not settings.access_token and not settings.password:
-            raise AuthFailed("channels.matrix.access_token: missing; give an access token or a password")
+            raise AuthFailed(
+                "channels.matrix.access_token: missing; give an access token or a password"
+            )
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(MatrixClient.open(settings.homeserver, settings.access_token or "", self._pace))
+            client = await stack.enter_async_context(
+                MatrixClient.open(settings.homeserver, settings.access_token or "", self._pace)
+            )
             if self._options.state is None and not settings.access_token:
                 stack.push_async_callback(_leave, client)  # a device nobody remembers
             try:
@@ -108,7 +118,10 @@ class Matrix:
                     await self._prove(client)
                     encryption = await self._unlock(client, stack)
             except TimeoutError as error:
-                raise NotReady(f"channels.matrix.homeserver: {settings.homeserver} did not answer in {CONNECT_WITHIN:.0f} s") from error
+                raise NotReady(
+                    f"channels.matrix.homeserver: {settings.homeserver} did not answer in"
+                    f" {CONNECT_WITHIN:.0f} s"
+                ) from error
             self._client, self._rooms = client, Rooms(client, encryption)
             try:
                 yield
@@ -120,14 +133,18 @@ class Matrix:
         try:
             account, self._device = await sign_in(client, settings, self._options.state)
             if account != settings.user:
-                raise AuthFailed(f"channels.matrix.user: the access token belongs to {account}, not to {settings.user}")
+                raise AuthFailed(
+                    f"channels.matrix.user: the access token belongs to {account}, not to"
+                    f" {settings.user}"
+                )
             if self._born is None:
                 self._born = await client.sync(None, POSITION_ONLY, poll=0)
                 self._born["next_batch"] = str(self._born["next_batch"])
             self._max_file = await client.largest_upload() or MAX_FILE
         except (Rejected, KeyError) as refused:
             raise NotReady(
-                f"channels.matrix.homeserver: {settings.homeserver} does not answer like a Matrix homeserver ({refused})"
+                f"channels.matrix.homeserver: {settings.homeserver} does not answer like a Matrix"
+                f" homeserver ({refused})"
             ) from refused
         self._account = account
 
@@ -136,16 +153,25 @@ class Matrix:
         if not self._settings.encryption or self._options.state is None:
             return None
         try:
-            made = cast("type[Encryption]", await asyncio.to_thread(load, "channels.matrix.encryption:Encryption"))
+            made = cast(
+                "type[Encryption]",
+                await asyncio.to_thread(load, "channels.matrix.encryption:Encryption"),
+            )
         except ImportError as error:
             raise AuthFailed(
-                f"channels.matrix.encryption: {error}; install the extra: pip install 'ohmo[e2ee]', or set it to false"
+                f"channels.matrix.encryption: {error}; install the extra: pip install 'ohmo[e2ee]',"
+                " or set it to false"
             ) from error
         keys = self._options.state / "keys"
         try:
-            return await stack.enter_async_context(made.open(keys, client, self.account, self._device, self._options.clock))
+            return await stack.enter_async_context(
+                made.open(keys, client, self.account, self._device, self._options.clock)
+            )
         except Rejected as refused:
-            raise NotReady(f"channels.matrix: the homeserver does not take the keys of {self._device}: {refused}") from refused
+            raise NotReady(
+                f"channels.matrix: the homeserver does not take the keys of {self._device}:"
+                f" {refused}"
+            ) from refused
 
     async def receive(self, context: ChannelContext) -> None:
         client, rooms = self._connected()
@@ -153,13 +179,17 @@ class Matrix:
         for light in self._lights.left():  # a killed life types on for half a minute
             room = light.partition(" ")[0]
             if not self._lights.any(f"{room} "):
-                with suppress(Rejected, RateLimited):  # we are no member any more, or the homeserver ends it by itself before we may
+                with suppress(
+                    Rejected, RateLimited
+                ):  # we are no member any more, or the homeserver ends it by itself before we may
                     await client.typing(room, self.account, False, 0)
         await self._lights.forget()
         welcome = Welcome(client, rooms, self.account, self._options.invited)
         doubles = Doubles(client, self.account, self._rivals)
         try:
-            await Listening(client, rooms, welcome, self.account, context, doubles, self._options.clock).run(self._born)
+            await Listening(
+                client, rooms, welcome, self.account, context, doubles, self._options.clock
+            ).run(self._born)
         except SignedOut as out:
             if out.soft and not self._settings.access_token:
                 raise NotReady(f"the homeserver asks for a new login ({out})") from out
@@ -172,7 +202,8 @@ class Matrix:
         return render.mark(part)
 
     async def upload(self, part: Part) -> str:
-        """In an encrypted room the homeserver gets scrambled bytes without a name; their key is in the handle."""
+        """In an encrypted room the homeserver gets scrambled bytes without a name; their key is in
+        the handle."""
         payload = render.load(part)
         client, rooms = self._connected()
         content, path = payload["content"], Path(payload["path"])
@@ -185,8 +216,9 @@ class Matrix:
         return json.dumps({"size": size, "file": scrambling.file(mxc)})
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
-        """The key is the transaction id: the homeserver answers a repeat with the first event, however it was encrypted. An edit's receipt
-        names what it edits. The payload stays as it was written; it is encrypted on its way."""
+        """The key is the transaction id: the homeserver answers a repeat with the first event,
+        however it was encrypted. An edit's receipt names what it edits. The payload stays as it was
+        written; it is encrypted on its way."""
         payload = render.load(part)
         room = str(payload["room"])
         client, rooms = self._connected()
@@ -196,7 +228,9 @@ class Matrix:
                 assert part.target is not None, "a deletion names its message"
                 await client.redact(room, part.target, key)
                 return Receipt(part.target)
-            kind, content = await rooms.seal(room, payload["type"], await self._with_file(rooms, part, payload, handle))
+            kind, content = await rooms.seal(
+                room, payload["type"], await self._with_file(rooms, part, payload, handle)
+            )
             event = await client.send(room, kind, key, content)
         except Forbidden:
             new = await rooms.successor(room)
@@ -205,17 +239,24 @@ class Matrix:
             return await self.send(render.moved(part, new), key)
         return Receipt(part.target if part.target is not None else MessageId(event))
 
-    async def _with_file(self, rooms: Rooms, part: Part, payload: render.Json, handle: str | None) -> render.Json:
+    async def _with_file(
+        self, rooms: Rooms, part: Part, payload: render.Json, handle: str | None
+    ) -> render.Json:
         if part.kind != "file":
             return payload["content"]
         if not handle:
             raise Rejected("matrix: a file is uploaded before it is sent")
         held = json.loads(handle)
         if "file" not in held and await rooms.lock(payload["room"]) is not None:
-            raise Rejected(f"matrix: {payload['room']} became encrypted after the file was uploaded in plain; send it again")
+            raise Rejected(
+                f"matrix: {payload['room']} became encrypted after the file was uploaded in plain;"
+                " send it again"
+            )
         return render.with_file(payload["content"], held)
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         """Never needed: equal keys are folded (SAFE)."""
         raise Ambiguous("matrix: sends are not looked up, the homeserver folds equal keys")
 
@@ -229,7 +270,13 @@ class Matrix:
         client, rooms = self._connected()
         if not attachment.ref.startswith("{"):
             path = into / plain_name(attachment)
-            return await brought("Matrix", attachment, path, limit, lambda path, most: client.download(attachment.ref, path, most))
+            return await brought(
+                "Matrix",
+                attachment,
+                path,
+                limit,
+                lambda path, most: client.download(attachment.ref, path, most),
+            )
         if rooms.encryption is None:
             raise Rejected("matrix: the file is encrypted; set channels.matrix.encryption: true")
         opening = rooms.encryption.opening(attachment.ref)
@@ -238,11 +285,14 @@ class Matrix:
             await client.download(opening.mxc, path, most, opening.through)
             opening.check()
 
-        unchecked = await brought("Matrix", attachment, into / f".{uuid4().hex}.part", limit, download)
+        unchecked = await brought(
+            "Matrix", attachment, into / f".{uuid4().hex}.part", limit, download
+        )
         return unchecked.rename(into / plain_name(attachment))
 
     async def typing(self, address: Address, on: bool) -> None:
-        """Matrix knows of a room whether we type in it, not of a thread: it ends with the last one."""
+        """Matrix knows of a room whether we type in it, not of a thread: it ends with the last
+        one."""
         client, _ = self._connected()
         light = f"{address.chat} {address.topic or ''}"
         if on:
@@ -263,7 +313,12 @@ class Matrix:
         chat, slash, topic = text.partition("/")
         if not chat.startswith("!") or len(chat) < 2 or (slash and not topic.startswith("$")):
             raise ValueError(f"{text!r}: a Matrix address is !room:server or !room:server/$thread")
-        return Address("matrix", self._account or self._settings.user, ChatId(chat), TopicId(topic) if topic else None)
+        return Address(
+            "matrix",
+            self._account or self._settings.user,
+            ChatId(chat),
+            TopicId(topic) if topic else None,
+        )
 
     def _connected(self) -> tuple[MatrixClient, Rooms]:
         if self._client is None or self._rooms is None:

@@ -1,6 +1,7 @@
 """What ohmo asks of a homeserver.
 
-Source: Matrix Client-Server API, "API Standards" (transaction identifiers), "Syncing", "Content repository", "End-to-end encryption"."""
+Source: Matrix Client-Server API, "API Standards" (transaction identifiers), "Syncing", "Content
+repository", "End-to-end encryption"."""
 
 from __future__ import annotations
 
@@ -29,11 +30,14 @@ _MEDIA = PathBuilder("_matrix/media")
 
 @record
 class Pace:
-    """How long the wire waits, in seconds. A homeserver that went mute in the middle of a sync is given up after ``poll`` and twice ``slack``."""
+    """How long the wire waits, in seconds. A homeserver that went mute in the middle of a sync is
+    given up after ``poll`` and twice ``slack``."""
 
     poll: float = 25.0  # the homeserver may hold a sync open for so long
     slack: float = 15.0  # the answer of a sync may come so much later
-    catch_up: float = 60.0  # the first one, whose homeserver has to gather what was said in all rooms meanwhile, may take so long
+    # the first one, whose homeserver has to gather what was said in all rooms meanwhile, may take
+    # so long
+    catch_up: float = 60.0
     ask: float = 5.0  # between two questions whether another ohmo is there
     soon: float = 0.25  # the next try after one sync that failed, at most; doubled after the next
 
@@ -43,17 +47,21 @@ def _as_it_is(chunk: bytes) -> bytes:
 
 
 class MatrixClient:
-    """Raises ChannelError only. ``send`` and ``redact`` raise Ambiguous where the others raise NotReady."""
+    """Raises ChannelError only. ``send`` and ``redact`` raise Ambiguous where the others raise
+    NotReady."""
 
     def __init__(self, wire: Wire, pace: Pace) -> None:
-        self._wire, self.pace = wire, pace
+        self._wire = wire
+        self.pace = pace
 
     @classmethod
     @asynccontextmanager
     async def open(cls, homeserver: str, token: str, pace: Pace) -> AsyncGenerator[MatrixClient]:
         timeout = ClientTimeout(total=None, sock_connect=10)  # each call carries its own limit
         once, proxy = Once(never={"PUT"}), proxy_for(homeserver)
-        async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(once,), proxy=proxy) as session:
+        async with ClientSession(
+            timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(once,), proxy=proxy
+        ) as session:
             yield cls(Wire(homeserver, token, client_session=session, default_retry_count=0), pace)
 
     @property
@@ -64,7 +72,8 @@ class MatrixClient:
         self._wire.token = token
 
     async def login(self, user: str, password: str, device: str) -> None:
-        """One device for ever: its transaction ids stay known to the homeserver across logins, and so do its keys."""
+        """One device for ever: its transaction ids stay known to the homeserver across logins, and
+        so do its keys."""
         content = {
             "type": "m.login.password",
             "identifier": {"type": "m.id.user", "user": user},
@@ -87,10 +96,19 @@ class MatrixClient:
         answer = await self._wire.call(Method.GET, ClientPath.v3.account.whoami)
         return str(answer.get("user_id", "")), str(answer.get("device_id", ""))
 
-    async def sync(self, since: str | None, filters: str, *, poll: float, patience: float | None = None) -> Json:
-        """``poll``: seconds the homeserver may wait for news; ``patience``: how much later its answer may come, ``slack`` unless said otherwise."""
-        query = {"filter": filters, "timeout": str(int(poll * 1000)), **({"since": since} if since else {})}
-        return await self._wire.call(Method.GET, ClientPath.v3.sync, query=query, within=poll + (patience or self.pace.slack))
+    async def sync(
+        self, since: str | None, filters: str, *, poll: float, patience: float | None = None
+    ) -> Json:
+        """``poll``: seconds the homeserver may wait for news; ``patience``: how much later its
+        answer may come, ``slack`` unless said otherwise."""
+        query = {
+            "filter": filters,
+            "timeout": str(int(poll * 1000)),
+            **({"since": since} if since else {}),
+        }
+        return await self._wire.call(
+            Method.GET, ClientPath.v3.sync, query=query, within=poll + (patience or self.pace.slack)
+        )
 
     async def messages(self, room: str, start: str, end: str, filters: str) -> Json:
         """One page backwards from ``start``, not beyond ``end``."""
@@ -111,9 +129,19 @@ class MatrixClient:
 
     async def members(self, room: str) -> list[Json]:
         """The member events of those who are in the room or on their way."""
-        answer = await self._wire.call(Method.GET, ClientPath.v3.rooms[room].members, query={"not_membership": "leave"})
+        answer = await self._wire.call(
+            Method.GET, ClientPath.v3.rooms[room].members, query={"not_membership": "leave"}
+        )
         chunk: object = answer.get("chunk")
-        return [cast("Json", event) for event in cast("list[object]", chunk) if isinstance(event, dict)] if isinstance(chunk, list) else []
+        return (
+            [
+                cast("Json", event)
+                for event in cast("list[object]", chunk)
+                if isinstance(event, dict)
+            ]
+            if isinstance(chunk, list)
+            else []
+        )
 
     async def state(self, room: str, kind: str) -> Json | None:
         """The content of a state event without a key; None: the room has none."""
@@ -133,7 +161,12 @@ class MatrixClient:
 
     async def join(self, room: str, through: str = "") -> None:
         """``through``: a homeserver that knows the room."""
-        await self._wire.call(Method.POST, ClientPath.v3.join[room], {}, query={"server_name": through} if through else None)
+        await self._wire.call(
+            Method.POST,
+            ClientPath.v3.join[room],
+            {},
+            query={"server_name": through} if through else None,
+        )
 
     async def leave(self, room: str, reason: str) -> None:
         await self._wire.call(Method.POST, ClientPath.v3.rooms[room].leave, {"reason": reason})
@@ -148,7 +181,11 @@ class MatrixClient:
 
     async def has_read(self, room: str, event: str) -> None:
         """Moves the read marker and the receipt others see."""
-        await self._wire.call(Method.POST, ClientPath.v3.rooms[room].read_markers, {"m.fully_read": event, "m.read": event})
+        await self._wire.call(
+            Method.POST,
+            ClientPath.v3.rooms[room].read_markers,
+            {"m.fully_read": event, "m.read": event},
+        )
 
     async def typing(self, room: str, user: str, on: bool, milliseconds: int) -> None:
         content = {"typing": True, "timeout": milliseconds} if on else {"typing": False}
@@ -159,19 +196,29 @@ class MatrixClient:
 
     async def query_keys(self, users: Sequence[str]) -> Json:
         """Devices by user, those of homeservers that did not answer left out."""
-        answer = await self._wire.call(Method.POST, ClientPath.v3.keys.query, {"device_keys": {user: [] for user in users}})
+        answer = await self._wire.call(
+            Method.POST, ClientPath.v3.keys.query, {"device_keys": {user: [] for user in users}}
+        )
         found: object = answer.get("device_keys")
         return cast("Json", found) if isinstance(found, dict) else {}
 
     async def claim_keys(self, devices: Mapping[str, Sequence[str]]) -> Json:
         """A one-time key of each device, by user and device."""
-        wanted = {user: dict.fromkeys(names, "signed_curve25519") for user, names in devices.items()}
-        answer = await self._wire.call(Method.POST, ClientPath.v3.keys.claim, {"one_time_keys": wanted})
+        wanted = {
+            user: dict.fromkeys(names, "signed_curve25519") for user, names in devices.items()
+        }
+        answer = await self._wire.call(
+            Method.POST, ClientPath.v3.keys.claim, {"one_time_keys": wanted}
+        )
         found: object = answer.get("one_time_keys")
         return cast("Json", found) if isinstance(found, dict) else {}
 
-    async def to_devices(self, kind: str, transaction: str, messages: Mapping[str, Mapping[str, Json]]) -> None:
-        await self._wire.call(Method.PUT, ClientPath.v3.sendToDevice[kind][transaction], {"messages": messages})
+    async def to_devices(
+        self, kind: str, transaction: str, messages: Mapping[str, Mapping[str, Json]]
+    ) -> None:
+        await self._wire.call(
+            Method.PUT, ClientPath.v3.sendToDevice[kind][transaction], {"messages": messages}
+        )
 
     async def largest_upload(self) -> int | None:
         """Bytes; None: the homeserver does not say."""
@@ -183,8 +230,11 @@ class MatrixClient:
             return size if isinstance(size, int) else None
         return None
 
-    async def upload(self, path: Path, name: str | None, media_type: str, through: Through = _as_it_is) -> tuple[str, int]:
-        """The mxc address and the size in bytes. ``through`` changes the bytes, not their number; ``name`` None: the homeserver is told none."""
+    async def upload(
+        self, path: Path, name: str | None, media_type: str, through: Through = _as_it_is
+    ) -> tuple[str, int]:
+        """The mxc address and the size in bytes. ``through`` changes the bytes, not their number;
+        ``name`` None: the homeserver is told none."""
         try:
             file = await asyncio.to_thread(path.open, "rb")
         except OSError as error:
@@ -205,7 +255,9 @@ class MatrixClient:
             file.close()
         return str(answer.get("content_uri", "")), size
 
-    async def download(self, mxc: str, into: Path, limit: int, through: Through = _as_it_is) -> None:
+    async def download(
+        self, mxc: str, into: Path, limit: int, through: Through = _as_it_is
+    ) -> None:
         """Authenticated media first; homeservers before Matrix 1.11 know only the open path."""
         for authenticated in (True, False):
             try:
@@ -222,7 +274,10 @@ class MatrixClient:
     async def _download(self, url: URL, into: Path, limit: int, through: Through) -> None:
         headers = {"Authorization": f"Bearer {self._wire.token}"}
         try:
-            async with asyncio.timeout(TRANSFER), self._wire.session.get(url, headers=headers) as response:
+            async with (
+                asyncio.timeout(TRANSFER),
+                self._wire.session.get(url, headers=headers) as response,
+            ):
                 if response.status != 200:
                     raise failure(await answered_by(response), shows=False)
                 await _write(response, into, limit, through)

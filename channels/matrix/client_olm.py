@@ -1,6 +1,8 @@
-"""Olm and Megolm as vodozemac computes them, AES for files, behind typed words: the only file that knows vodozemac and pycryptodome.
+"""Olm and Megolm as vodozemac computes them, AES for files, behind typed words: the only file that
+knows vodozemac and pycryptodome.
 
-Source: Matrix specification, "End-to-end encryption"; the "Olm" and "Megolm" documents of libolm."""
+Source: Matrix specification, "End-to-end encryption"; the "Olm" and "Megolm" documents of
+libolm."""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ from vodozemac import (
 )
 
 Json = dict[str, Any]
-OF_LIBOLM = {"account": vodozemac.Account, "session": vodozemac.Session, "hearing": vodozemac.InboundGroupSession}
+OF_LIBOLM = {
+    "account": vodozemac.Account,
+    "session": vodozemac.Session,
+    "hearing": vodozemac.InboundGroupSession,
+}
 
 
 class Undecipherable(Exception):
@@ -46,7 +52,8 @@ def _refusing() -> Generator[None]:
 
 
 def of_libolm(kind: str, pickle: bytes, key: bytes) -> bytes:
-    """What libolm kept of one ``OF_LIBOLM``, as it is kept now. libolm's lock was the key in hexadecimal digits. Raises Undecipherable."""
+    """What libolm kept of one ``OF_LIBOLM``, as it is kept now. libolm's lock was the key in
+    hexadecimal digits. Raises Undecipherable."""
     with _refusing():
         raw = cast("Any", OF_LIBOLM[kind]).from_libolm_pickle(pickle.decode(), key.hex().encode())
         return cast("str", raw.pickle(key)).encode()
@@ -59,7 +66,8 @@ def canonical(thing: Json) -> str:
 
 
 def signed_by(thing: Json, user: str, key_id: str, key: str) -> bool:
-    """Whether ``thing`` carries a good signature of ``user`` under ``key_id`` ("ed25519:DEVICE") made with the public ``key``."""
+    """Whether ``thing`` carries a good signature of ``user`` under ``key_id`` ("ed25519:DEVICE")
+    made with the public ``key``."""
     try:
         signature = Ed25519Signature.from_base64(thing["signatures"][user][key_id])
         Ed25519PublicKey.from_base64(key).verify_signature(canonical(thing).encode(), signature)
@@ -69,10 +77,13 @@ def signed_by(thing: Json, user: str, key_id: str, key: str) -> bool:
 
 
 class Account:
-    """A device's identity and its one-time keys. ``key``, here and below: the 32 bytes that lock what is kept."""
+    """A device's identity and its one-time keys. ``key``, here and below: the 32 bytes that lock
+    what is kept."""
 
     def __init__(self, raw: vodozemac.Account | None = None) -> None:
-        self._raw = cast("Any", vodozemac.Account() if raw is None else raw)  # the stubs of 0.10.0 leave out fallback keys
+        self._raw = cast(
+            "Any", vodozemac.Account() if raw is None else raw
+        )  # the stubs of 0.10.0 leave out fallback keys
         self.curve = cast("str", self._raw.curve25519_key.to_base64())
         self.ed = cast("str", self._raw.ed25519_key.to_base64())
 
@@ -96,7 +107,8 @@ class Account:
         return _texts(self._raw.one_time_keys)
 
     def fallback_key(self) -> dict[str, str]:
-        """A key for when the one-time keys have run out, by id; one that was never published is used before another is made."""
+        """A key for when the one-time keys have run out, by id; one that was never published is
+        used before another is made."""
         if not self._raw.fallback_key:
             self._raw.generate_fallback_key()
         return _texts(self._raw.fallback_key)
@@ -108,10 +120,15 @@ class Account:
         """A session towards a device, begun by us."""
         with _refusing():
             theirs = Curve25519PublicKey.from_base64(curve)
-            return Session(self._raw.create_outbound_session(theirs, Curve25519PublicKey.from_base64(one_time_key)))
+            return Session(
+                self._raw.create_outbound_session(
+                    theirs, Curve25519PublicKey.from_base64(one_time_key)
+                )
+            )
 
     def reached(self, curve: str, body: str) -> tuple[Session, str]:
-        """A session begun by the device ``curve`` with this pre-key message, and its text; the one-time key it used is spent."""
+        """A session begun by the device ``curve`` with this pre-key message, and its text; the
+        one-time key it used is spent."""
         with _refusing():
             theirs = Curve25519PublicKey.from_base64(curve)
             raw, plain = self._raw.create_inbound_session(theirs, PreKeyMessage.from_base64(body))
@@ -149,7 +166,8 @@ class Session:
 
 
 class Speaking:
-    """Our Megolm session of a room. ``encrypt`` moves it on: save it before the message goes out."""
+    """Our Megolm session of a room. ``encrypt`` moves it on: save it before the message goes
+    out."""
 
     def __init__(self, raw: GroupSession | None = None) -> None:
         self._raw = GroupSession() if raw is None else raw
@@ -203,7 +221,10 @@ class Hearing:
         with _refusing():
             message = MegolmMessage.from_base64(ciphertext)
             if message.message_index() < self.first:
-                raise TooEarly(f"message {message.message_index()}, and the session is known from {self.first} on")
+                raise TooEarly(
+                    f"message {message.message_index()}, and the session is known from"
+                    f" {self.first} on"
+                )
             read = self._raw.decrypt(message)
         return _text(read.plaintext), read.message_index
 
@@ -215,10 +236,13 @@ class Hearing:
 
 
 def cipher(key: bytes, start: bytes) -> Callable[[bytes], bytes]:
-    """AES-256-CTR, the same both ways. ``start``: eight random bytes, eight of the counter. Raises ValueError."""
+    """AES-256-CTR, the same both ways. ``start``: eight random bytes, eight of the counter. Raises
+    ValueError."""
     if len(key) != 32 or len(start) != 16:
         raise ValueError("AES-256-CTR wants 32 bytes of key and 16 of start")
-    made = cast("Any", AES).new(key, AES.MODE_CTR, nonce=start[:8], initial_value=int.from_bytes(start[8:]))
+    made = cast("Any", AES).new(
+        key, AES.MODE_CTR, nonce=start[:8], initial_value=int.from_bytes(start[8:])
+    )
     return lambda chunk: cast("bytes", made.encrypt(chunk))
 
 

@@ -1,4 +1,5 @@
-"""The wire under the client: one call to the homeserver, with our own time limit and our own words for its failures.
+"""The wire under the client: one call to the homeserver, with our own time limit and our own words
+for its failures.
 
 Source: Matrix Client-Server API, "API Standards" (errors, rate limiting)."""
 
@@ -20,7 +21,13 @@ Json = dict[str, Any]
 
 WITHIN = 30.0  # seconds for an ordinary call
 DEFAULT_WAIT = 5.0  # seconds after a 429 that names none
-SIGNED_OUT = {"M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED", "M_USER_SUSPENDED"}
+SIGNED_OUT = {
+    "M_UNKNOWN_TOKEN",
+    "M_MISSING_TOKEN",
+    "M_USER_DEACTIVATED",
+    "M_USER_LOCKED",
+    "M_USER_SUSPENDED",
+}
 
 
 class Missing(Rejected):
@@ -32,7 +39,8 @@ class Forbidden(Rejected):
 
 
 class SignedOut(AuthFailed):
-    """The homeserver does not know our token (any more). ``soft``: the device is still there, a new login goes on with it."""
+    """The homeserver does not know our token (any more). ``soft``: the device is still there, a new
+    login goes on with it."""
 
     def __init__(self, text: str, *, soft: bool) -> None:
         super().__init__(text)
@@ -63,12 +71,20 @@ class _Unreadable(Exception):
 
 
 class Wire(HTTPAPI):
-    """mautrix's HTTP layer, but a 429 keeps its waiting time and nothing that people write is logged."""
+    """mautrix's HTTP layer, but a 429 keeps its waiting time and nothing that people write is
+    logged."""
 
     async def _send(
-        self, method: Method, url: URL, content: Any, query_params: dict[str, str], headers: dict[str, str]
+        self,
+        method: Method,
+        url: URL,
+        content: Any,
+        query_params: dict[str, str],
+        headers: dict[str, str],
     ) -> tuple[Any, ClientResponse]:
-        request = self.session.request(str(method), url, data=content, params=query_params, headers=headers)
+        request = self.session.request(
+            str(method), url, data=content, params=query_params, headers=headers
+        )
         async with request as response:
             if 200 <= response.status < 300:
                 body = await response.read()
@@ -85,7 +101,12 @@ class Wire(HTTPAPI):
         """Nothing."""
 
     async def _ask(
-        self, method: Method, path: PathBuilder, content: Any, headers: dict[str, str] | None, query: dict[str, str] | None
+        self,
+        method: Method,
+        path: PathBuilder,
+        content: Any,
+        headers: dict[str, str] | None,
+        query: dict[str, str] | None,
     ) -> object:
         """``request``, whose answer has no type."""
         return await self.request(method, path, content, headers, query)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -109,10 +130,14 @@ class Wire(HTTPAPI):
             raise failure(answered, shows) from answered
         except MatrixConnectionError as error:
             if isinstance(error.__cause__, ClientConnectorError | ConnectionTimeoutError):
-                raise NotReady(f"the homeserver {self.base_url} cannot be reached: {error}") from error
+                raise NotReady(
+                    f"the homeserver {self.base_url} cannot be reached: {error}"
+                ) from error
             raise unknown(f"the connection to {self.base_url} broke: {error}") from error
         except TimeoutError as error:
-            raise unknown(f"the homeserver {self.base_url} did not answer within {within:.0f} s") from error
+            raise unknown(
+                f"the homeserver {self.base_url} did not answer within {within:.0f} s"
+            ) from error
         except _Unreadable as error:
             text = f"the homeserver {self.base_url} answered something that is not JSON"
             raise (Ambiguous(text) if shows else Garbled(text, error.body)) from error
@@ -132,7 +157,8 @@ async def answered_by(response: ClientResponse) -> _Answered:
 
 
 def _wait(body: Json, response: ClientResponse) -> float:
-    """Seconds; the body's ``retry_after_ms`` is deprecated for the Retry-After header, homeservers send either."""
+    """Seconds; the body's ``retry_after_ms`` is deprecated for the Retry-After header, homeservers
+    send either."""
     milliseconds, header = body.get("retry_after_ms"), response.headers.get("Retry-After", "")
     if isinstance(milliseconds, int | float) and milliseconds > 0:
         return milliseconds / 1000
@@ -145,7 +171,11 @@ def failure(answered: _Answered, shows: bool) -> ChannelError:
         return RateLimited(answered.retry_after)
     if answered.status == 401 or answered.code in SIGNED_OUT:
         text = f"the homeserver does not accept the credentials ({answered})"
-        return SignedOut(text, soft=answered.soft) if answered.code == "M_UNKNOWN_TOKEN" else AuthFailed(text)
+        return (
+            SignedOut(text, soft=answered.soft)
+            if answered.code == "M_UNKNOWN_TOKEN"
+            else AuthFailed(text)
+        )
     if answered.status >= 500:
         return Ambiguous(str(answered)) if shows else Troubled(str(answered))
     if answered.code == "M_RESOURCE_LIMIT_EXCEEDED":

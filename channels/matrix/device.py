@@ -1,7 +1,8 @@
 """One encrypting device of one account: who it is, what it hears and reads. No network, no waiting.
 
-Each public method is one transaction of the key store, so that a kill leaves the device before or after it, never between.
-Source: Matrix specification, "End-to-end encryption" (device keys, ``m.olm.v1``, ``m.megolm.v1``, ``m.room_key``, key requests)."""
+Each public method is one transaction of the key store, so that a kill leaves the device before or
+after it, never between. Source: Matrix specification, "End-to-end encryption" (device keys,
+``m.olm.v1``, ``m.megolm.v1``, ``m.room_key``, key requests)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Request:
 
 @record
 class News:
-    """What to-device messages brought. ``wedged``: devices (user, identity key) whose messages we cannot decrypt any more."""
+    """What to-device messages brought. ``wedged``: devices (user, identity key) whose messages we
+    cannot decrypt any more."""
 
     sessions: set[str] = field(default_factory=set[str])
     wedged: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
@@ -47,14 +49,17 @@ class Device:
     """``new``: nobody has seen it yet."""
 
     def __init__(self, store: KeyStore, user: str, device: str) -> None:
-        self._store, self.user, self.id = store, user, device
+        self._store = store
+        self.user = user
+        self.id = device
         with store.whole():
             known = store.account()
             self.account = known or Account()
             self.new = known is None
             if known is None:
                 store.put_account(self.account)
-        self.curve, self.ed = self.account.curve, self.account.ed
+        self.curve = self.account.curve
+        self.ed = self.account.ed
 
     # what the homeserver keeps of us
 
@@ -68,17 +73,21 @@ class Device:
         return self._signed(keys)
 
     def spare_keys(self, there: int, *, fallback: bool) -> Json:
-        """The body of an upload that brings the homeserver's stock of one-time keys back to ``SPARE``; {} when nothing is missing.
-        They are on disk before anybody can use one."""
+        """The body of an upload that brings the homeserver's stock of one-time keys back to
+        ``SPARE``; {} when nothing is missing. They are on disk before anybody can use one."""
         content: Json = {}
         with self._store.whole():
             if there < SPARE // 2 + 1:
                 spare = self.account.spare_keys(SPARE - there)
-                content["one_time_keys"] = {f"signed_curve25519:{name}": self._signed({"key": key}) for name, key in spare.items()}
+                content["one_time_keys"] = {
+                    f"signed_curve25519:{name}": self._signed({"key": key})
+                    for name, key in spare.items()
+                }
             if fallback:
                 keys = self.account.fallback_key()
                 content["fallback_keys"] = {
-                    f"signed_curve25519:{name}": self._signed({"key": key, "fallback": True}) for name, key in keys.items()
+                    f"signed_curve25519:{name}": self._signed({"key": key, "fallback": True})
+                    for name, key in keys.items()
                 }
             if content:
                 self._store.put_account(self.account)
@@ -90,13 +99,17 @@ class Device:
             self._store.put_account(self.account)
 
     def _signed(self, thing: Json) -> Json:
-        return {**thing, "signatures": {self.user: {f"ed25519:{self.id}": self.account.sign(thing)}}}
+        return {
+            **thing,
+            "signatures": {self.user: {f"ed25519:{self.id}": self.account.sign(thing)}},
+        }
 
     # what other devices tell us
 
     def hear(self, since: str, events: Sequence[Event]) -> News:
-        """To-device messages of one sync. Everything they bring is on disk before the sync's position may be saved; after a crash between
-        the two they come once more, and are known by their bytes."""
+        """To-device messages of one sync. Everything they bring is on disk before the sync's
+        position may be saved; after a crash between the two they come once more, and are known by
+        their bytes."""
         news = News()
         with self._store.whole():
             for event in events:
@@ -112,7 +125,12 @@ class Device:
                 self._unwrap(sender, content, news)
             case "m.room_key_request" if content.get("action") == "request":
                 body = mapping(content.get("body"))
-                asked = Request(sender, text_of(content, "requesting_device_id"), text_of(body, "room_id"), text_of(body, "session_id"))
+                asked = Request(
+                    sender,
+                    text_of(content, "requesting_device_id"),
+                    text_of(body, "room_id"),
+                    text_of(body, "session_id"),
+                )
                 if asked.device and (asked.user, asked.device) != (self.user, self.id):
                     news.requests.append(asked)
             case kind if kind in WITHHELD:
@@ -122,8 +140,12 @@ class Device:
                 return
 
     def _unwrap(self, sender: str, content: Mapping[str, Any], news: News) -> None:
-        """An Olm message. One that cannot be decrypted wedges the channel between the two devices."""
-        curve, mine = text_of(content, "sender_key"), mapping(mapping(content.get("ciphertext")).get(self.curve))
+        """An Olm message. One that cannot be decrypted wedges the channel between the two
+        devices."""
+        curve, mine = (
+            text_of(content, "sender_key"),
+            mapping(mapping(content.get("ciphertext")).get(self.curve)),
+        )
         kind, body = mine.get("type"), text_of(mine, "body")
         if (
             content.get("algorithm") != OLM or not curve or not body or kind not in (0, 1)
@@ -173,17 +195,31 @@ class Device:
         except Undecipherable:
             return
         known = self._store.hearing(room, name)
-        # Whoever knows a session's key could claim it; and a later start of the same session would read less.
-        if session.id != name or (known is not None and (known.curve != sender.curve or known.session.first <= session.first)):
+        # Whoever knows a session's key could claim it; and a later start of the same session would
+        # read less.
+        if session.id != name or (
+            known is not None
+            and (known.curve != sender.curve or known.session.first <= session.first)
+        ):
             return
         self._store.put_hearing(room, Heard(sender.user, sender.curve, sender.ed, session))
         news.sessions.add(name)
 
     def _forwarded(self, sender: str, key: Mapping[str, Any], news: News) -> None:
-        """Only what we asked for, and only from devices of the person who said it: nobody else may put words into a mouth."""
-        room, name, curve = text_of(key, "room_id"), text_of(key, "session_id"), text_of(key, "sender_key")
+        """Only what we asked for, and only from devices of the person who said it: nobody else may
+        put words into a mouth."""
+        room, name, curve = (
+            text_of(key, "room_id"),
+            text_of(key, "session_id"),
+            text_of(key, "sender_key"),
+        )
         ed = text_of(key, "sender_claimed_ed25519_key")
-        if key.get("algorithm") != MEGOLM or not curve or not ed or sender not in {one.sender for one in self._store.waiting(name)}:
+        if (
+            key.get("algorithm") != MEGOLM
+            or not curve
+            or not ed
+            or sender not in {one.sender for one in self._store.waiting(name)}
+        ):
             return
         try:
             session = Hearing.forwarded(text_of(key, "session_key"))
@@ -206,9 +242,14 @@ class Device:
             self._store.devices_changed(users)
 
     def learn(self, user: str, found: Mapping[str, Any]) -> None:
-        """What the homeserver says of somebody's devices. A device counts when its own key signed it, and for ever with the keys it had first."""
+        """What the homeserver says of somebody's devices. A device counts when its own key signed
+        it, and for ever with the keys it had first."""
         with self._store.whole():
-            devices = [peer for name, keys in found.items() if (peer := self._checked(user, name, mapping(keys))) is not None]
+            devices = [
+                peer
+                for name, keys in found.items()
+                if (peer := self._checked(user, name, mapping(keys))) is not None
+            ]
             self._store.put_devices(user, devices)
 
     def _checked(self, user: str, name: str, keys: Mapping[str, Any]) -> Peer | None:
@@ -219,26 +260,44 @@ class Device:
         known = self._store.device(user, name=name)
         if known is not None and (known.curve, known.ed) != (curve, ed):
             return None
-        return Peer(user, name, curve, ed) if signed_by(dict(keys), user, f"ed25519:{name}", ed) else None
+        return (
+            Peer(user, name, curve, ed)
+            if signed_by(dict(keys), user, f"ed25519:{name}", ed)
+            else None
+        )
 
     # reading
 
     def read(self, room: str, event: Event) -> Event | Unreadable:
         """The event inside of an ``m.room.encrypted``."""
-        content, identity, sender = mapping(event.get("content")), text_of(event, "event_id"), text_of(event, "sender")
+        content, identity, sender = (
+            mapping(event.get("content")),
+            text_of(event, "event_id"),
+            text_of(event, "sender"),
+        )
         name = text_of(content, "session_id")
         if content.get("algorithm") != MEGOLM or not name:
-            return Unreadable(f"its encryption ({str(content.get('algorithm'))[:60]}) is not known to me")
+            return Unreadable(
+                f"its encryption ({str(content.get('algorithm'))[:60]}) is not known to me"
+            )
         with self._store.whole():
             heard = self._store.hearing(room, name)
             if heard is None:
                 why = self._store.withheld(name)
-                return Unreadable(f"its key was withheld: {why}" if why else "its key has not reached me", name)
+                return Unreadable(
+                    f"its key was withheld: {why}" if why else "its key has not reached me", name
+                )
             if heard.user != sender:
                 return Unreadable("its key belongs to somebody else")
-            peer = Peer(self.user, self.id, self.curve, self.ed) if sender == self.user else self._store.device(sender, curve=heard.curve)
+            peer = (
+                Peer(self.user, self.id, self.curve, self.ed)
+                if sender == self.user
+                else self._store.device(sender, curve=heard.curve)
+            )
             if peer is None:
-                return Unreadable("the device that said it is not known to the homeserver", stranger=True)
+                return Unreadable(
+                    "the device that said it is not known to the homeserver", stranger=True
+                )
             if (peer.curve, peer.ed) != (heard.curve, heard.ed):
                 return Unreadable("the key of the device that said it has changed")
             try:
@@ -264,7 +323,8 @@ class Device:
     # rooms
 
     def rules(self, room: str) -> Json | None:
-        """The room's encryption; None: not known to have any. Once known it stays: nobody can take it back."""
+        """The room's encryption; None: not known to have any. Once known it stays: nobody can take
+        it back."""
         with self._store.whole():
             return self._store.encryption(room)
 
@@ -273,18 +333,29 @@ class Device:
         if known is None or known.get("algorithm") == rules.get("algorithm"):
             with self._store.whole():
                 self._store.put_encryption(
-                    room, json.dumps({key: rules.get(key) for key in ("algorithm", "rotation_period_ms", "rotation_period_msgs")})
+                    room,
+                    json.dumps(
+                        {
+                            key: rules.get(key)
+                            for key in ("algorithm", "rotation_period_ms", "rotation_period_msgs")
+                        }
+                    ),
                 )
 
     def proves(self, found: Mapping[str, Any]) -> bool:
-        """Whether the homeserver has our identity. Raises AuthFailed when this device is known there with other keys."""
+        """Whether the homeserver has our identity. Raises AuthFailed when this device is known
+        there with other keys."""
         keys = mapping(found.get("keys"))
         if not keys:
             return False
-        if (keys.get(f"curve25519:{self.id}"), keys.get(f"ed25519:{self.id}")) != (self.curve, self.ed):
+        if (keys.get(f"curve25519:{self.id}"), keys.get(f"ed25519:{self.id}")) != (
+            self.curve,
+            self.ed,
+        ):
             raise AuthFailed(
-                f"the homeserver knows the device {self.id} with other keys than {self._store.path}: put the file back from a backup, "
-                f"or sign the device out, move {self._store.path.parent} away and give a new access token (or a password)"
+                f"the homeserver knows the device {self.id} with other keys than"
+                f" {self._store.path}: put the file back from a backup, or sign the device out,"
+                f" move {self._store.path.parent} away and give a new access token (or a password)"
             )
         return True
 

@@ -1,6 +1,8 @@
-"""Encryption between the device and its homeserver: sends what the device wants sent, in the order that loses no key. Loaded only when it is on.
+"""Encryption between the device and its homeserver: sends what the device wants sent, in the order
+that loses no key. Loaded only when it is on.
 
-Keys are on disk before the sync position that brought them; what we encrypt is on disk before it is sent."""
+Keys are on disk before the sync position that brought them; what we encrypt is on disk before it is
+sent."""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ Json = dict[str, Any]
 Result = TypeVar("Result")
 log = logging.getLogger("channels.matrix")
 
-AGAIN = 600.0  # seconds before a device without one-time keys, or one that was wedged, is asked again
+AGAIN = (
+    600.0  # seconds before a device without one-time keys, or one that was wedged, is asked again
+)
 AT_ONCE = 50  # devices in one message to devices
 
 
@@ -38,20 +42,36 @@ class Encryption:
     """One device. Every step of it runs in one thread of its own, one after the other."""
 
     def __init__(
-        self, store: KeyStore, device: Device, client: MatrixClient, clock: Callable[[], datetime], thread: ThreadPoolExecutor
+        self,
+        store: KeyStore,
+        device: Device,
+        client: MatrixClient,
+        clock: Callable[[], datetime],
+        thread: ThreadPoolExecutor,
     ) -> None:
-        self.device, self._speech, self._client, self._thread = device, Speech(store, device, clock), client, thread
+        self.device = device
+        self._speech = Speech(store, device, clock)
+        self._client = client
+        self._thread = thread
         self.late = Late(store, clock)
         self._rooms: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tried: dict[tuple[str, str], float] = {}  # when a device was last asked in vain
-        self._stock: tuple[int, bool] | None = None  # one-time keys at the homeserver, and whether the fallback key was used up
+        self._stock: tuple[int, bool] | None = (
+            None  # one-time keys at the homeserver, and whether the fallback key was used up
+        )
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, folder: Path, client: MatrixClient, user: str, device: str, clock: Callable[[], datetime]
+        cls,
+        folder: Path,
+        client: MatrixClient,
+        user: str,
+        device: str,
+        clock: Callable[[], datetime],
     ) -> AsyncGenerator[Encryption]:
-        """The device's keys from ``folder``, known to the homeserver. Raises AuthFailed with what is wrong with them."""
+        """The device's keys from ``folder``, known to the homeserver. Raises AuthFailed with what
+        is wrong with them."""
         loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "matrix-keys")
         try:
             store = await loop.run_in_executor(thread, KeyStore.open, folder, device)
@@ -68,19 +88,28 @@ class Encryption:
     async def step(self, work: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
         """One step of the device, to its end even when nobody waits for it any more."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments, **named))
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, lambda: work(*arguments, **named)
+            )
         except Undecipherable as error:
             raise AuthFailed(
-                f"the key store of the Matrix device {self.device.id} is damaged ({error}): put it back from a backup"
+                f"the key store of the Matrix device {self.device.id} is damaged ({error}): put it"
+                " back from a backup"
             ) from error
 
     async def _introduce(self) -> None:
-        """The homeserver must know exactly this device. Keys that are only there, or differ, mean that ours were lost."""
+        """The homeserver must know exactly this device. Keys that are only there, or differ, mean
+        that ours were lost."""
         me = self.device
         known = mapping(mapping((await self._client.query_keys([me.user])).get(me.user)).get(me.id))
         if await self.step(me.proves, known):
             return
-        log.warning("%s: the device %s is new to the homeserver; its fingerprint is %s", me.user, me.id, me.ed)
+        log.warning(
+            "%s: the device %s is new to the homeserver; its fingerprint is %s",
+            me.user,
+            me.id,
+            me.ed,
+        )
         spare = await self.step(me.spare_keys, 0, fallback=True)
         await self._client.upload_keys({"device_keys": me.identity(), **spare})
         await self.step(me.uploaded)
@@ -90,21 +119,37 @@ class Encryption:
     async def hear(self, since: str, answer: Mapping[str, Any]) -> News:
         """The part of a sync that is about keys, on disk when this returns."""
         lists = mapping(answer.get("device_lists"))
-        changed = [user for kind in ("changed", "left") for user in list_of(lists.get(kind)) if isinstance(user, str)]
+        changed = [
+            user
+            for kind in ("changed", "left")
+            for user in list_of(lists.get(kind))
+            if isinstance(user, str)
+        ]
         if changed:
             await self.step(self.device.devices_changed, changed)
-        counts, unused = answer.get("device_one_time_keys_count"), answer.get("device_unused_fallback_key_types")
+        counts, unused = (
+            answer.get("device_one_time_keys_count"),
+            answer.get("device_unused_fallback_key_types"),
+        )
         there: object = mapping(counts).get("signed_curve25519", 0)
         if isinstance(counts, dict):
-            self._stock = (there if isinstance(there, int) else 0, isinstance(unused, list) and "signed_curve25519" not in unused)
-        events = [mapping(event) for event in list_of(mapping(answer.get("to_device")).get("events"))]
+            self._stock = (
+                there if isinstance(there, int) else 0,
+                isinstance(unused, list) and "signed_curve25519" not in unused,
+            )
+        events = [
+            mapping(event) for event in list_of(mapping(answer.get("to_device")).get("events"))
+        ]
         return await self.step(self.device.hear, since, events) if events else News()
 
     async def tend(self, news: News) -> None:
-        """What has to be sent because of ``news``; whatever fails is tried again when it matters."""
+        """What has to be sent because of ``news``; whatever fails is tried again when it
+        matters."""
         try:
             if self._stock is not None and (self._stock[0] <= SPARE // 2 or self._stock[1]):
-                content = await self.step(self.device.spare_keys, self._stock[0], fallback=self._stock[1])
+                content = await self.step(
+                    self.device.spare_keys, self._stock[0], fallback=self._stock[1]
+                )
                 if content:
                     await self._client.upload_keys(content)
                     await self.step(self.device.uploaded)
@@ -117,21 +162,34 @@ class Encryption:
             log.warning("%s: a message to other devices waits: %s", self.device.user, failed)
 
     async def read(self, room: str, event: Event) -> Event | Unreadable:
-        """What is inside an encrypted event; asks once for the devices of a sender we do not know."""
+        """What is inside an encrypted event; asks once for the devices of a sender we do not
+        know."""
         found = await self.step(self.device.read, room, event)
-        if isinstance(found, Unreadable) and found.stranger and self._may_try(("devices of", str(event.get("sender")))):
+        if (
+            isinstance(found, Unreadable)
+            and found.stranger
+            and self._may_try(("devices of", str(event.get("sender"))))
+        ):
             await self._look_up([str(event.get("sender"))])
             found = await self.step(self.device.read, room, event)
         return found
 
     async def ask_for(self, room: str, session: str, sender: str, curve: str) -> None:
-        """Asks every device of the person who said something for its key, once in a while; may fail without harm."""
+        """Asks every device of the person who said something for its key, once in a while; may fail
+        without harm."""
         if not self._may_try(("key of", session)):
             return
         body = {"algorithm": MEGOLM, "room_id": room, "session_id": session, "sender_key": curve}
-        content = {"action": "request", "request_id": uuid.uuid4().hex, "requesting_device_id": self.device.id, "body": body}
+        content = {
+            "action": "request",
+            "request_id": uuid.uuid4().hex,
+            "requesting_device_id": self.device.id,
+            "body": body,
+        }
         try:
-            await self._client.to_devices("m.room_key_request", uuid.uuid4().hex, {sender: {"*": content}})
+            await self._client.to_devices(
+                "m.room_key_request", uuid.uuid4().hex, {sender: {"*": content}}
+            )
         except (NotReady, RateLimited, Rejected) as failed:
             self._tried.pop(("key of", session), None)
             log.warning("%s: a key could not be asked for: %s", self.device.user, failed)
@@ -144,9 +202,11 @@ class Encryption:
     async def learn_rules(self, room: str, rules: Mapping[str, Any]) -> None:
         await self.step(self.device.learn_rules, room, rules)
 
-    async def encrypt(self, room: str, kind: str, content: Json, members: frozenset[str], rules: Json) -> Json:
-        """The content to send as ``m.room.encrypted``; every device of ``members`` that can be reached has the key by then.
-        Raises ChannelError, nothing is sent then."""
+    async def encrypt(
+        self, room: str, kind: str, content: Json, members: frozenset[str], rules: Json
+    ) -> Json:
+        """The content to send as ``m.room.encrypted``; every device of ``members`` that can be
+        reached has the key by then. Raises ChannelError, nothing is sent then."""
         async with self._rooms[room]:
             await self._look_up(await self.step(self.device.outdated, members))
             missing = await self.step(self._speech.target, room, members, rules)
@@ -169,7 +229,8 @@ class Encryption:
         await self.step(self.device.devices_changed, None)
 
     async def _look_up(self, users: Sequence[str]) -> None:
-        """Homeservers that do not answer keep nobody waiting: their people's devices stay as we knew them, and are asked for next time."""
+        """Homeservers that do not answer keep nobody waiting: their people's devices stay as we
+        knew them, and are asked for next time."""
         if users:
             found = await self._client.query_keys(users)
             for user in users:
@@ -177,7 +238,8 @@ class Encryption:
                     await self.step(self.device.learn, user, found[user])
 
     async def _reach(self, peers: Iterable[Peer]) -> None:
-        """Opens Olm sessions where there are none; a device whose one-time keys have run out is left for later."""
+        """Opens Olm sessions where there are none; a device whose one-time keys have run out is
+        left for later."""
         unreached = await self.step(self._speech.unreached, peers)
         wanted = [peer for peer in unreached if self._may_try((peer.user, peer.device))]
         if wanted:
@@ -207,7 +269,9 @@ class Encryption:
                 "sender_key": self.device.curve,
                 "code": answer,
             }
-            await self._client.to_devices("m.room_key.withheld", uuid.uuid4().hex, {peer.user: {peer.device: content}})
+            await self._client.to_devices(
+                "m.room_key.withheld", uuid.uuid4().hex, {peer.user: {peer.device: content}}
+            )
             return
         if not answer:  # no Olm session yet
             await self._reach([peer])
@@ -216,7 +280,8 @@ class Encryption:
             await self._client.to_devices("m.room.encrypted", uuid.uuid4().hex, answer)
 
     async def _mend(self, user: str, curve: str) -> None:
-        """A new Olm session for a device whose messages we cannot decrypt any more. Source: "Recovering from undecryptable messages"."""
+        """A new Olm session for a device whose messages we cannot decrypt any more. Source:
+        "Recovering from undecryptable messages"."""
         peer = await self.step(self.device.peer, user, curve=curve)
         if peer is None:
             await self._look_up([user])
@@ -238,7 +303,11 @@ class Encryption:
 
 
 def _cut(messages: Messages) -> list[Messages]:
-    flat = [(user, device, content) for user, devices in messages.items() for device, content in devices.items()]
+    flat = [
+        (user, device, content)
+        for user, devices in messages.items()
+        for device, content in devices.items()
+    ]
     cut: list[Messages] = []
     for start in range(0, len(flat), AT_ONCE):
         some: Messages = {}

@@ -1,4 +1,5 @@
-"""What was said while nobody listened: gaps in a timeline, filled as far as ``catch_up`` allows; what is left out is counted aloud.
+"""What was said while nobody listened: gaps in a timeline, filled as far as ``catch_up`` allows;
+what is left out is counted aloud.
 
 Source: Matrix Client-Server API, "Syncing" (``limited`` timelines and their gaps)."""
 
@@ -17,20 +18,34 @@ from channels.matrix.inbound import Event, mapping, starts_here
 
 LONGEST_GAP = 10_000  # events of one room fetched for one gap; more than that is no chat any more
 TYPES = [
-    "m.room.message", "m.reaction", "m.room.redaction", "m.room.member", "m.room.encryption", "m.room.encrypted", "m.room.tombstone",
+    "m.room.message",
+    "m.reaction",
+    "m.room.redaction",
+    "m.room.member",
+    "m.room.encryption",
+    "m.room.encrypted",
+    "m.room.tombstone",
     "m.room.history_visibility",
-]  # fmt: skip
+]
 IN_ROOMS = json.dumps({"types": TYPES, "lazy_load_members": True})
 
 
 class History:
     """``clock`` gives UTC."""
 
-    def __init__(self, client: MatrixClient, me: str, context: ChannelContext, clock: Callable[[], datetime]) -> None:
-        self._client, self._me, self._context, self._clock = client, me, context, clock
+    def __init__(
+        self, client: MatrixClient, me: str, context: ChannelContext, clock: Callable[[], datetime]
+    ) -> None:
+        self._client = client
+        self._me = me
+        self._context = context
+        self._clock = clock
 
-    async def gap(self, room: str, start: str, since: str, missed: bool) -> tuple[list[Event], bool]:
-        """What a limited timeline left out, oldest first: back to the last sync, our invitation, or the fence; whether it is all."""
+    async def gap(
+        self, room: str, start: str, since: str, missed: bool
+    ) -> tuple[list[Event], bool]:
+        """What a limited timeline left out, oldest first: back to the last sync, our invitation, or
+        the fence; whether it is all."""
         oldest, most = self._context.catch_up
         most = most if missed else LONGEST_GAP
         edge = (self._clock() - oldest).timestamp() * 1000
@@ -40,12 +55,17 @@ class History:
             try:
                 page = await self._client.messages(room, at, since, IN_ROOMS)
             except Rejected as refused:
-                await self._context.missed(f"matrix: the history of {room} cannot be read ({refused}); messages said there may be missing.")
+                await self._context.missed(
+                    f"matrix: the history of {room} cannot be read ({refused}); messages said there"
+                    " may be missing."
+                )
                 break
             chunk = [mapping(event) for event in list_of(page.get("chunk"))]
             events += chunk
             at = page.get("end") if chunk else None
-            said = sum(event.get("type") in {"m.room.message", "m.room.encrypted"} for event in events)
+            said = sum(
+                event.get("type") in {"m.room.message", "m.room.encrypted"} for event in events
+            )
             if self.begins(chunk):
                 break
             if at is not None and ((missed and _older(chunk, edge)) or said >= most):
@@ -55,8 +75,11 @@ class History:
     def begins(self, events: Sequence[Event]) -> bool:
         return any(starts_here(event, self._me) for event in events)
 
-    async def fenced(self, room: str, said: list[Arrival], *, missed: bool, whole: bool) -> list[Arrival]:
-        """After an absence: what ``catch_up`` lets in. Whatever is left out is counted aloud where somebody may be waiting, else to the owner."""
+    async def fenced(
+        self, room: str, said: list[Arrival], *, missed: bool, whole: bool
+    ) -> list[Arrival]:
+        """After an absence: what ``catch_up`` lets in. Whatever is left out is counted aloud where
+        somebody may be waiting, else to the owner."""
         oldest, most = self._context.catch_up
         kept = said
         if missed:
@@ -70,7 +93,9 @@ class History:
             where = "here" if waiting else f"on Matrix in {room}"
             fence = (oldest, most) if missed else (oldest, LONGEST_GAP)
             times, zone = [heard.at for heard in left], self._context.zone
-            text = left_out(times, fence, zone=zone, where=where, key="channels.matrix.catch_up", more=not whole)
+            text = left_out(
+                times, fence, zone=zone, where=where, key="channels.matrix.catch_up", more=not whole
+            )
             await self._context.missed(text, address)
         return kept
 

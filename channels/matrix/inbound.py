@@ -1,6 +1,8 @@
-"""Matrix events into arrivals. Pure: what has to be asked of the homeserver comes in as ``Room`` and ``Original``.
+"""Matrix events into arrivals. Pure: what has to be asked of the homeserver comes in as ``Room``
+and ``Original``.
 
-Source: Matrix Client-Server API, "Instant Messaging", "Event replacements", "Rich replies", "Threading", "User and room mentions"."""
+Source: Matrix Client-Server API, "Instant Messaging", "Event replacements", "Rich replies",
+"Threading", "User and room mentions"."""
 
 from __future__ import annotations
 
@@ -13,16 +15,34 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from channels.cleaning import clean, cleaned
-from channels.contract import Address, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.contract import (
+    Address,
+    Arrival,
+    Attachment,
+    ChatId,
+    Edited,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+    Reacted,
+    TopicId,
+)
 from channels.record import record
 
 Event = Mapping[str, Any]
 
 FILES = {"m.file", "m.image", "m.audio", "m.video"}
 SPOKEN = {"m.room.message", "m.reaction", "m.room.redaction"}
-SAID = {"m.text", "m.emote", "m.location", *FILES}  # m.notice is what bots say to people; bots do not answer it
-# MSC3955, "Automated event mixin", under its unstable name: a program said it. Not m.notice: clients ring for none of those (Push Rules,
-# .m.rule.suppress_notices), and a person who is asked, or waits for a report, wants to hear of it.
+SAID = {
+    "m.text",
+    "m.emote",
+    "m.location",
+    *FILES,
+}  # m.notice is what bots say to people; bots do not answer it
+# MSC3955, "Automated event mixin", under its unstable name: a program said it. Not m.notice:
+# clients ring for none of those (Push Rules, .m.rule.suppress_notices), and a person who is asked,
+# or waits for a report, wants to hear of it.
 AUTOMATED = "org.matrix.msc1767.automated"
 _PILL = re.compile(r"https://matrix\.to/#/([^\"'?\s<>]+)")
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000
@@ -35,7 +55,9 @@ class Room:
     id: str
     members: dict[str, str] = field(default_factory=dict[str, str])
     direct: bool = False  # marked in our m.direct
-    encryption: dict[str, Any] | None = None  # the content of m.room.encryption; None: not known to be encrypted
+    encryption: dict[str, Any] | None = (
+        None  # the content of m.room.encryption; None: not known to be encrypted
+    )
 
     @property
     def private(self) -> bool:
@@ -53,7 +75,8 @@ class Room:
 
 @record
 class Original:
-    """The event that another one is about. ``reacts_to``: it is a reaction to that message, and ``text`` its emoji."""
+    """The event that another one is about. ``reacts_to``: it is a reaction to that message, and
+    ``text`` its emoji."""
 
     sender: str
     text: str
@@ -63,8 +86,8 @@ class Original:
 
 @record
 class Unreadable:
-    """Why an encrypted event cannot be read. ``session``: its key is missing, and may come; ``stranger``: the sender's devices have to be asked for
-    first."""
+    """Why an encrypted event cannot be read. ``session``: its key is missing, and may come;
+    ``stranger``: the sender's devices have to be asked for first."""
 
     why: str
     session: str = ""
@@ -80,14 +103,17 @@ class Lens:
     order: str
 
     def address(self, topic: str | None) -> Address:
-        return Address("matrix", self.me, ChatId(self.room.id), None if topic is None else TopicId(topic))
+        return Address(
+            "matrix", self.me, ChatId(self.room.id), None if topic is None else TopicId(topic)
+        )
 
     def person(self, user: str, *, bot: bool = False) -> Person:
         return Person(PersonId(user), clean(self.room.members.get(user) or localpart(user)), bot)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """``value`` when it is a JSON object, else an empty one: a malformed event is no reason to fall over."""
+    """``value`` when it is a JSON object, else an empty one: a malformed event is no reason to fall
+    over."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
@@ -96,7 +122,8 @@ def localpart(user: str) -> str:
 
 
 def about(event: Event) -> str | None:
-    """The event that has to be known before this one can be read: what it edits, answers or reacts to."""
+    """The event that has to be known before this one can be read: what it edits, answers or reacts
+    to."""
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
     if _text(relation, "rel_type") in {"m.replace", "m.annotation"}:
@@ -109,14 +136,25 @@ def original(event: Event) -> Original:
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
     if event.get("type") == "m.reaction":
-        return Original(_text(event, "sender"), _text(relation, "key"), None, _text(relation, "event_id"))
-    replaced = mapping(mapping(mapping(mapping(event.get("unsigned")).get("m.relations")).get("m.replace")).get("content"))
+        return Original(
+            _text(event, "sender"), _text(relation, "key"), None, _text(relation, "event_id")
+        )
+    replaced = mapping(
+        mapping(mapping(mapping(event.get("unsigned")).get("m.relations")).get("m.replace")).get(
+            "content"
+        )
+    )
     newest = mapping(replaced.get("m.new_content")) or content
-    return Original(_text(event, "sender"), _without_fallback(_text(newest, "body"), content)[0], _topic(content))
+    return Original(
+        _text(event, "sender"),
+        _without_fallback(_text(newest, "body"), content)[0],
+        _topic(content),
+    )
 
 
 def flaw(event: Event) -> str:
-    """The key that keeps an event from being read; "" when nothing does, or when its type is none of ours."""
+    """The key that keeps an event from being read; "" when nothing does, or when its type is none
+    of ours."""
     kind, content = event.get("type"), event.get("content")
     if not isinstance(kind, str):
         return "type"
@@ -126,12 +164,15 @@ def flaw(event: Event) -> str:
     if missing or not isinstance(content, dict):
         return missing or "content"
     said = mapping(cast("object", content))
-    wordless = kind == "m.room.message" and said and not isinstance(said.get("body"), str)  # a redacted one has no content at all
+    wordless = (
+        kind == "m.room.message" and said and not isinstance(said.get("body"), str)
+    )  # a redacted one has no content at all
     return "content.body" if wordless else ""
 
 
 def arrival(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
-    """``known``: what ``about`` names, None when it cannot be had. Result None: nothing that concerns us."""
+    """``known``: what ``about`` names, None when it cannot be had. Result None: nothing that
+    concerns us."""
     found = _arrival(event, lens, known)
     return cleaned(found) if found is not None else None
 
@@ -161,7 +202,8 @@ def redacts(event: Event) -> str:
 
 
 def starts_here(event: Event, me: str) -> bool:
-    """Whether our part in the room begins with this event: we were invited, or joined without an invitation."""
+    """Whether our part in the room begins with this event: we were invited, or joined without an
+    invitation."""
     if event.get("type") != "m.room.member" or event.get("state_key") != me:
         return False
     before = _text(mapping(mapping(event.get("unsigned")).get("prev_content")), "membership")
@@ -169,7 +211,9 @@ def starts_here(event: Event, me: str) -> bool:
     return membership == "invite" or (membership == "join" and before not in {"join", "invite"})
 
 
-def _inbound(event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None) -> Inbound | None:
+def _inbound(
+    event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None
+) -> Inbound | None:
     kind = _text(content, "msgtype")
     if kind not in SAID or not isinstance(content.get("body"), str):
         return None
@@ -186,7 +230,10 @@ def _inbound(event: Event, content: Mapping[str, Any], lens: Lens, known: Origin
     to_us = known is not None and known.sender == lens.me
     mentioned = _mentions_us(content, body, lens)
     topic = _topic(content)
-    person = lens.person(_text(event, "sender"), bot=content.get(AUTOMATED) is True or content.get("m.automated") is True)
+    person = lens.person(
+        _text(event, "sender"),
+        bot=content.get(AUTOMATED) is True or content.get("m.automated") is True,
+    )
     message = MessageId(_text(event, "event_id"))
     return Inbound(
         key=message,
@@ -204,11 +251,18 @@ def _inbound(event: Event, content: Mapping[str, Any], lens: Lens, known: Origin
     )
 
 
-def _edited(event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None) -> Edited | None:
+def _edited(
+    event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None
+) -> Edited | None:
     """Servers pass on edits by anybody; only the author's own count."""
     new = mapping(content.get("m.new_content"))
     target = about(event)
-    if target is None or known is None or known.sender != _text(event, "sender") or not isinstance(new.get("body"), str):
+    if (
+        target is None
+        or known is None
+        or known.sender != _text(event, "sender")
+        or not isinstance(new.get("body"), str)
+    ):
         return None
     body = _text(new, "body")
     text = clean(_without_our_name(body, lens) if _mentions_us(new, body, lens) else body)
@@ -240,14 +294,20 @@ def _deleted(event: Event, lens: Lens, known: Original | None) -> Edited | React
     )
 
 
-def _reacted(event: Event, relation: Mapping[str, Any], lens: Lens, known: Original | None) -> Reacted | None:
+def _reacted(
+    event: Event, relation: Mapping[str, Any], lens: Lens, known: Original | None
+) -> Reacted | None:
     target, emoji = _text(relation, "event_id"), _text(relation, "key")
     if not target or not emoji:
         return None
-    return _reaction(event, lens, target, emoji, topic=known.topic if known is not None else None, added=True)
+    return _reaction(
+        event, lens, target, emoji, topic=known.topic if known is not None else None, added=True
+    )
 
 
-def _reaction(event: Event, lens: Lens, target: str, emoji: str, *, topic: str | None, added: bool) -> Reacted:
+def _reaction(
+    event: Event, lens: Lens, target: str, emoji: str, *, topic: str | None, added: bool
+) -> Reacted:
     return Reacted(
         key=_text(event, "event_id"),
         address=lens.address(topic),
@@ -269,7 +329,11 @@ def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...
     size = info.get("size")
     name = clean(_text(content, "filename") or _text(content, "body")) or "file"
     media_type = _text(info, "mimetype") or "application/octet-stream"
-    return (Attachment(reference, name, media_type, size if isinstance(size, int) and size >= 0 else None),)
+    return (
+        Attachment(
+            reference, name, media_type, size if isinstance(size, int) and size >= 0 else None
+        ),
+    )
 
 
 def _locked(file: Mapping[str, Any]) -> str:
@@ -284,7 +348,8 @@ def _locked(file: Mapping[str, Any]) -> str:
 
 
 def _mentions_us(content: Mapping[str, Any], body: str, lens: Lens) -> bool:
-    """Intentional mentions first; pills, the full id, @name and the display name for clients without them."""
+    """Intentional mentions first; pills, the full id, @name and the display name for clients
+    without them."""
     users: object = mapping(content.get("m.mentions")).get("user_ids")
     if isinstance(users, list) and lens.me in users:
         return True
@@ -294,9 +359,12 @@ def _mentions_us(content: Mapping[str, Any], body: str, lens: Lens) -> bool:
 
 
 def _our_name(lens: Lens) -> str:
-    """A pattern: the full id, @name or the display name as a whole word; @name of another homeserver is somebody else."""
+    """A pattern: the full id, @name or the display name as a whole word; @name of another
+    homeserver is somebody else."""
     names = {lens.me, f"@{localpart(lens.me)}", lens.room.members.get(lens.me, "")}
-    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) > 2)
+    words = "|".join(
+        re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) > 2
+    )
     return rf"(?<!\w)@?(?:{words})(?!\w|:[\w-]+\.\w)"
 
 
@@ -308,7 +376,8 @@ def _without_our_name(body: str, lens: Lens) -> str:
 
 
 def _replied(content: Mapping[str, Any]) -> str | None:
-    """The event this one answers. In a thread it is often only there for clients without threads."""
+    """The event this one answers. In a thread it is often only there for clients without
+    threads."""
     relation = mapping(content.get("m.relates_to"))
     if relation.get("rel_type") == "m.thread" and relation.get("is_falling_back") is True:
         return None
@@ -316,12 +385,21 @@ def _replied(content: Mapping[str, Any]) -> str | None:
 
 
 def _without_fallback(body: str, content: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The words themselves, and what the fallback of older clients quotes ("> <@user:server> words")."""
-    if not body.startswith("> ") or not mapping(mapping(content.get("m.relates_to")).get("m.in_reply_to")):
+    """The words themselves, and what the fallback of older clients quotes ("> <@user:server>
+    words")."""
+    if not body.startswith("> ") or not mapping(
+        mapping(content.get("m.relates_to")).get("m.in_reply_to")
+    ):
         return body, None
     lines = body.split("\n")
-    count = next((number for number, line in enumerate(lines) if not line.startswith(">")), len(lines))
-    quoted = re.sub(r"^(\* )?<[^>]*> ?", "", "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines[:count]))
+    count = next(
+        (number for number, line in enumerate(lines) if not line.startswith(">")), len(lines)
+    )
+    quoted = re.sub(
+        r"^(\* )?<[^>]*> ?",
+        "",
+        "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines[:count]),
+    )
     return "\n".join(lines[count:]).removeprefix("\n"), quoted
 
 

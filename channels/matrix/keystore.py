@@ -1,6 +1,8 @@
-"""Where a device's keys live: one SQLite file beside the key that locks what is secret in it, both 0600 in the channel's private folder.
+"""Where a device's keys live: one SQLite file beside the key that locks what is secret in it, both
+0600 in the channel's private folder.
 
-Every method runs inside ``whole()``: one transaction for one step of the device, on disk (fsync) before anything is said to the homeserver."""
+Every method runs inside ``whole()``: one transaction for one step of the device, on disk (fsync)
+before anything is said to the homeserver."""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from typing import Any
 
 from channels.durable import write_whole
 from channels.errors import AuthFailed, NotReady
-from channels.matrix.client_olm import Account, Hearing, Session, Speaking, Undecipherable, of_libolm
+from channels.matrix.client_olm import (
+    Account,
+    Hearing,
+    Session,
+    Speaking,
+    Undecipherable,
+    of_libolm,
+)
 from channels.matrix.private_files import private
 from channels.record import record
 
@@ -44,7 +53,12 @@ PRAGMA user_version = 2;
 KEY = "pickle.key"
 CARRIED = (  # what it is, its rows, and how one is changed or left behind
     ("account", "SELECT value, name FROM self", "UPDATE self SET value = ? WHERE name = ?", ""),
-    ("session", "SELECT pickle, id FROM olm", "UPDATE olm SET pickle = ? WHERE id = ?", "DELETE FROM olm WHERE id = ?"),
+    (
+        "session",
+        "SELECT pickle, id FROM olm",
+        "UPDATE olm SET pickle = ? WHERE id = ?",
+        "DELETE FROM olm WHERE id = ?",
+    ),
     (
         "hearing",
         "SELECT pickle, room, id FROM hearing",
@@ -87,8 +101,8 @@ class Spoken:
 
 @record
 class Waiting:
-    """An event whose key has not arrived. ``place``: its number in the order of arrivals; ``at``: when it came, in milliseconds; ``told``: somebody
-    heard of it."""
+    """An event whose key has not arrived. ``place``: its number in the order of arrivals; ``at``:
+    when it came, in milliseconds; ``told``: somebody heard of it."""
 
     event: str
     room: str
@@ -101,37 +115,49 @@ class Waiting:
 
 
 class KeyStore:
-    """Not for two threads at once. Raises AuthFailed when the files are missing, damaged or open to others; NotReady when the disk fails."""
+    """Not for two threads at once. Raises AuthFailed when the files are missing, damaged or open to
+    others; NotReady when the disk fails."""
 
     def __init__(self, connection: sqlite3.Connection, key: bytes, path: Path) -> None:
-        self._db, self._key, self.path = connection, key, path
+        self._db = connection
+        self._key = key
+        self.path = path
 
     @classmethod
     def open(cls, folder: Path, device: str) -> KeyStore:
-        """The keys of ``device`` in ``folder``; a new, empty store when there is neither file of them."""
+        """The keys of ``device`` in ``folder``; a new, empty store when there is neither file of
+        them."""
         path, lock = folder / f"{device}.db", folder / KEY
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not lock.exists():
                 if any(folder.glob("*.db")):
                     raise AuthFailed(
-                        f"{lock} is missing, and without it {path.name} cannot be read: put it back from a backup, or {_fresh(folder)}"
+                        f"{lock} is missing, and without it {path.name} cannot be read: put it back"
+                        f" from a backup, or {_fresh(folder)}"
                     )
                 write_whole(lock, secrets.token_hex(32))
             private(lock)
             key = _bytes(lock.read_text().strip())
             if len(key) != 32:
-                raise AuthFailed(f"{lock} is damaged: put it back from a backup, or {_fresh(folder)}")
+                raise AuthFailed(
+                    f"{lock} is damaged: put it back from a backup, or {_fresh(folder)}"
+                )
             if not path.exists():
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             private(path)
             return cls(_connect(path, key), key, path)
         except OSError as error:
-            raise AuthFailed(f"{error.filename or folder}: {error.strerror}; the keys of the Matrix device live there") from error
+            raise AuthFailed(
+                f"{error.filename or folder}: {error.strerror}; the keys of the Matrix device live"
+                " there"
+            ) from error
         except sqlite3.OperationalError as error:
             raise NotReady(f"{path}: {error}; the keys of the Matrix device live there") from error
         except sqlite3.DatabaseError as error:
-            raise AuthFailed(f"{path} is damaged ({error}): put it back from a backup, or {_fresh(folder)}") from error
+            raise AuthFailed(
+                f"{path} is damaged ({error}): put it back from a backup, or {_fresh(folder)}"
+            ) from error
 
     def close(self) -> None:
         self._db.close()
@@ -149,9 +175,14 @@ class KeyStore:
                     self._db.execute("ROLLBACK")
                 raise
         except sqlite3.OperationalError as error:
-            raise NotReady(f"{self.path}: {error}; nothing is encrypted or read before it can be written") from error
+            raise NotReady(
+                f"{self.path}: {error}; nothing is encrypted or read before it can be written"
+            ) from error
         except sqlite3.DatabaseError as error:
-            raise AuthFailed(f"{self.path} is damaged ({error}): put it back from a backup, or {_fresh(self.path.parent)}") from error
+            raise AuthFailed(
+                f"{self.path} is damaged ({error}): put it back from a backup, or"
+                f" {_fresh(self.path.parent)}"
+            ) from error
 
     # the device itself
 
@@ -166,7 +197,8 @@ class KeyStore:
         self._do("INSERT OR REPLACE INTO self VALUES ('account', ?)", account.dump(self._key))
 
     def first_time(self, since: str, name: str) -> bool:
-        """Whether a to-device event is not one we handled before a crash kept its sync position from being saved."""
+        """Whether a to-device event is not one we handled before a crash kept its sync position
+        from being saved."""
         self._do("DELETE FROM delivered WHERE since <> ?", since)
         return self._do("INSERT OR IGNORE INTO delivered VALUES (?, ?)", name, since) == 1
 
@@ -179,7 +211,13 @@ class KeyStore:
 
     def put_session(self, peer: str, session: Session, *, heard: bool) -> None:
         used = self._one("SELECT coalesce(max(used), 0) + 1 FROM olm WHERE peer = ?", peer)
-        fresh = self._do("INSERT OR IGNORE INTO olm VALUES (?, ?, ?, ?)", session.id, peer, session.dump(self._key), used[0] if used else 1)
+        fresh = self._do(
+            "INSERT OR IGNORE INTO olm VALUES (?, ?, ?, ?)",
+            session.id,
+            peer,
+            session.dump(self._key),
+            used[0] if used else 1,
+        )
         if not fresh:
             self._do("UPDATE olm SET pickle = ? WHERE id = ?", session.dump(self._key), session.id)
         if heard and not fresh and used:
@@ -188,11 +226,22 @@ class KeyStore:
     # Megolm
 
     def hearing(self, room: str, session: str) -> Heard | None:
-        row = self._one("SELECT user, peer, ed, pickle FROM hearing WHERE room = ? AND id = ?", room, session)
-        return None if row is None else Heard(row[0], row[1], row[2], Hearing.load(row[3], self._key))
+        row = self._one(
+            "SELECT user, peer, ed, pickle FROM hearing WHERE room = ? AND id = ?", room, session
+        )
+        return (
+            None if row is None else Heard(row[0], row[1], row[2], Hearing.load(row[3], self._key))
+        )
 
     def put_hearing(self, room: str, heard: Heard) -> None:
-        values = (room, heard.session.id, heard.user, heard.curve, heard.ed, heard.session.dump(self._key))
+        values = (
+            room,
+            heard.session.id,
+            heard.user,
+            heard.curve,
+            heard.ed,
+            heard.session.dump(self._key),
+        )
         self._do("INSERT OR REPLACE INTO hearing VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def used_by(self, session: str, number: int, event: str) -> str:
@@ -202,18 +251,37 @@ class KeyStore:
         return event if row is None else str(row[0])
 
     def speaking(self, room: str) -> Spoken | None:
-        row = self._one("SELECT pickle, began, messages, members FROM speaking WHERE room = ?", room)
-        return None if row is None else Spoken(Speaking.load(row[0], self._key), row[1], row[2], frozenset(json.loads(row[3])))
+        row = self._one(
+            "SELECT pickle, began, messages, members FROM speaking WHERE room = ?", room
+        )
+        return (
+            None
+            if row is None
+            else Spoken(
+                Speaking.load(row[0], self._key), row[1], row[2], frozenset(json.loads(row[3]))
+            )
+        )
 
     def put_speaking(self, room: str, spoken: Spoken) -> None:
-        values = (room, spoken.session.dump(self._key), spoken.began, spoken.messages, json.dumps(sorted(spoken.members)))
+        values = (
+            room,
+            spoken.session.dump(self._key),
+            spoken.began,
+            spoken.messages,
+            json.dumps(sorted(spoken.members)),
+        )
         self._do("INSERT OR REPLACE INTO speaking VALUES (?, ?, ?, ?, ?)", *values)
 
     def shared_with(self, session: str) -> set[tuple[str, str]]:
-        return {(row[0], row[1]) for row in self._all("SELECT user, device FROM shares WHERE session = ?", session)}
+        return {
+            (row[0], row[1])
+            for row in self._all("SELECT user, device FROM shares WHERE session = ?", session)
+        }
 
     def put_shares(self, session: str, devices: Iterable[tuple[str, str]]) -> None:
-        self._db.executemany("INSERT OR IGNORE INTO shares VALUES (?, ?, ?)", [(session, *one) for one in devices])
+        self._db.executemany(
+            "INSERT OR IGNORE INTO shares VALUES (?, ?, ?)", [(session, *one) for one in devices]
+        )
 
     # people and rooms
 
@@ -227,22 +295,39 @@ class KeyStore:
         if users is None:
             self._do("UPDATE users SET outdated = 1")
         else:
-            self._db.executemany("UPDATE users SET outdated = 1 WHERE user = ?", [(user,) for user in users])
+            self._db.executemany(
+                "UPDATE users SET outdated = 1 WHERE user = ?", [(user,) for user in users]
+            )
 
     def put_devices(self, user: str, devices: Sequence[Peer]) -> None:
-        """All devices somebody has now. Those that are gone are still known: what they said before may be read later."""
+        """All devices somebody has now. Those that are gone are still known: what they said before
+        may be read later."""
         self._do("INSERT OR REPLACE INTO users VALUES (?, 0)", user)
         self._do("UPDATE devices SET gone = 1 WHERE user = ?", user)
         for one in devices:
-            self._do("INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, 0)", user, one.device, one.curve, one.ed)
+            self._do(
+                "INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, 0)",
+                user,
+                one.device,
+                one.curve,
+                one.ed,
+            )
 
     def devices(self, user: str) -> list[Peer]:
-        rows = self._all("SELECT device, curve, ed FROM devices WHERE user = ? AND gone = 0 ORDER BY device", user)
+        rows = self._all(
+            "SELECT device, curve, ed FROM devices WHERE user = ? AND gone = 0 ORDER BY device",
+            user,
+        )
         return [Peer(user, *row) for row in rows]
 
     def device(self, user: str, *, name: str = "", curve: str = "") -> Peer | None:
         """By its name or its identity key; also one that is gone."""
-        row = self._one("SELECT device, curve, ed FROM devices WHERE user = ? AND (device = ? OR curve = ?)", user, name, curve)
+        row = self._one(
+            "SELECT device, curve, ed FROM devices WHERE user = ? AND (device = ? OR curve = ?)",
+            user,
+            name,
+            curve,
+        )
         return None if row is None else Peer(user, *row)
 
     def encryption(self, room: str) -> dict[str, Any] | None:
@@ -256,13 +341,22 @@ class KeyStore:
     # what cannot be read yet
 
     def wait_for(self, event: Waiting) -> None:
-        values = (event.event, event.room, event.session, event.sender, event.place, event.body, event.at)
+        values = (
+            event.event,
+            event.room,
+            event.session,
+            event.sender,
+            event.place,
+            event.body,
+            event.at,
+        )
         self._do("INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, 0)", *values)
 
     def waiting(self, session: str | None = None) -> list[Waiting]:
         """For one session, or all; in the order they came."""
         rows = self._all(
-            "SELECT event, room, session, sender, place, body, at, told FROM waiting WHERE ?1 IS NULL OR session = ?1 ORDER BY place",
+            "SELECT event, room, session, sender, place, body, at, told FROM waiting WHERE ?1 IS"
+            " NULL OR session = ?1 ORDER BY place",
             session,
         )
         return [Waiting(*row[:7], told=bool(row[7])) for row in rows]
@@ -294,7 +388,9 @@ def _connect(path: Path, key: bytes) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # a ratchet that turns back after a power cut would encrypt twice with one key
+        connection.execute(
+            "PRAGMA synchronous = FULL"
+        )  # a ratchet that turns back after a power cut would encrypt twice with one key
         connection.execute("PRAGMA secure_delete = ON")
         (said,) = connection.execute("PRAGMA quick_check").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -313,10 +409,12 @@ def _connect(path: Path, key: bytes) -> sqlite3.Connection:
 
 
 def _carry_over(connection: sqlite3.Connection, key: bytes, path: Path) -> None:
-    """From version 1, where libolm kept its pickles: the device and every session as they were, all of it or nothing.
+    """From version 1, where libolm kept its pickles: the device and every session as they were, all
+    of it or nothing.
 
-    Our own sessions of rooms cannot be carried over and need not be: the next message in a room begins a new one, and what
-    was said with the old one stays readable. A session that is damaged is left behind, as it was of no use before."""
+    Our own sessions of rooms cannot be carried over and need not be: the next message in a room
+    begins a new one, and what was said with the old one stays readable. A session that is damaged
+    is left behind, as it was of no use before."""
     connection.execute("BEGIN IMMEDIATE")
     for kind, rows, update, delete in CARRIED:
         for pickle, *row in connection.execute(rows).fetchall():
@@ -325,7 +423,9 @@ def _carry_over(connection: sqlite3.Connection, key: bytes, path: Path) -> None:
             except Undecipherable as error:
                 if kind == "account":
                     raise _locked(path, error) from error
-                log.warning("%s: the session %s is damaged (%s) and left behind", path, row[-1], error)
+                log.warning(
+                    "%s: the session %s is damaged (%s) and left behind", path, row[-1], error
+                )
                 connection.execute(delete, row)
     connection.execute("DELETE FROM speaking")
     connection.execute("PRAGMA user_version = 2")
@@ -341,8 +441,13 @@ def _bytes(digits: str) -> bytes:
 
 def _locked(path: Path, error: Undecipherable) -> AuthFailed:
     what = f"{KEY} does not open {path.name} ({error})"
-    return AuthFailed(f"{path.parent}: {what}: put both back from a backup, or {_fresh(path.parent)}")
+    return AuthFailed(
+        f"{path.parent}: {what}: put both back from a backup, or {_fresh(path.parent)}"
+    )
 
 
 def _fresh(folder: Path) -> str:
-    return f"begin anew as another device: sign this one out, move {folder} away, and give a new access token (or a password)"
+    return (
+        f"begin anew as another device: sign this one out, move {folder} away, and give a new"
+        " access token (or a password)"
+    )

@@ -1,4 +1,5 @@
-"""Encrypted messages whose key has not arrived: kept on disk, read when it comes, and spoken of when it does not."""
+"""Encrypted messages whose key has not arrived: kept on disk, read when it comes, and spoken of
+when it does not."""
 
 from __future__ import annotations
 
@@ -17,11 +18,21 @@ class Late:
     """Each method is one transaction. ``clock`` gives UTC."""
 
     def __init__(self, store: KeyStore, clock: Callable[[], datetime]) -> None:
-        self._store, self._clock = store, clock
+        self._store = store
+        self._clock = clock
 
     def keep(self, room: str, event: Event, session: str, place: str) -> None:
-        """On disk when this returns, so that the sync's position may be saved. ``place``: the number its arrival shall have."""
-        waiting = Waiting(str(event["event_id"]), room, session, str(event.get("sender")), place, json.dumps(dict(event)), self._now())
+        """On disk when this returns, so that the sync's position may be saved. ``place``: the
+        number its arrival shall have."""
+        waiting = Waiting(
+            str(event["event_id"]),
+            room,
+            session,
+            str(event.get("sender")),
+            place,
+            json.dumps(dict(event)),
+            self._now(),
+        )
         with self._store.whole():
             self._store.wait_for(waiting)
 
@@ -30,15 +41,23 @@ class Late:
         with self._store.whole():
             if sessions is None:
                 return self._store.waiting()
-            return sorted((one for session in sessions for one in self._store.waiting(session)), key=lambda one: one.place)
+            return sorted(
+                (one for session in sessions for one in self._store.waiting(session)),
+                key=lambda one: one.place,
+            )
 
     def overdue(self) -> list[tuple[Waiting, str]]:
-        """What nobody has heard of yet and should, each with the reason; what is too old is forgotten."""
+        """What nobody has heard of yet and should, each with the reason; what is too old is
+        forgotten."""
         now = self._now()
         with self._store.whole():
             waiting = self._store.waiting()
-            self._store.no_longer_waiting([one.event for one in waiting if one.told and now - one.at > _milliseconds(KEPT)])
-            late = [one for one in waiting if not one.told and now - one.at >= _milliseconds(PATIENCE)]
+            self._store.no_longer_waiting(
+                [one.event for one in waiting if one.told and now - one.at > _milliseconds(KEPT)]
+            )
+            late = [
+                one for one in waiting if not one.told and now - one.at >= _milliseconds(PATIENCE)
+            ]
             for one in late:
                 self._store.told(one.event)
             return [(one, self._store.withheld(one.session)) for one in late]

@@ -1,7 +1,7 @@
 """Outbound messages into Matrix events, frozen as JSON. Pure.
 
-Source: Matrix Client-Server API, "m.room.message msgtypes" (allowed HTML), "Event replacements", "Threading", "User and room mentions",
-"Size limits" (65 536 bytes for a whole event)."""
+Source: Matrix Client-Server API, "m.room.message msgtypes" (allowed HTML), "Event replacements",
+"Threading", "User and room mentions", "Size limits" (65 536 bytes for a whole event)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# Bytes of one content. Encrypted it grows by a third (base64) and an envelope; the homeserver adds signatures, hashes and references, up to 65 536.
+# Bytes of one content. Encrypted it grows by a third (base64) and an envelope; the homeserver adds
+# signatures, hashes and references, up to 65 536.
 LARGEST = 46_000
 MAX_TEXT = 8_000  # characters of one message; nobody wants to read longer ones
 MARK = "(may be a duplicate)"
 MESSAGE = "m.room.message"
-_PILLS = re.compile(r"https?://matrix\.to/", re.IGNORECASE)  # clients show a person or a room in place of the words
+_PILLS = re.compile(
+    r"https?://matrix\.to/", re.IGNORECASE
+)  # clients show a person or a room in place of the words
 _MARKUP = re.compile(r"[*_`~|\[]")
 _QUOTES = re.compile(r"^[ \t>]*>", re.MULTILINE)
 _CONTROLS = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")  # invisible, and six bytes each in JSON
@@ -80,14 +83,15 @@ def load(part: Part) -> Json:
 
 
 def with_file(content: Json, held: Json) -> Json:
-    """The content of a file part, once its bytes are on the homeserver: ``held`` has their size, and their address (``mxc``) or, scrambled,
-    their ``file`` with its key."""
+    """The content of a file part, once its bytes are on the homeserver: ``held`` has their size,
+    and their address (``mxc``) or, scrambled, their ``file`` with its key."""
     where = {"file": held["file"]} if "file" in held else {"url": held["mxc"]}
     return {**content, **where, "info": {**content.get("info", {}), "size": held["size"]}}
 
 
 def moved(part: Part, room: str) -> Part:
-    """The same message for a room that replaced its own, where none of the messages it refers to exist."""
+    """The same message for a room that replaced its own, where none of the messages it refers to
+    exist."""
     payload = load(part)
     content = {key: value for key, value in payload["content"].items() if key != "m.relates_to"}
     return replace(part, payload=json.dumps({**payload, "room": room, "content": content}))
@@ -102,8 +106,12 @@ def _contents(outbound: Outbound) -> list[Json]:
         source = _with_choices(thinking.quoted(text), outbound.choices)
         contents = [_content(piece, outbound.mentions) for piece in split_markdown(source, _fits)]
     if not contents and not outbound.files:
-        contents = [_plain_content("…")]  # an event without words is no message; a reader must see that there was one
-    if contents and outbound.mentions and not outbound.draft:  # the answer that takes the draft's place rings
+        contents = [
+            _plain_content("…")
+        ]  # an event without words is no message; a reader must see that there was one
+    if (
+        contents and outbound.mentions and not outbound.draft
+    ):  # the answer that takes the draft's place rings
         contents[0]["m.mentions"] = {"user_ids": list(outbound.mentions)}
     for number, content in enumerate(contents):
         relation = _relation(outbound, first=number == 0)
@@ -141,9 +149,15 @@ def _relation(outbound: Outbound, *, first: bool) -> Json:
 
 
 def _edit(room: str, target: MessageId, content: Json) -> Part:
-    """Mentions of an edit ring again only outside of ``m.new_content``; an answer that replaces its draft should."""
+    """Mentions of an edit ring again only outside of ``m.new_content``; an answer that replaces its
+    draft should."""
     new = {key: value for key, value in content.items() if key != "m.relates_to"}
-    outer = {"msgtype": "m.text", "body": f"* {content['body']}", "m.mentions": content["m.mentions"], "m.new_content": new}
+    outer = {
+        "msgtype": "m.text",
+        "body": f"* {content['body']}",
+        "m.mentions": content["m.mentions"],
+        "m.new_content": new,
+    }
     outer |= {AUTOMATED: True, "m.relates_to": {"rel_type": "m.replace", "event_id": target}}
     return Part("edit", _payload(room, outer), target)
 
@@ -163,7 +177,12 @@ def _file(outbound: Outbound, path: Path) -> Part:
     relation = _relation(outbound, first=not outbound.text)
     if relation:
         content["m.relates_to"] = relation
-    return Part("file", json.dumps({"room": outbound.address.chat, "type": MESSAGE, "content": content, "path": str(path)}))
+    return Part(
+        "file",
+        json.dumps(
+            {"room": outbound.address.chat, "type": MESSAGE, "content": content, "path": str(path)}
+        ),
+    )
 
 
 def _payload(room: str, content: Json) -> str:
@@ -171,12 +190,17 @@ def _payload(room: str, content: Json) -> str:
 
 
 def _fits(source: str) -> bool:
-    """Whether an edit, which holds the words twice beside the HTML, stays small enough. An estimate from above, because parsing
-    at every question would cost seconds; what passes it all the same is refused by the homeserver and said plainly."""
+    """Whether an edit, which holds the words twice beside the HTML, stays small enough. An estimate
+    from above, because parsing at every question would cost seconds; what passes it all the same is
+    refused by the homeserver and said plainly."""
     if len(source) > MAX_TEXT:
         return False
     words = len(json.dumps(source, ensure_ascii=False).encode())
-    markup = 12 * source.count("\n") + 9 * len(_MARKUP.findall(source)) + 25 * len(_QUOTES.findall(source))
+    markup = (
+        12 * source.count("\n")
+        + 9 * len(_MARKUP.findall(source))
+        + 25 * len(_QUOTES.findall(source))
+    )
     return 2 * words + len(escape(source).encode()) + markup <= LARGEST
 
 
@@ -185,7 +209,9 @@ def _cut_plain(text: str) -> list[str]:
     pieces: list[str] = []
     most = LARGEST // 8  # four bytes a character at most, held twice by an edit; less than MAX_TEXT
     while len(text) > most:
-        at = max(text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most)) + 1 or between_characters(text, 0, most)
+        at = max(
+            text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most)
+        ) + 1 or between_characters(text, 0, most)
         pieces.append(text[:at].rstrip())
         text = text[at:]
     return [piece for piece in [*pieces, text] if piece.strip()]
@@ -209,12 +235,15 @@ def _marked(content: Json) -> Json:
 def _with_pills(html: str, mentions: Sequence[str]) -> str:
     """The ids of people who are really mentioned become links their clients show as pills."""
     for person in mentions:
-        html = html.replace(escape(person), f'<a href="https://matrix.to/#/{escape(person)}">{escape(person)}</a>')
+        html = html.replace(
+            escape(person), f'<a href="https://matrix.to/#/{escape(person)}">{escape(person)}</a>'
+        )
     return html
 
 
 def to_html(source: str) -> str:
-    """CommonMark as the HTML every client allows; raw HTML is text, and addresses of foreign schemes are no links."""
+    """CommonMark as the HTML every client allows; raw HTML is text, and addresses of foreign
+    schemes are no links."""
     return "\n".join(_html(child) for child in parse(source).children)
 
 
@@ -238,7 +267,11 @@ def _html(node: SyntaxTreeNode) -> str:
             return f"<{node.tag}>{_inner(node)}</{node.tag}>"
         case "ordered_list":
             start = node.attrs.get("start", 1)
-            return f'<ol start="{int(start)}">{_inner(node)}</ol>' if start != 1 else f"<ol>{_inner(node)}</ol>"
+            return (
+                f'<ol start="{int(start)}">{_inner(node)}</ol>'
+                if start != 1
+                else f"<ol>{_inner(node)}</ol>"
+            )
         case "link":
             return _link(str(node.attrs.get("href", "")), _inner(node), node)
         case "image":

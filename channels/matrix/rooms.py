@@ -1,6 +1,7 @@
 """What is known about rooms: who is there, and whether anything said there has to be encrypted.
 
-Source: Matrix Client-Server API, "Room events", "m.room.encryption", "m.room.history_visibility", "m.room.tombstone"."""
+Source: Matrix Client-Server API, "Room events", "m.room.encryption", "m.room.history_visibility",
+"m.room.tombstone"."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ MEMBERSHIP = {"m.room.member", "m.room.history_visibility"}
 
 
 class Rooms:
-    """Asked of the homeserver once, then kept up to date by the sync. ``encryption`` None: nothing is sent into encrypted rooms."""
+    """Asked of the homeserver once, then kept up to date by the sync. ``encryption`` None: nothing
+    is sent into encrypted rooms."""
 
     def __init__(self, client: MatrixClient, encryption: Encryption | None = None) -> None:
         self.live = False  # the sync is running, so that what is known is also true
@@ -41,8 +43,9 @@ class Rooms:
         return known
 
     async def rules(self, room: str) -> Json | None:
-        """The room's encryption; None: it has none at this moment. Asked anew each time while that is so, because nothing may ever be sent
-        plain into an encrypted room; once encrypted, a room stays so, whatever the homeserver says later."""
+        """The room's encryption; None: it has none at this moment. Asked anew each time while that
+        is so, because nothing may ever be sent plain into an encrypted room; once encrypted, a room
+        stays so, whatever the homeserver says later."""
         known = self._rooms.setdefault(room, Room(room))
         if known.encryption is None and self.encryption is not None:
             known.encryption = await self.encryption.rules(room)
@@ -53,19 +56,26 @@ class Rooms:
         return known.encryption
 
     async def lock(self, room: str) -> Encryption | None:
-        """What has to encrypt everything that is sent there; None: nothing has to. Raises Rejected: it would have to, and is not on."""
+        """What has to encrypt everything that is sent there; None: nothing has to. Raises Rejected:
+        it would have to, and is not on."""
         if await self.rules(room) is None:
             return None
         if self.encryption is None:
-            raise Rejected(f"matrix: {room} is encrypted, and nothing is sent there in plain text; set channels.matrix.encryption: true")
+            raise Rejected(
+                f"matrix: {room} is encrypted, and nothing is sent there in plain text; set"
+                " channels.matrix.encryption: true"
+            )
         return self.encryption
 
     async def seal(self, room: str, kind: str, content: Json) -> tuple[str, Json]:
-        """Type and content as they may be sent: encrypted where the room is. Raises ChannelError, and nothing may be sent."""
+        """Type and content as they may be sent: encrypted where the room is. Raises ChannelError,
+        and nothing may be sent."""
         lock = await self.lock(room)
         if lock is None:
             return kind, content
-        return "m.room.encrypted", await lock.encrypt(room, kind, content, await self._who_reads(room), await self.rules(room) or {})
+        return "m.room.encrypted", await lock.encrypt(
+            room, kind, content, await self._who_reads(room), await self.rules(room) or {}
+        )
 
     async def learn(self, room: str, event: Event) -> None:
         """Members count only once all are known."""
@@ -98,12 +108,17 @@ class Rooms:
             known.encryption = json.loads(json.dumps(rules))
 
     async def _who_reads(self, room: str) -> frozenset[str]:
-        """Everybody in the room, and the invited where its history is theirs to read. Asked anew while no sync tells us of changes."""
+        """Everybody in the room, and the invited where its history is theirs to read. Asked anew
+        while no sync tells us of changes."""
         if not self.live or room not in self._recipients:
-            visibility = mapping(await self._client.state(room, "m.room.history_visibility")).get("history_visibility")
+            visibility = mapping(await self._client.state(room, "m.room.history_visibility")).get(
+                "history_visibility"
+            )
             counted = {"join"} if visibility == "joined" else {"join", "invite"}
             events = await self._client.members(room)
             self._recipients[room] = frozenset(
-                str(event.get("state_key")) for event in events if mapping(event.get("content")).get("membership") in counted
+                str(event.get("state_key"))
+                for event in events
+                if mapping(event.get("content")).get("membership") in counted
             )
         return self._recipients[room]

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 
 class MatrixSettings(BaseModel):
-    """``access_token`` wins over ``password``; with a password the bot makes one device and keeps it, so that repeats stay recognisable."""
+    """``access_token`` wins over ``password``; with a password the bot makes one device and keeps
+    it, so that repeats stay recognisable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -23,7 +24,11 @@ class MatrixSettings(BaseModel):
     @classmethod
     def _password_alone(cls, values: object) -> object:
         """The default token is no token where only a password is given."""
-        if isinstance(values, dict) and "access_token" not in values and cast("dict[str, object]", values).get("password"):
+        if (
+            isinstance(values, dict)
+            and "access_token" not in values
+            and cast("dict[str, object]", values).get("password")
+        ):
             return {**cast("dict[str, object]", values), "access_token": None}
         return cast("object", values)
 

@@ -1,6 +1,8 @@
-"""What a device says: the Megolm session of each room, who holds its key, and the messages inside. No network: it hands back what has to be sent.
+"""What a device says: the Megolm session of each room, who holds its key, and the messages inside.
+No network: it hands back what has to be sent.
 
-Source: Matrix specification, "End-to-end encryption" (``m.room.encryption``, ``m.room_key``, ``m.forwarded_room_key``, ``m.room_key_request``)."""
+Source: Matrix specification, "End-to-end encryption" (``m.room.encryption``, ``m.room_key``,
+``m.forwarded_room_key``, ``m.room_key_request``)."""
 
 from __future__ import annotations
 
@@ -27,15 +29,20 @@ class Speech:
     """``clock`` gives UTC. Each method is one transaction of the key store."""
 
     def __init__(self, store: KeyStore, me: Device, clock: Callable[[], datetime]) -> None:
-        self._store, self._me, self._clock = store, me, clock
+        self._store = store
+        self._me = me
+        self._clock = clock
 
     def target(self, room: str, members: frozenset[str], rules: Mapping[str, Any]) -> list[Peer]:
-        """Makes sure that the room has a session of our own for exactly these members, and names the devices that still need its key.
+        """Makes sure that the room has a session of our own for exactly these members, and names
+        the devices that still need its key.
 
-        A new session begins when somebody came or went, when a device is gone, and after the age and number of messages the room asks for."""
+        A new session begins when somebody came or went, when a device is gone, and after the age
+        and number of messages the room asks for."""
         if rules.get("algorithm") != MEGOLM:
             raise Rejected(
-                f"matrix: {room} is encrypted by {str(rules.get('algorithm'))[:60]}, which is not known here; nothing is sent there"
+                f"matrix: {room} is encrypted by {str(rules.get('algorithm'))[:60]}, which is not"
+                " known here; nothing is sent there"
             )
         now = int(self._clock().timestamp() * 1000)
         with self._store.whole():
@@ -46,11 +53,28 @@ class Speech:
                 if (one.user, one.device) != (self._me.user, self._me.id)
             }
             spoken = self._store.speaking(room)
-            shared = self._store.shared_with(spoken.session.id) if spoken is not None else set[tuple[str, str]]()
-            if spoken is None or spoken.members != members or _worn(spoken, rules, now) or shared - set(wanted):
+            shared = (
+                self._store.shared_with(spoken.session.id)
+                if spoken is not None
+                else set[tuple[str, str]]()
+            )
+            if (
+                spoken is None
+                or spoken.members != members
+                or _worn(spoken, rules, now)
+                or shared - set(wanted)
+            ):
                 spoken, shared = Spoken(Speaking(), now, 0, members), set[tuple[str, str]]()
                 self._store.put_speaking(room, spoken)
-                self._store.put_hearing(room, Heard(self._me.user, self._me.curve, self._me.ed, Hearing.shared(spoken.session.key)))
+                self._store.put_hearing(
+                    room,
+                    Heard(
+                        self._me.user,
+                        self._me.curve,
+                        self._me.ed,
+                        Hearing.shared(spoken.session.key),
+                    ),
+                )
             return [wanted[one] for one in sorted(set(wanted) - shared)]
 
     def unreached(self, peers: Sequence[Peer]) -> list[Peer]:
@@ -59,14 +83,21 @@ class Speech:
             return [peer for peer in peers if not self._store.sessions(peer.curve)]
 
     def reach(self, peers: Sequence[Peer], claimed: Mapping[str, Any]) -> None:
-        """Sessions from the one-time keys the homeserver handed out; a key its device did not sign is none."""
+        """Sessions from the one-time keys the homeserver handed out; a key its device did not sign
+        is none."""
         with self._store.whole():
             for peer in peers:
                 for name, one in mapping(mapping(claimed.get(peer.user)).get(peer.device)).items():
                     key = mapping(one)
-                    if name.startswith("signed_curve25519:") and signed_by(dict(key), peer.user, f"ed25519:{peer.device}", peer.ed):
+                    if name.startswith("signed_curve25519:") and signed_by(
+                        dict(key), peer.user, f"ed25519:{peer.device}", peer.ed
+                    ):
                         try:
-                            self._store.put_session(peer.curve, self._me.account.reaches(peer.curve, text_of(key, "key")), heard=True)
+                            self._store.put_session(
+                                peer.curve,
+                                self._me.account.reaches(peer.curve, text_of(key, "key")),
+                                heard=True,
+                            )
                         except Undecipherable:
                             continue
 
@@ -76,30 +107,51 @@ class Speech:
             spoken = self._store.speaking(room)
             assert spoken is not None, "target() made it"
             session = spoken.session
-            key = {"algorithm": MEGOLM, "room_id": room, "session_id": session.id, "session_key": session.key}
+            key = {
+                "algorithm": MEGOLM,
+                "room_id": room,
+                "session_id": session.id,
+                "session_key": session.key,
+            }
             return self._wrapped(peers, "m.room_key", key)
 
     def shared(self, room: str, messages: Messages) -> None:
         with self._store.whole():
             spoken = self._store.speaking(room)
             assert spoken is not None, "target() made it"
-            self._store.put_shares(spoken.session.id, [(user, name) for user, devices in messages.items() for name in devices])
+            self._store.put_shares(
+                spoken.session.id,
+                [(user, name) for user, devices in messages.items() for name in devices],
+            )
 
     def encrypt(self, room: str, kind: str, content: Json) -> Json:
-        """The content of an ``m.room.encrypted``; relations stay outside, where homeservers read them."""
+        """The content of an ``m.room.encrypted``; relations stay outside, where homeservers read
+        them."""
         with self._store.whole():
             spoken = self._store.speaking(room)
             assert spoken is not None, "target() made it"
-            text = json.dumps({"room_id": room, "type": kind, "content": content}, ensure_ascii=False, separators=(",", ":"))
+            text = json.dumps(
+                {"room_id": room, "type": kind, "content": content},
+                ensure_ascii=False,
+                separators=(",", ":"),
+            )
             ciphertext = spoken.session.encrypt(text)
             self._store.put_speaking(room, replace(spoken, messages=spoken.messages + 1))
-        outside: Json = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}
+        outside: Json = (
+            {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}
+        )
         return {
-            "algorithm": MEGOLM, "sender_key": self._me.curve, "device_id": self._me.id, "session_id": spoken.session.id, "ciphertext": ciphertext, **outside,
-        }  # fmt: skip
+            "algorithm": MEGOLM,
+            "sender_key": self._me.curve,
+            "device_id": self._me.id,
+            "session_id": spoken.session.id,
+            "ciphertext": ciphertext,
+            **outside,
+        }
 
     def answer(self, asked: Request, peer: Peer) -> Messages | str:
-        """The key somebody asked for, or why they do not get it: only our own sessions, and only for people we shared them with."""
+        """The key somebody asked for, or why they do not get it: only our own sessions, and only
+        for people we shared them with."""
         with self._store.whole():
             heard = self._store.hearing(asked.room, asked.session)
             if heard is None:
@@ -108,9 +160,14 @@ class Speech:
             if heard.user != self._me.user or asked.user not in entitled:
                 return "m.unauthorised"
             key: Json = {
-                "algorithm": MEGOLM, "room_id": asked.room, "session_id": asked.session, "session_key": heard.session.export(),
-                "sender_key": heard.curve, "sender_claimed_ed25519_key": heard.ed, "forwarding_curve25519_key_chain": [],
-            }  # fmt: skip
+                "algorithm": MEGOLM,
+                "room_id": asked.room,
+                "session_id": asked.session,
+                "session_key": heard.session.export(),
+                "sender_key": heard.curve,
+                "sender_claimed_ed25519_key": heard.ed,
+                "forwarding_curve25519_key_chain": [],
+            }
             return self._wrapped([peer], "m.forwarded_room_key", key)
 
     def greet(self, peer: Peer) -> Messages:
@@ -123,21 +180,33 @@ class Speech:
         for peer in peers:
             sessions = self._store.sessions(peer.curve)
             if sessions:
-                messages.setdefault(peer.user, {})[peer.device] = self._wrap(sessions[0], peer, kind, content)
+                messages.setdefault(peer.user, {})[peer.device] = self._wrap(
+                    sessions[0], peer, kind, content
+                )
         return messages
 
     def _wrap(self, session: Session, peer: Peer, kind: str, content: Json) -> Json:
         said = {
-            "type": kind, "content": content, "sender": self._me.user, "sender_device": self._me.id, "keys": {"ed25519": self._me.ed},
-            "recipient": peer.user, "recipient_keys": {"ed25519": peer.ed},
-        }  # fmt: skip
+            "type": kind,
+            "content": content,
+            "sender": self._me.user,
+            "sender_device": self._me.id,
+            "keys": {"ed25519": self._me.ed},
+            "recipient": peer.user,
+            "recipient_keys": {"ed25519": peer.ed},
+        }
         ciphertext = session.encrypt(json.dumps(said, ensure_ascii=False))
         self._store.put_session(peer.curve, session, heard=False)
-        return {"algorithm": OLM, "sender_key": self._me.curve, "ciphertext": {peer.curve: ciphertext}}
+        return {
+            "algorithm": OLM,
+            "sender_key": self._me.curve,
+            "ciphertext": {peer.curve: ciphertext},
+        }
 
 
 def _worn(spoken: Spoken, rules: Mapping[str, Any], now: int) -> bool:
-    """Whether a session is too old or too long. Source: Matrix specification, "m.room.encryption"."""
+    """Whether a session is too old or too long. Source: Matrix specification,
+    "m.room.encryption"."""
     age: object = rules.get("rotation_period_ms")
     most: object = rules.get("rotation_period_msgs")
     oldest = age if isinstance(age, int) and age > 0 else OLDEST.total_seconds() * 1000

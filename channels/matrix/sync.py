@@ -1,6 +1,8 @@
-"""What arrives: our own sync loop, whose position is saved together with the events it brought, and after the keys it brought.
+"""What arrives: our own sync loop, whose position is saved together with the events it brought, and
+after the keys it brought.
 
-Source: Matrix Client-Server API, "Syncing", "End-to-end encryption" (extensions to ``/sync``), "Receipts", "Fully read markers"."""
+Source: Matrix Client-Server API, "Syncing", "End-to-end encryption" (extensions to ``/sync``),
+"Receipts", "Fully read markers"."""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ log = logging.getLogger("channels.matrix")
 CURSOR = "sync"
 REMEMBERED = 5_000  # events whose author, words and thread are kept in memory
 RECEIPTS = 5.0  # seconds for telling the homeserver what was read
-TRIES = 3  # of one sync, and of what has to be asked to understand it, before the connection counts as lost
+# of one sync, and of what has to be asked to understand it, before the connection counts as lost
+TRIES = 3
 NOTHING: dict[str, Any] = {"types": []}
 STATE = ["m.room.member", "m.room.encryption", "m.room.history_visibility"]
 EVERYTHING = json.dumps(
@@ -68,21 +71,29 @@ INVITES_ONLY = json.dumps(
     {
         "presence": NOTHING,
         "account_data": NOTHING,
-        "room": {"timeline": {"types": [], "limit": 1}, "state": NOTHING, "ephemeral": NOTHING, "account_data": NOTHING},
+        "room": {
+            "timeline": {"types": [], "limit": 1},
+            "state": NOTHING,
+            "ephemeral": NOTHING,
+            "account_data": NOTHING,
+        },
     }
 )
 
 
 @record
 class Position:
-    """Where to go on. ``order``: how many events were numbered so far; ``invites``: rooms we still have to join."""
+    """Where to go on. ``order``: how many events were numbered so far; ``invites``: rooms we still
+    have to join."""
 
     since: str
     order: int
     invites: tuple[str, ...] = ()
 
     def cursor(self) -> Cursor:
-        return Cursor(CURSOR, json.dumps({"since": self.since, "order": self.order, "invites": self.invites}))
+        return Cursor(
+            CURSOR, json.dumps({"since": self.since, "order": self.order, "invites": self.invites})
+        )
 
     @classmethod
     def read(cls, value: str) -> Position | None:
@@ -94,7 +105,8 @@ class Position:
 
 
 class Listening:
-    """One ``receive``: from the saved position, or the very first time from ``born``, the answer of the sync made when we connected."""
+    """One ``receive``: from the saved position, or the very first time from ``born``, the answer of
+    the sync made when we connected."""
 
     def __init__(
         self,
@@ -107,8 +119,12 @@ class Listening:
         clock: Callable[[], datetime],
     ) -> None:
         self._doubles = doubles
-        self._client, self._rooms, self._welcome = client, rooms, welcome
-        self._me, self._context, self._clock = me, context, clock
+        self._client = client
+        self._rooms = rooms
+        self._welcome = welcome
+        self._me = me
+        self._context = context
+        self._clock = clock
         self._history = History(client, me, context, clock)
         self._known: OrderedDict[str, Original] = OrderedDict()
         self._told: set[str] = set()  # encrypted rooms the owner has heard of
@@ -134,7 +150,10 @@ class Listening:
                     await self._round(born, poll=0 if self._missed or failed else pace.poll)
                 except (NotReady, RateLimited) as failure:
                     failed += 1
-                    mute = isinstance(failure, NotReady) and time.monotonic() - answered >= pace.poll + 2 * pace.slack
+                    mute = (
+                        isinstance(failure, NotReady)
+                        and time.monotonic() - answered >= pace.poll + 2 * pace.slack
+                    )
                     if failed == TRIES or mute:
                         raise
                     log.info("%s: a sync is tried again: %s", self._me, failure)
@@ -152,7 +171,8 @@ class Listening:
             await asyncio.wait(beside)
 
     def _pause(self, failure: ChannelError, failed: int) -> float:
-        """Seconds, drawn from the whole of a range that doubles, so that many clients do not come back at once; a wait that was asked for comes first."""
+        """Seconds, drawn from the whole of a range that doubles, so that many clients do not come
+        back at once; a wait that was asked for comes first."""
         jitter = random.uniform(0, self._client.pace.soon * 2 ** (failed - 1))  # noqa: S311 - not a secret
         return failure.retry_after + jitter if isinstance(failure, RateLimited) else jitter
 
@@ -160,33 +180,46 @@ class Listening:
         saved = Position.read(await self._context.cursor(CURSOR) or "")
         if saved is not None:
             return saved
-        # Later numbers must be larger even when the cursor was lost: begin at the time, which passes faster than events come.
+        # Later numbers must be larger even when the cursor was lost: begin at the time, which
+        # passes faster than events come.
         position = await self._begin(born, Position("", int(self._clock().timestamp() * 1000)))
-        answer = await self._client.sync(None, INVITES_ONLY, poll=0, patience=self._client.pace.catch_up)
-        return replace(position, invites=await self._welcome.accept(await self._welcome.wanted(answer)))
+        answer = await self._client.sync(
+            None, INVITES_ONLY, poll=0, patience=self._client.pace.catch_up
+        )
+        return replace(
+            position, invites=await self._welcome.accept(await self._welcome.wanted(answer))
+        )
 
     async def _begin(self, born: Mapping[str, Any], position: Position) -> Position:
-        """From the moment we connected. The next sync makes the homeserver forget the keys this answer brought: they are kept first.
-        What it says of our stock of keys is long out of date."""
+        """From the moment we connected. The next sync makes the homeserver forget the keys this
+        answer brought: they are kept first. What it says of our stock of keys is long out of
+        date."""
         if self._rooms.encryption is not None:
-            await self._rooms.encryption.tend(await self._rooms.encryption.hear("", {"to_device": born.get("to_device")}))
+            await self._rooms.encryption.tend(
+                await self._rooms.encryption.hear("", {"to_device": born.get("to_device")})
+            )
         return replace(position, since=str(born["next_batch"]))
 
     async def _round(self, born: Mapping[str, Any], *, poll: float) -> None:
-        """One sync: fetch, keep its keys, publish with the next position, then send what has to be sent because of it. Until it is published
-        it can be asked for again, as a new life would."""
+        """One sync: fetch, keep its keys, publish with the next position, then send what has to be
+        sent because of it. Until it is published it can be asked for again, as a new life would."""
         encryption, position, missed = self._rooms.encryption, self._position, self._missed
         try:
             patience = self._client.pace.catch_up if missed else None
-            answer = await self._client.sync(position.since, EVERYTHING, poll=poll, patience=patience)
+            answer = await self._client.sync(
+                position.since, EVERYTHING, poll=poll, patience=patience
+            )
         except Rejected as refused:
             if position.since == born["next_batch"]:
-                raise NotReady(f"the homeserver refuses its own sync position: {refused}") from refused
+                raise NotReady(
+                    f"the homeserver refuses its own sync position: {refused}"
+                ) from refused
             if encryption is not None:
                 await encryption.position_lost()
             await self._context.missed(
-                f"matrix: the homeserver does not know any more where ohmo stopped reading ({refused}); it goes on from now, "
-                f"{wall(self._clock(), self._context.zone)}. Messages said before may be missing."
+                "matrix: the homeserver does not know any more where ohmo stopped reading"
+                f" ({refused}); it goes on from now, {wall(self._clock(), self._context.zone)}."
+                " Messages said before may be missing."
             )
             self._position = await self._begin(born, position)
             return
@@ -202,10 +235,14 @@ class Listening:
         news = await encryption.hear(position.since, answer) if encryption is not None else None
         late, read = await self._late(None if missed or news is None else news.sessions)
         arrivals, order = await self._arrivals(answer, position, missed)
-        invites = tuple(dict.fromkeys((*position.invites, *await self._welcome.wanted(answer), *self._followed)))
+        invites = tuple(
+            dict.fromkeys((*position.invites, *await self._welcome.wanted(answer), *self._followed))
+        )
         self._followed.clear()
         following = Position(str(answer.get("next_batch", position.since)), order, invites)
-        if missed or late or following != position:  # the very first position is worth saving, too: from now on nothing is before our time
+        if (
+            missed or late or following != position
+        ):  # the very first position is worth saving, too: from now on nothing is before our time
             await self._context.publish([*late, *arrivals], following.cursor())
         self._position, self._missed = following, False
         self._read(arrivals)
@@ -216,7 +253,9 @@ class Listening:
         if invites:
             self._position = replace(following, invites=await self._welcome.accept(invites))
 
-    async def _arrivals(self, answer: Mapping[str, Any], position: Position, missed: bool) -> tuple[list[Arrival], int]:
+    async def _arrivals(
+        self, answer: Mapping[str, Any], position: Position, missed: bool
+    ) -> tuple[list[Arrival], int]:
         rooms = mapping(answer.get("rooms"))
         for room in mapping(rooms.get("leave")):
             self._rooms.forget(room)
@@ -234,18 +273,30 @@ class Listening:
             arrivals += await self._history.fenced(room, said, missed=missed, whole=whole)
         return arrivals, order
 
-    async def _timeline(self, room: str, update: Mapping[str, Any], since: str, missed: bool) -> tuple[Sequence[Event], bool]:
-        """Events of a room since the last sync, oldest first, the gap of a limited timeline filled; whether they are all."""
+    async def _timeline(
+        self, room: str, update: Mapping[str, Any], since: str, missed: bool
+    ) -> tuple[Sequence[Event], bool]:
+        """Events of a room since the last sync, oldest first, the gap of a limited timeline filled;
+        whether they are all."""
         timeline = mapping(update.get("timeline"))
         for event in _events(update.get("state")):
             await self._rooms.learn(room, event)
         events, whole = _events(timeline), True
         start = timeline.get("prev_batch")
-        if timeline.get("limited") is True and isinstance(start, str) and not self._history.begins(events):
-            self._rooms.forget(room)  # members may have come and gone in a gap that is too long to fetch
+        if (
+            timeline.get("limited") is True
+            and isinstance(start, str)
+            and not self._history.begins(events)
+        ):
+            self._rooms.forget(
+                room
+            )  # members may have come and gone in a gap that is too long to fetch
             earlier, whole = await self._history.gap(room, start, since, missed)
             events = earlier + events
-        first = max((number for number, event in enumerate(events) if starts_here(event, self._me)), default=-1)
+        first = max(
+            (number for number, event in enumerate(events) if starts_here(event, self._me)),
+            default=-1,
+        )
         return events[first + 1 :], whole
 
     async def _arrival(self, room: str, event: Event, order: str) -> Arrival | None:
@@ -260,27 +311,43 @@ class Listening:
         identity = event.get("event_id")
         if where := flaw(event):
             self._aside.keep(dict(event), str(identity or ""))
-            log.warning("%s: an event of %s was passed over (%d so far): its %s cannot be read", self._me, room, self._aside.count, where)
+            log.warning(
+                "%s: an event of %s was passed over (%d so far): its %s cannot be read",
+                self._me,
+                room,
+                self._aside.count,
+                where,
+            )
         if event.get("type") not in SPOKEN or not isinstance(identity, str):
             return None
         self._remember(identity, original(event))
         if event.get("sender") == self._me:
             return None
         target = about(event)
-        known = self._known.get(redacts(event)) if target is None else await self._original(room, target)
+        known = (
+            self._known.get(redacts(event))
+            if target is None
+            else await self._original(room, target)
+        )
         return arrival(event, Lens(self._me, await self._room(room), order), known)
 
     # encrypted words
 
     async def _open(self, room: str, event: Event, order: str) -> Event | None:
-        """What an encrypted event says; None when nobody can tell yet. What waits for its key is on disk before the position is saved."""
-        if not event.get("content") or event.get("sender") == self._me or not isinstance(event.get("event_id"), str):
+        """What an encrypted event says; None when nobody can tell yet. What waits for its key is on
+        disk before the position is saved."""
+        if (
+            not event.get("content")
+            or event.get("sender") == self._me
+            or not isinstance(event.get("event_id"), str)
+        ):
             return None  # deleted meanwhile, or our own
         encryption = self._rooms.encryption
         if encryption is None:
             if room not in self._told:
                 await self._context.missed(
-                    f"matrix: {room} is encrypted, and channels.matrix.encryption is false; messages there cannot be read or answered."
+                    f"matrix: {room} is encrypted, and channels.matrix.encryption is false;"
+                    " messages there cannot be read or answered."
                 )
             self._told.add(room)
             return None
@@ -290,14 +357,20 @@ class Listening:
         if found.session:
             await encryption.step(encryption.late.keep, room, event, found.session, order)
             await encryption.ask_for(
-                room, found.session, str(event.get("sender")), str(mapping(event.get("content")).get("sender_key", ""))
+                room,
+                found.session,
+                str(event.get("sender")),
+                str(mapping(event.get("content")).get("sender_key", "")),
             )
         else:
-            await self._unreadable(room, str(event.get("sender")), event.get("origin_server_ts"), found.why)
+            await self._unreadable(
+                room, str(event.get("sender")), event.get("origin_server_ts"), found.why
+            )
         return None
 
     async def _late(self, sessions: set[str] | None) -> tuple[list[Arrival], list[str]]:
-        """What was said earlier and can be read now: the arrivals in the order they were said, and all events that wait no longer."""
+        """What was said earlier and can be read now: the arrivals in the order they were said, and
+        all events that wait no longer."""
         encryption = self._rooms.encryption
         if encryption is None or sessions == set():
             return [], []
@@ -307,11 +380,18 @@ class Listening:
             event = mapping(json.loads(one.body))
             found = await encryption.read(one.room, event)
             if isinstance(found, Unreadable) and found.session:
-                await encryption.ask_for(one.room, one.session, one.sender, str(mapping(event.get("content")).get("sender_key", "")))
+                await encryption.ask_for(
+                    one.room,
+                    one.session,
+                    one.sender,
+                    str(mapping(event.get("content")).get("sender_key", "")),
+                )
                 continue
             read.append(one.event)
             if isinstance(found, Unreadable):
-                await self._unreadable(one.room, one.sender, event.get("origin_server_ts"), found.why)
+                await self._unreadable(
+                    one.room, one.sender, event.get("origin_server_ts"), found.why
+                )
             elif (heard := await self._spoken(one.room, found, one.place)) is not None:
                 said.append(heard)
         return said, read
@@ -321,19 +401,36 @@ class Listening:
         assert encryption is not None, "only encrypted words wait"
         for one, why in await encryption.step(encryption.late.overdue):
             reason = (
-                f"its key was withheld: {why}" if why else "its key has not reached me, and the sender's devices did not send it when asked"
+                f"its key was withheld: {why}"
+                if why
+                else (
+                    "its key has not reached me, and the sender's devices did not send it when"
+                    " asked"
+                )
             )
-            await self._unreadable(one.room, one.sender, json.loads(one.body).get("origin_server_ts"), reason)
+            await self._unreadable(
+                one.room, one.sender, json.loads(one.body).get("origin_server_ts"), reason
+            )
 
     async def _unreadable(self, room: str, sender: str, at: object, why: str) -> None:
-        """One honest line: in a one-to-one chat to its person, else to the owner, because nobody knows whether it was meant for us."""
+        """One honest line: in a one-to-one chat to its person, else to the owner, because nobody
+        knows whether it was meant for us."""
         private = (await self._room(room)).private
-        said = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) and 0 < at < 10**14 else None
+        said = (
+            datetime.fromtimestamp(at / 1000, UTC)
+            if isinstance(at, int) and 0 < at < 10**14
+            else None
+        )
         when = "" if said is None else f" at {wall(said, self._context.zone)}"
         where = "here" if private else f"on Matrix in {room}"
-        text = f"Not read: a message of {localpart(sender)} said {where}{when}: {why}. Please say it again."
+        text = (
+            f"Not read: a message of {localpart(sender)} said {where}{when}: {why}. Please say it"
+            " again."
+        )
         log.warning("%s: a message in %s cannot be read: %s", self._me, room, why)
-        await self._context.missed(text, Address("matrix", self._me, ChatId(room)) if private else None)
+        await self._context.missed(
+            text, Address("matrix", self._me, ChatId(room)) if private else None
+        )
 
     # rooms
 
@@ -342,7 +439,8 @@ class Listening:
         if new is not None:
             self._followed.append(new)
             await self._context.missed(
-                f"matrix: the room {room} was replaced by {new}; ohmo goes there. Where channels.matrix.allow.groups names the old room, add the new one."
+                f"matrix: the room {room} was replaced by {new}; ohmo goes there. Where"
+                " channels.matrix.allow.groups names the old room, add the new one."
             )
 
     async def _room(self, room: str) -> Room:
@@ -354,9 +452,15 @@ class Listening:
     async def _original(self, room: str, target: str) -> Original | None:
         if target not in self._known:
             event: Event | None = await self._client.event(room, target)
-            if event is not None and event.get("type") == "m.room.encrypted" and self._rooms.encryption is not None:
+            if (
+                event is not None
+                and event.get("type") == "m.room.encrypted"
+                and self._rooms.encryption is not None
+            ):
                 found = await self._rooms.encryption.read(room, event)
-                event = None if isinstance(found, Unreadable) else {**found, "unsigned": {}}  # bundled edits are encrypted, too
+                event = (
+                    None if isinstance(found, Unreadable) else {**found, "unsigned": {}}
+                )  # bundled edits are encrypted, too
             if event is None:
                 return None
             self._remember(target, original(event))
@@ -368,8 +472,15 @@ class Listening:
             self._known.popitem(last=False)
 
     def _read(self, arrivals: Sequence[Arrival]) -> None:
-        """After the commit: people see that their words arrived. Nothing depends on it, so nothing waits for it."""
-        self._markers.update({str(said.address.chat): str(said.message) for said in arrivals if isinstance(said, Inbound)})
+        """After the commit: people see that their words arrived. Nothing depends on it, so nothing
+        waits for it."""
+        self._markers.update(
+            {
+                str(said.address.chat): str(said.message)
+                for said in arrivals
+                if isinstance(said, Inbound)
+            }
+        )
         if self._markers:
             self._marked.set()
 
@@ -380,12 +491,16 @@ class Listening:
             newest, self._markers = self._markers, {}
             try:
                 async with asyncio.timeout(RECEIPTS):
-                    await asyncio.gather(*(self._client.has_read(room, message) for room, message in newest.items()))
+                    await asyncio.gather(
+                        *(self._client.has_read(room, message) for room, message in newest.items())
+                    )
             except (ChannelError, TimeoutError) as failed:
                 log.info("%s: a read marker was not moved: %s", self._me, failed)
 
     def _read_direct(self, content: Mapping[str, Any]) -> None:
-        self._rooms.direct = frozenset(room for rooms in content.values() for room in list_of(rooms) if isinstance(room, str))
+        self._rooms.direct = frozenset(
+            room for rooms in content.values() for room in list_of(rooms) if isinstance(room, str)
+        )
 
 
 def _events(part: object) -> list[Event]:

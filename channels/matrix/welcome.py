@@ -1,6 +1,8 @@
-"""Which rooms the bot goes into: invitations of people who may invite it, and rooms that replace one it was in.
+"""Which rooms the bot goes into: invitations of people who may invite it, and rooms that replace
+one it was in.
 
-Source: Matrix Client-Server API, "Room membership" (stripped state of invitations), "Room upgrades" (``m.room.tombstone``)."""
+Source: Matrix Client-Server API, "Room membership" (stripped state of invitations), "Room upgrades"
+(``m.room.tombstone``)."""
 
 from __future__ import annotations
 
@@ -19,24 +21,37 @@ log = logging.getLogger("channels.matrix")
 
 Invited = Callable[[Address, Person, bool], bool]
 NO_ENCRYPTION = (
-    "I cannot read encrypted rooms yet: my owner has to set channels.matrix.encryption to true. Please invite me to a room without."
+    "I cannot read encrypted rooms yet: my owner has to set channels.matrix.encryption to true."
+    " Please invite me to a room without."
 )
 NOBODY: Event = {}
-UNKNOWN = "I only come when somebody I know invites me, or to rooms my owner has named. Ask my owner to allow you."
+UNKNOWN = (
+    "I only come when somebody I know invites me, or to rooms my owner has named. Ask my owner to"
+    " allow you."
+)
 
 
 class Welcome:
-    """``invited`` tells whether this person may bring us into this room (True: one-to-one); None: everybody may."""
+    """``invited`` tells whether this person may bring us into this room (True: one-to-one); None:
+    everybody may."""
 
-    def __init__(self, client: MatrixClient, rooms: Rooms, me: str, invited: Invited | None) -> None:
-        self._client, self._rooms, self._me, self._invited = client, rooms, me, invited
+    def __init__(
+        self, client: MatrixClient, rooms: Rooms, me: str, invited: Invited | None
+    ) -> None:
+        self._client = client
+        self._rooms = rooms
+        self._me = me
+        self._invited = invited
         self._through: dict[str, str] = {}  # homeservers that know a room we were sent to
 
     async def wanted(self, answer: Mapping[str, Any]) -> list[str]:
-        """Rooms of a sync to go into; the other invitations are declined with a reason the inviter sees."""
+        """Rooms of a sync to go into; the other invitations are declined with a reason the inviter
+        sees."""
         wanted: list[str] = []
         for room, state in _invites(answer).items():
-            if self._rooms.encryption is None and any(event.get("type") == "m.room.encryption" for event in state):
+            if self._rooms.encryption is None and any(
+                event.get("type") == "m.room.encryption" for event in state
+            ):
                 await self._decline(room, NO_ENCRYPTION)
             elif self._welcome(room, state) or await self._replaces(room, state):
                 wanted.append(room)
@@ -69,17 +84,33 @@ class Welcome:
         if self._invited is None:
             return True
         mine: Event = next(
-            (event for event in state if event.get("type") == "m.room.member" and event.get("state_key") == self._me), NOBODY
+            (
+                event
+                for event in state
+                if event.get("type") == "m.room.member" and event.get("state_key") == self._me
+            ),
+            NOBODY,
         )
         sender: object = mine.get("sender")
         if not isinstance(sender, str):
             return False
         direct = mapping(mine.get("content")).get("is_direct") is True
-        return self._invited(Address("matrix", self._me, ChatId(room)), Person(PersonId(sender), localpart(sender)), direct)
+        return self._invited(
+            Address("matrix", self._me, ChatId(room)),
+            Person(PersonId(sender), localpart(sender)),
+            direct,
+        )
 
     async def _replaces(self, room: str, state: Sequence[Event]) -> bool:
         """Whether the room follows one we are in, and that one says so, too."""
-        create: Event = next((mapping(event.get("content")) for event in state if event.get("type") == "m.room.create"), NOBODY)
+        create: Event = next(
+            (
+                mapping(event.get("content"))
+                for event in state
+                if event.get("type") == "m.room.create"
+            ),
+            NOBODY,
+        )
         old: object = mapping(create.get("predecessor")).get("room_id")
         try:
             return isinstance(old, str) and await self._rooms.successor(old) == room

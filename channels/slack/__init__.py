@@ -13,7 +13,10 @@ def _starts_with(prefix: str, where: str) -> AfterValidator:
     def check(token: str) -> str:
         token = token.strip()
         if not token.startswith(prefix):
-            raise ValueError(f"is not such a token: it starts with {prefix}, see api.slack.com/apps, your app, {where}")
+            raise ValueError(
+                f"is not such a token: it starts with {prefix}, see api.slack.com/apps, your app,"
+                f" {where}"
+            )
         return token
 
     return AfterValidator(check)
@@ -31,7 +34,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     bot_token: Annotated[str, _starts_with("xoxb-", "OAuth & Permissions")] = Field(repr=False)
-    app_token: Annotated[str, _starts_with("xapp-", "Basic Information, App-Level Tokens")] = Field(repr=False)
+    app_token: Annotated[str, _starts_with("xapp-", "Basic Information, App-Level Tokens")] = Field(
+        repr=False
+    )
     api_url: Annotated[str, AfterValidator(_http)] = "https://slack.com/api/"
 
 

@@ -51,17 +51,25 @@ _NOT_OURS = frozenset({"not_in_channel", "channel_not_found"})
 _WHISPERED = "E"  # begins the id of an answer that only its person sees
 _ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
 _LARGEST = 100 << 20  # bytes of one file that are fetched; Slack itself takes ten times as many
-_CLOCKS_APART = timedelta(minutes=5)  # between Slack's clock and ours, when a post of ours is looked for
-_LATE = timedelta(seconds=5)  # the same for a stream, which has no name: another one must not be taken for it
+_CLOCKS_APART = timedelta(
+    minutes=5
+)  # between Slack's clock and ours, when a post of ours is looked for
+_LATE = timedelta(
+    seconds=5
+)  # the same for a stream, which has no name: another one must not be taken for it
 
 CAPABILITIES = Capabilities(
     repeat=Repeat.LOOK,
     repeat_window=timedelta(days=30),
     max_text=render.MAX_TEXT,
-    revise=timedelta(seconds=1.5),  # chat.update is Tier 3: some 50 a minute for the whole workspace
+    revise=timedelta(
+        seconds=1.5
+    ),  # chat.update is Tier 3: some 50 a minute for the whole workspace
     choices=True,
     topics=True,
-    typing=timedelta(minutes=2),  # assistant.threads.setStatus: removed after two minutes, or by our post
+    typing=timedelta(
+        minutes=2
+    ),  # assistant.threads.setStatus: removed after two minutes, or by our post
     max_file=1 << 30,
     silence=timedelta(seconds=30),  # Slack answers each of our pings
     greets=True,  # Using Socket Mode, "hello"
@@ -84,10 +92,15 @@ class Slack:
         self._bot = self._handle = ""
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._rest = Rest()
-        self._can_type, self._lights = True, Lights(options.state)
+        self._can_type = True
+        self._lights = Lights(options.state)
         self._streams = Streams(self._wire)
         self._native = options.streaming == "native"
-        self.capabilities = replace(CAPABILITIES, revise=None if options.streaming == "off" else CAPABILITIES.revise, appends=self._native)
+        self.capabilities = replace(
+            CAPABILITIES,
+            revise=None if options.streaming == "off" else CAPABILITIES.revise,
+            appends=self._native,
+        )
 
     @property
     def account(self) -> str:
@@ -106,12 +119,17 @@ class Slack:
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
             who = await proved("Slack", 2 * self._pace.connect, self._wire.prove())
-            self._account, self._user = need("auth.test", who, "team_id"), need("auth.test", who, "user_id")
+            self._account, self._user = (
+                need("auth.test", who, "team_id"),
+                need("auth.test", who, "user_id"),
+            )
             self._bot, self._handle = str(who.get("bot_id") or ""), str(who.get("user") or "")
             yield
 
     async def receive(self, context: ChannelContext) -> None:
-        for light in self._lights.left():  # the status of a thread whose turn was killed stays for two minutes
+        for light in (
+            self._lights.left()
+        ):  # the status of a thread whose turn was killed stays for two minutes
             chat, _, thread = light.partition(" ")
             try:
                 await self._status(chat, thread, "")
@@ -128,13 +146,16 @@ class Slack:
         ).run()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
-        return render.stream(outbound) if self._native and outbound.draft else render.render(outbound)
+        return (
+            render.stream(outbound) if self._native and outbound.draft else render.render(outbound)
+        )
 
     def mark(self, part: Part) -> Part:
         return render.mark(part)
 
     async def upload(self, part: Part) -> str:
-        """The first two steps of Working with files, "Uploading files"; nobody sees the file before the third. Returns its id."""
+        """The first two steps of Working with files, "Uploading files"; nobody sees the file before
+        the third. Returns its id."""
         body = _body(part)
         path = Path(body["path"])
         try:
@@ -157,7 +178,8 @@ class Slack:
             case "edit" | "delete" if _is_whispered(part.target):
                 return await self._whispered_again(body, part)
             case "edit":
-                if self._native:  # a stream had none; from now on find() does not take it for one that was just begun
+                # a stream had none; from now on find() does not take it for one that was just begun
+                if self._native:
                     body["metadata"] = self._doubles.metadata(key)
                 edited = await self._streams.update(body, str(part.target))
                 return _receipt("chat.update", edited, once=False)
@@ -166,16 +188,24 @@ class Slack:
             case "file":
                 return await self._show(body, handle)
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:
-        """Posts by their metadata, files by where they are shared. An edit or deletion leaves nothing that its repeat would double."""
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
+        """Posts by their metadata, files by where they are shared. An edit or deletion leaves
+        nothing that its repeat would double."""
         chat = await self._chat(address.chat)
         if part.kind == "file":
             return await self._find_file(handle, chat)
         if part.kind != "post":
             return None
-        arguments: dict[str, str | int | bool] = {"channel": chat, "include_all_metadata": True, "limit": 200}
+        arguments: dict[str, str | int | bool] = {
+            "channel": chat,
+            "include_all_metadata": True,
+            "limit": 200,
+        }
         arguments["oldest"] = f"{(since - _CLOCKS_APART).timestamp():.6f}"
-        # A stream cannot carry a key at its start; but each other post of ours does, so that one without in this thread is it.
+        # A stream cannot carry a key at its start; but each other post of ours does, so that one
+        # without in this thread is it.
         streamed, oldest = "markdown_text" in _body(part), f"{(since - _LATE).timestamp():.6f}"
         thread = _body(part).get("thread_ts")
         method = "conversations.replies" if thread else "conversations.history"
@@ -198,14 +228,19 @@ class Slack:
                     and row["ts"] != thread
                     and order(str(row["ts"])) > order(oldest)
                 ):
-                    return _placed(Receipt(MessageId(str(row["ts"])), moment(str(row["ts"]))), address.chat, chat)
+                    return _placed(
+                        Receipt(MessageId(str(row["ts"])), moment(str(row["ts"]))),
+                        address.chat,
+                        chat,
+                    )
             cursor = next_cursor(page)
             if not cursor:
                 return None
             arguments["cursor"] = cursor
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
-        """Dropped after a rate limit until Slack's wait is over, and whenever it fails: the final text is a part of its own."""
+        """Dropped after a rate limit until Slack's wait is over, and whenever it fails: the final
+        text is a part of its own."""
         if receipt is None or _is_whispered(receipt.message) or self._rest.lasts:
             return
         chat = await self._chat(address.chat)
@@ -213,7 +248,11 @@ class Slack:
             if receipt.message in self._streams:
                 await self._streams.grow(chat, receipt, text)
             else:
-                await self._wire.write("chat.update", render.draft(text) | {"channel": chat, "ts": receipt.message}, once=False)
+                await self._wire.write(
+                    "chat.update",
+                    render.draft(text) | {"channel": chat, "ts": receipt.message},
+                    once=False,
+                )
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         file, _, url = attachment.ref.partition(" ")
@@ -221,9 +260,18 @@ class Slack:
         async def download(path: Path, most: int) -> None:
             media = await self._wire.get(url or await self._url(file), path, most)
             if media == "text/html" and attachment.media_type != "text/html":
-                raise Rejected("Slack: a sign-in page came instead of the file: give the app the scope files:read and install it again")
+                raise Rejected(
+                    "Slack: a sign-in page came instead of the file: give the app the scope"
+                    " files:read and install it again"
+                )
 
-        return await brought("Slack", attachment, into / f"{file}-{plain_name(attachment)}", min(limit, _LARGEST), download)
+        return await brought(
+            "Slack",
+            attachment,
+            into / f"{file}-{plain_name(attachment)}",
+            min(limit, _LARGEST),
+            download,
+        )
 
     async def _url(self, file: str) -> str:
         """Files of other workspaces come without address (Slack Connect, "check_file_info")."""
@@ -235,7 +283,8 @@ class Slack:
         await self._wire.read("auth.test")
 
     async def typing(self, address: Address, on: bool) -> None:
-        """assistant.threads.setStatus exists in threads only; apps that may not use it are asked once."""
+        """assistant.threads.setStatus exists in threads only; apps that may not use it are asked
+        once."""
         if address.topic is None or not self._can_type:
             return
         light = f"{address.chat} {address.topic}"
@@ -249,13 +298,22 @@ class Slack:
             await self._lights.off(light)
 
     async def _status(self, chat: str, thread: str, status: str) -> None:
-        await self._wire.write("assistant.threads.setStatus", {"channel_id": chat, "thread_ts": thread, "status": status}, once=False)
+        await self._wire.write(
+            "assistant.threads.setStatus",
+            {"channel_id": chat, "thread_ts": thread, "status": status},
+            once=False,
+        )
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
-        """The press itself is acknowledged by its envelope; this says something that only the person sees (chat.postEphemeral)."""
+        """The press itself is acknowledged by its envelope; this says something that only the
+        person sees (chat.postEphemeral)."""
         if not text.strip():
             return
-        body: Body = {"channel": answer.address.chat, "user": answer.person.id, "text": render.escape(text)[: render.MAX_TEXT]}
+        body: Body = {
+            "channel": answer.address.chat,
+            "user": answer.person.id,
+            "text": render.escape(text)[: render.MAX_TEXT],
+        }
         if answer.address.topic is not None:
             body["thread_ts"] = answer.address.topic
         await self._wire.write("chat.postEphemeral", body, once=False)
@@ -267,31 +325,44 @@ class Slack:
             await self._wire.respond(url, {"response_type": "ephemeral", "text": words})
             return
         body: Body = {"channel": address.chat, "user": person, "text": words}
-        await self._wire.write("chat.postEphemeral", body | ({"thread_ts": address.topic} if address.topic else {}), once=False)
+        await self._wire.write(
+            "chat.postEphemeral",
+            body | ({"thread_ts": address.topic} if address.topic else {}),
+            once=False,
+        )
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
-        """Slack's slash commands live in the app's manifest and cannot be set by a bot token; here it is learnt what ``/ohmo WORD`` may be."""
+        """Slack's slash commands live in the app's manifest and cannot be set by a bot token; here
+        it is learnt what ``/ohmo WORD`` may be."""
         self._slashes.orders = frozenset(name for name, _ in commands)
 
     def parse_address(self, text: str) -> Address:
-        """``C123``, ``C123/1700000000.000100`` (a thread), ``D123``, or a person ``U123``, whose direct conversation is opened when used."""
+        """``C123``, ``C123/1700000000.000100`` (a thread), ``D123``, or a person ``U123``, whose
+        direct conversation is opened when used."""
         found = _ADDRESS.fullmatch(text)
         if found is None:
-            raise ValueError(f"{text!r} is no Slack address: say C123, C123/1700000000.000100 (a thread) or U123 (a person)")
+            raise ValueError(
+                f"{text!r} is no Slack address: say C123, C123/1700000000.000100 (a thread) or U123"
+                " (a person)"
+            )
         chat, thread = found.groups()
         return Address("slack", self._account, ChatId(chat), TopicId(thread) if thread else None)
 
     async def _chat(self, chat: str) -> str:
-        """A person stands for the direct conversation with them (conversations.open), which chat.update insists on."""
+        """A person stands for the direct conversation with them (conversations.open), which
+        chat.update insists on."""
         if not chat.startswith(("U", "W")):
             return chat
         if chat not in self._direct:
             opened = await self._wire.read("conversations.open", users=chat)
-            self._direct[chat] = need("conversations.open", cast("Body", opened.get("channel") or {}), "id")
+            self._direct[chat] = need(
+                "conversations.open", cast("Body", opened.get("channel") or {}), "id"
+            )
         return self._direct[chat]
 
     async def _post(self, body: Body, key: str) -> Receipt:
-        """Where we are no member (a slash command works everywhere) the answer goes to the person who gave the command, seen by nobody else."""
+        """Where we are no member (a slash command works everywhere) the answer goes to the person
+        who gave the command, seen by nobody else."""
         if "markdown_text" in body:
             if (begun := await self._streams.start(self._account, body)) is not None:
                 return _receipt("chat.startStream", begun, once=True)
@@ -310,15 +381,21 @@ class Slack:
         return receipt
 
     async def _whispered_again(self, body: Body, part: Part) -> Receipt:
-        """``replace_original`` and ``delete_original`` are all that can be done to such an answer, as long as its address lives."""
+        """``replace_original`` and ``delete_original`` are all that can be done to such an answer,
+        as long as its address lives."""
         url = self._slashes.take(str(body["channel"]))
         if url is not None:
             shown = {name: body[name] for name in ("text", "blocks") if name in body}
-            change = {"replace_original": True} | shown if part.kind == "edit" else {"delete_original": True}
+            change = (
+                {"replace_original": True} | shown
+                if part.kind == "edit"
+                else {"delete_original": True}
+            )
             await self._wire.respond(url, {"response_type": "ephemeral"} | change)
         elif part.kind == "edit":
             raise Rejected(
-                "Slack: the answer to a slash command cannot be changed any more: five answers within 30 minutes are all Slack takes"
+                "Slack: the answer to a slash command cannot be changed any more: five answers"
+                " within 30 minutes are all Slack takes"
             )
         return Receipt(MessageId(str(part.target)))
 
@@ -336,28 +413,41 @@ class Slack:
         return Receipt(target)
 
     async def _show(self, body: Body, handle: str | None) -> Receipt:
-        """files.completeUploadExternal, the third step. The share's ts comes later and by events only: the receipt is the file's id."""
+        """files.completeUploadExternal, the third step. The share's ts comes later and by events
+        only: the receipt is the file's id."""
         if not handle:
             raise Rejected("Slack: a file is shown by the handle of its upload, and there is none")
-        call: Body = {"files": [{"id": handle, "title": body["title"]}], "channel_id": body["channel"]}
+        call: Body = {
+            "files": [{"id": handle, "title": body["title"]}],
+            "channel_id": body["channel"],
+        }
         if body.get("thread_ts"):
             call["thread_ts"] = body["thread_ts"]
         await self._wire.write("files.completeUploadExternal", call, once=True)
         return Receipt(MessageId(handle))
 
     async def _find_file(self, handle: str | None, chat: str) -> Receipt | None:
-        """files.info: ``shares`` names every conversation a file was shown in; an upload that was never completed is unknown."""
+        """files.info: ``shares`` names every conversation a file was shown in; an upload that was
+        never completed is unknown."""
         if not handle:
             return None
         try:
-            found = cast("Body", (await self._wire.read("files.info", file=handle)).get("file") or {})
+            found = cast(
+                "Body", (await self._wire.read("files.info", file=handle)).get("file") or {}
+            )
         except Refused as refused:
             if refused.word in _GONE:
                 return None
             raise
         shares = cast("dict[str, dict[str, Any]]", found.get("shares") or {})
-        shown = {place for kind in shares.values() for place in kind} | set(found.get("ims") or ()) | set(found.get("channels") or ())
-        return Receipt(MessageId(handle)) if chat in shown | set(found.get("groups") or ()) else None
+        shown = (
+            {place for kind in shares.values() for place in kind}
+            | set(found.get("ims") or ())
+            | set(found.get("channels") or ())
+        )
+        return (
+            Receipt(MessageId(handle)) if chat in shown | set(found.get("groups") or ()) else None
+        )
 
 
 def _is_whispered(message: MessageId | None) -> bool:

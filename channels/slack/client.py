@@ -1,4 +1,5 @@
-"""The wire to Slack: the only file that knows slack_sdk, and the one that turns its failures into ours."""
+"""The wire to Slack: the only file that knows slack_sdk, and the one that turns its failures into
+ours."""
 
 # slack_sdk is annotated in part only: its responses, bodies and listeners are untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -31,19 +32,41 @@ from channels.record import record
 from channels.slack.overheard import Overheard
 
 Body = dict[str, Any]
-_UNSAID = (SlackClientError, aiohttp.ClientError, OSError, ValueError, RecursionError)  # the last two: an answer that cannot be read
+_UNSAID = (
+    SlackClientError,
+    aiohttp.ClientError,
+    OSError,
+    ValueError,
+    RecursionError,
+)  # the last two: an answer that cannot be read
 
-# A level of its own: with an unset level the SDK formats every body for a debug line that nobody reads.
+# A level of its own: with an unset level the SDK formats every body for a debug line that nobody
+# reads.
 _sdk_log = logging.getLogger("channels.slack.sdk")
 _sdk_log.setLevel(logging.ERROR)
 
 # Slack Web API, "Common errors" of every method page.
-_AUTH = frozenset({
-    "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "org_login_required", "not_allowed_token_type",
-    "team_access_not_granted", "access_denied", "app_not_installed", "invalid_app_id",
-})  # fmt: skip
-_LATER = frozenset({"service_unavailable", "request_timeout", "team_added_to_org", "accesslimited"})  # nothing was carried out
-_PERHAPS = frozenset({"fatal_error", "internal_error"})  # "some aspect of the operation may have succeeded"
+_AUTH = frozenset(
+    {
+        "invalid_auth",
+        "not_authed",
+        "account_inactive",
+        "token_revoked",
+        "token_expired",
+        "org_login_required",
+        "not_allowed_token_type",
+        "team_access_not_granted",
+        "access_denied",
+        "app_not_installed",
+        "invalid_app_id",
+    }
+)
+_LATER = frozenset(
+    {"service_unavailable", "request_timeout", "team_added_to_org", "accesslimited"}
+)  # nothing was carried out
+_PERHAPS = frozenset(
+    {"fatal_error", "internal_error"}
+)  # "some aspect of the operation may have succeeded"
 
 
 class Refused(Rejected):
@@ -68,7 +91,8 @@ class Pace:
 
 @record
 class Frame:
-    """One thing a socket said. ``kind`` "": it was no JSON object with a type, ``raw`` its head; "over": the socket is at its end."""
+    """One thing a socket said. ``kind`` "": it was no JSON object with a type, ``raw`` its head;
+    "over": the socket is at its end."""
 
     line: Line
     kind: str
@@ -79,7 +103,8 @@ class Frame:
 
 
 class _Socket(SocketModeClient):
-    """The SDK's socket without its own reconnecting, which keeps a used ticket for ever and swallows every reason."""
+    """The SDK's socket without its own reconnecting, which keeps a used ticket for ever and
+    swallows every reason."""
 
     line: Line
 
@@ -92,11 +117,16 @@ class _Socket(SocketModeClient):
 
 
 class Line:
-    """One Socket Mode connection from its hello to its end; frames of all lines go to one queue, in order."""
+    """One Socket Mode connection from its hello to its end; frames of all lines go to one queue, in
+    order."""
 
-    def __init__(self, web: AsyncWebClient, url: str, pace: Pace, frames: asyncio.Queue[Frame]) -> None:
+    def __init__(
+        self, web: AsyncWebClient, url: str, pace: Pace, frames: asyncio.Queue[Frame]
+    ) -> None:
         self._overheard = Overheard()
-        self._socket = _Socket("xapp-spent", web_client=web, ping_interval=pace.ping, logger=self._overheard.log)
+        self._socket = _Socket(
+            "xapp-spent", web_client=web, ping_interval=pace.ping, logger=self._overheard.log
+        )
         self._socket.line = self
         self._socket.proxy = proxy_for(url)  # the SDK would send even loopback through HTTPS_PROXY
         self._socket.wss_uri = url
@@ -107,13 +137,16 @@ class Line:
         self._last_pong: float | None = None
 
     async def open(self) -> None:
-        """Raises NotReady. The SDK's connect() never raises and repeats the same spent ticket: it gets one deadline, and the line one ticket."""
+        """Raises NotReady. The SDK's connect() never raises and repeats the same spent ticket: it
+        gets one deadline, and the line one ticket."""
         try:
             async with asyncio.timeout(self._pace.connect):
                 await self._socket.connect()
                 await self._greeted.wait()
         except TimeoutError:
-            raise NotReady(f"Slack: no Socket Mode hello within {self._pace.connect:g} s{self._overheard.why}") from None
+            raise NotReady(
+                f"Slack: no Socket Mode hello within {self._pace.connect:g} s{self._overheard.why}"
+            ) from None
 
     async def hear(self, message: str) -> None:
         frame = self._frame(message)
@@ -129,7 +162,9 @@ class Line:
         kind = body.get("type") if isinstance(body, dict) else None
         if not isinstance(body, dict) or not isinstance(kind, str):
             return Frame(self, "", raw=message[:SIZE])
-        envelope, payload, reason = (body.get(name) for name in ("envelope_id", "payload", "reason"))
+        envelope, payload, reason = (
+            body.get(name) for name in ("envelope_id", "payload", "reason")
+        )
         envelope, reason = (word if isinstance(word, str) else "" for word in (envelope, reason))
         return Frame(self, kind, envelope, payload if isinstance(payload, dict) else None, reason)
 
@@ -146,7 +181,8 @@ class Line:
         return pong != self._last_pong
 
     async def acknowledge(self, envelope: str) -> None:
-        """Using Socket Mode, "Acknowledge events". A line that is gone makes Slack deliver again: nothing to do here."""
+        """Using Socket Mode, "Acknowledge events". A line that is gone makes Slack deliver again:
+        nothing to do here."""
         try:
             await self._socket.send_socket_mode_response(SocketModeResponse(envelope_id=envelope))
         except (ConnectionError, aiohttp.ClientError):
@@ -162,12 +198,15 @@ class Feed:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._frames: asyncio.Queue[Frame] = asyncio.Queue()  # Slack itself holds back: nothing unacknowledged piles up without end
+        self._frames: asyncio.Queue[Frame] = (
+            asyncio.Queue()
+        )  # Slack itself holds back: nothing unacknowledged piles up without end
         self._lines: list[Line] = []  # the last one is current, others retire
         self.heard = False  # whether the last take() brought any sign of life
 
     async def renew(self) -> None:
-        """A new line beside the old one, which Slack closes itself ("refresh_requested", "warning"). Raises ChannelError."""
+        """A new line beside the old one, which Slack closes itself ("refresh_requested",
+        "warning"). Raises ChannelError."""
         line = Line(self._wire.web, await self._wire.ticket(), self._wire.pace, self._frames)
         self._lines.append(line)
         await line.open()
@@ -176,7 +215,8 @@ class Feed:
         return line is self._lines[-1]
 
     async def take(self) -> list[Frame]:
-        """All frames that are there, in order, waiting a second for the first. Raises NotReady when the current line is gone."""
+        """All frames that are there, in order, waiting a second for the first. Raises NotReady when
+        the current line is gone."""
         frames: list[Frame] = []
         try:
             async with asyncio.timeout(1.0):
@@ -204,11 +244,14 @@ class Feed:
 
 
 class Wire:
-    """Web API and sockets of one app in one workspace. Every failure is a ChannelError; nothing is repeated here."""
+    """Web API and sockets of one app in one workspace. Every failure is a ChannelError; nothing is
+    repeated here."""
 
     def __init__(self, bot_token: str, app_token: str, api_url: str, pace: Pace) -> None:
         self.pace = pace
-        self._bot_token, self._app_token, self._api_url = bot_token, app_token, api_url
+        self._bot_token = bot_token
+        self._app_token = app_token
+        self._api_url = api_url
         self._ticket: tuple[str, float] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._web: AsyncWebClient | None = None
@@ -224,8 +267,15 @@ class Wire:
         """One HTTP session for the life of the connection; the SDK would open one per call."""
         timeout = aiohttp.ClientTimeout(total=self.pace.call, sock_connect=self.pace.connect)
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            # The SDK's default handler repeats a post whose answer was lost: two messages. Ours is an empty list.
-            self._web = AsyncWebClient(self._bot_token, base_url=self._api_url, session=session, retry_handlers=[], logger=_sdk_log)
+            # The SDK's default handler repeats a post whose answer was lost: two messages. Ours is
+            # an empty list.
+            self._web = AsyncWebClient(
+                self._bot_token,
+                base_url=self._api_url,
+                session=session,
+                retry_handlers=[],
+                logger=_sdk_log,
+            )
             self._web.proxy = proxy_for(self._api_url)
             self._session = session
             try:
@@ -234,13 +284,15 @@ class Wire:
                 self._web = self._session = self._ticket = None
 
     async def prove(self) -> Body:
-        """Both tokens: auth.test, and a ticket that the first line then uses. Raises AuthFailed, NotReady, RateLimited."""
+        """Both tokens: auth.test, and a ticket that the first line then uses. Raises AuthFailed,
+        NotReady, RateLimited."""
         who = await self.read("auth.test")
         self._ticket = (await self._new_ticket(), time.monotonic())
         return who
 
     async def ticket(self) -> str:
-        """A Socket Mode address; each serves once and for about half a minute (apps.connections.open)."""
+        """A Socket Mode address; each serves once and for about half a minute
+        (apps.connections.open)."""
         kept, self._ticket = self._ticket, None
         if kept is not None and time.monotonic() - kept[1] < 10:
             return kept[0]
@@ -263,14 +315,22 @@ class Wire:
             await feed.close()
 
     async def read(self, method: str, **arguments: str | int | bool) -> Body:
-        """A call without effect, or one whose repeat is harmless, with form arguments (reading methods take no JSON)."""
-        return await self._call(method, once=False, params={name: value for name, value in arguments.items() if value != ""})
+        """A call without effect, or one whose repeat is harmless, with form arguments (reading
+        methods take no JSON)."""
+        return await self._call(
+            method,
+            once=False,
+            params={name: value for name, value in arguments.items() if value != ""},
+        )
 
     async def write(self, method: str, body: Body, *, once: bool) -> Body:
-        """``once``: a second identical call would show a second message, so an unknown outcome is Ambiguous instead of NotReady."""
+        """``once``: a second identical call would show a second message, so an unknown outcome is
+        Ambiguous instead of NotReady."""
         return await self._call(method, once=once, json=body)
 
-    async def _call(self, method: str, *, once: bool, params: Body | None = None, json: Body | None = None) -> Body:
+    async def _call(
+        self, method: str, *, once: bool, params: Body | None = None, json: Body | None = None
+    ) -> Body:
         try:
             response = await self.web.api_call(method, http_verb="POST", params=params, json=json)
         except _UNSAID as error:
@@ -278,41 +338,63 @@ class Wire:
         return cast("Body", response.data) if isinstance(response.data, dict) else {}
 
     async def respond(self, url: str, body: Body) -> None:
-        """A ``response_url`` (Handling user interaction, "Message responses"): takes messages without a token. Raises Ambiguous when it may be shown."""
+        """A ``response_url`` (Handling user interaction, "Message responses"): takes messages
+        without a token. Raises Ambiguous when it may be shown."""
         try:
             async with self._http().post(url, json=body, proxy=proxy_for(url)) as response:
                 if response.status != HTTPStatus.OK:
-                    raise _by_status("response_url", response.status, dict(response.headers), once=True)
+                    raise _by_status(
+                        "response_url", response.status, dict(response.headers), once=True
+                    )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise failure("response_url", error, once=True) from error
 
     async def put(self, url: str, path: Path) -> None:
-        """files.getUploadURLExternal, "Upload the file": the bytes go by POST to the given address."""
+        """files.getUploadURLExternal, "Upload the file": the bytes go by POST to the given
+        address."""
         try:
             with path.open("rb") as content:
-                async with self._http().post(url, data=content, proxy=proxy_for(url), timeout=self._long()) as response:
+                async with self._http().post(
+                    url, data=content, proxy=proxy_for(url), timeout=self._long()
+                ) as response:
                     if response.status != HTTPStatus.OK:
-                        raise _by_status("file upload", response.status, dict(response.headers), once=False)
+                        raise _by_status(
+                            "file upload", response.status, dict(response.headers), once=False
+                        )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise failure("file upload", error, once=False) from error
         except OSError as error:
             raise Rejected(f"Slack: {path} cannot be read: {error.strerror}") from error
 
     async def get(self, url: str, path: Path, limit: int) -> str:
-        """The bytes of a file into ``path``; its media type. Working with files: url_private wants the bot token as bearer.
+        """The bytes of a file into ``path``; its media type. Working with files: url_private wants
+        the bot token as bearer.
 
-        Raises Rejected for more than ``limit`` bytes, a foreign host, or a sign-in page instead of the file."""
+        Raises Rejected for more than ``limit`` bytes, a foreign host, or a sign-in page instead of
+        the file."""
         if not self._is_slack(url):
-            raise Rejected(f"Slack: the file is not on Slack's hosts ({urlsplit(url).hostname}): the token stays here")
+            raise Rejected(
+                f"Slack: the file is not on Slack's hosts ({urlsplit(url).hostname}): the token"
+                " stays here"
+            )
         headers = {"Authorization": f"Bearer {self._bot_token}"}
         try:
             async with self._http().get(
-                url, headers=headers, proxy=proxy_for(url), allow_redirects=False, timeout=self._long()
+                url,
+                headers=headers,
+                proxy=proxy_for(url),
+                allow_redirects=False,
+                timeout=self._long(),
             ) as response:
                 if response.status in {301, 302, 303, 307, 308}:
-                    raise Rejected("Slack: the file is not readable: give the app the scope files:read and install it again")
+                    raise Rejected(
+                        "Slack: the file is not readable: give the app the scope files:read and"
+                        " install it again"
+                    )
                 if response.status != HTTPStatus.OK:
-                    raise _by_status("file download", response.status, dict(response.headers), once=False)
+                    raise _by_status(
+                        "file download", response.status, dict(response.headers), once=False
+                    )
                 await save("Slack", response.content.iter_chunked(1 << 16), path, limit)
                 return response.content_type
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -324,14 +406,18 @@ class Wire:
         return self._session
 
     def _long(self) -> aiohttp.ClientTimeout:
-        return aiohttp.ClientTimeout(total=self.pace.upload, sock_connect=self.pace.connect, sock_read=self.pace.call)
+        return aiohttp.ClientTimeout(
+            total=self.pace.upload, sock_connect=self.pace.connect, sock_read=self.pace.call
+        )
 
     def _is_slack(self, url: str) -> bool:
         parts, ours = urlsplit(url), urlsplit(self._api_url)
         if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc):
             return True
         host = parts.hostname or ""
-        return parts.scheme == "https" and host.endswith((".slack.com", ".slack-files.com", ".slack-edge.com"))
+        return parts.scheme == "https" and host.endswith(
+            (".slack.com", ".slack-files.com", ".slack-edge.com")
+        )
 
 
 def need(method: str, body: Body, name: str, *, once: bool = False) -> str:
@@ -343,19 +429,32 @@ def need(method: str, body: Body, name: str, *, once: bool = False) -> str:
 
 
 def failure(method: str, error: Exception, *, once: bool) -> ChannelError:
-    """What the house is told. ``once``: the call may have shown something, and a second one would show it twice."""
+    """What the house is told. ``once``: the call may have shown something, and a second one would
+    show it twice."""
     if isinstance(error, SlackApiError):
         return _refusal(method, error, once=once)
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientProxyConnectionError):
+    if isinstance(
+        error,
+        aiohttp.ClientConnectorError
+        | aiohttp.ConnectionTimeoutError
+        | aiohttp.ClientProxyConnectionError,
+    ):
         return NotReady(f"Slack: {method}: cannot connect: {error}")
     reason = str(error) or type(error).__name__
-    return Ambiguous(f"Slack: {method}: no answer: {reason}") if once else NotReady(f"Slack: {method}: no answer: {reason}")
+    return (
+        Ambiguous(f"Slack: {method}: no answer: {reason}")
+        if once
+        else NotReady(f"Slack: {method}: no answer: {reason}")
+    )
 
 
 def _refusal(method: str, error: SlackApiError, *, once: bool) -> ChannelError:
     response: Any = error.response
     status = int(getattr(response, "status_code", None) or getattr(response, "status", 0) or 0)
-    headers = {str(name).lower(): str(value) for name, value in dict(getattr(response, "headers", None) or {}).items()}
+    headers = {
+        str(name).lower(): str(value)
+        for name, value in dict(getattr(response, "headers", None) or {}).items()
+    }
     data = getattr(response, "data", None)
     body: Body = data if isinstance(data, dict) else {}
     word = str(body.get("error") or "")
@@ -364,13 +463,20 @@ def _refusal(method: str, error: SlackApiError, *, once: bool) -> ChannelError:
     if word in {"ratelimited", "rate_limited"} or status == HTTPStatus.TOO_MANY_REQUESTS:
         return RateLimited(_seconds(headers))
     if word in _AUTH:
-        return AuthFailed(f"Slack: {method}: {word}: put a valid token into channels.slack (api.slack.com/apps, your app)")
+        return AuthFailed(
+            f"Slack: {method}: {word}: put a valid token into channels.slack (api.slack.com/apps,"
+            " your app)"
+        )
     if word in _LATER:
         return NotReady(f"Slack: {method}: {word}")
     if word in _PERHAPS:
-        return Ambiguous(f"Slack: {method}: {word}") if once else NotReady(f"Slack: {method}: {word}")
+        return (
+            Ambiguous(f"Slack: {method}: {word}") if once else NotReady(f"Slack: {method}: {word}")
+        )
     if word == "missing_scope":
-        return Refused(method, word, f": give the app the scope {body.get('needed', '?')} and install it again")
+        return Refused(
+            method, word, f": give the app the scope {body.get('needed', '?')} and install it again"
+        )
     return Refused(method, word)
 
 
@@ -379,7 +485,11 @@ def _by_status(method: str, status: int, headers: dict[str, str], *, once: bool)
         return RateLimited(_seconds({name.lower(): value for name, value in headers.items()}))
     if 400 <= status < 500:
         return Rejected(f"Slack: {method}: HTTP {status}")
-    return Ambiguous(f"Slack: {method}: HTTP {status}") if once else NotReady(f"Slack: {method}: HTTP {status}")
+    return (
+        Ambiguous(f"Slack: {method}: HTTP {status}")
+        if once
+        else NotReady(f"Slack: {method}: HTTP {status}")
+    )
 
 
 def _seconds(headers: dict[str, str]) -> float:

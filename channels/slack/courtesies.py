@@ -1,4 +1,5 @@
-"""What Slack shows beside messages: the Home tab, an assistant thread's first prompts and its title. One that fails costs nothing else."""
+"""What Slack shows beside messages: the Home tab, an assistant thread's first prompts and its
+title. One that fails costs nothing else."""
 
 from __future__ import annotations
 
@@ -24,18 +25,28 @@ _TITLE = "assistant.threads.setTitle"
 REMEMBERED = 1_000  # people and threads
 TITLE = 60  # characters of a thread's first words that name it
 # setSuggestedPrompts takes at most four.
-PROMPTS = (("What can you do?", "What can you do for me here?"), ("Status", "/status"), ("Help", "/help"))
+PROMPTS = (
+    ("What can you do?", "What can you do for me here?"),
+    ("Status", "/status"),
+    ("Help", "/help"),
+)
 
 
 class Courtesies:
-    """``about``: what may be told of the house, asked anew each time. ``untitled``: assistant threads nobody has spoken in yet, as ``TS CHAT``; they
-    outlive a restart, because people may take their time."""
+    """``about``: what may be told of the house, asked anew each time. ``untitled``: assistant
+    threads nobody has spoken in yet, as ``TS CHAT``; they outlive a restart, because people may
+    take their time."""
 
     def __init__(self, wire: Wire, about: Callable[[], About], untitled: Lights) -> None:
-        self._wire, self._about = wire, about
+        self._wire = wire
+        self._about = about
         self._calls: asyncio.Queue[tuple[str, Body]] = asyncio.Queue(WAITING)
-        self._published: OrderedDict[str, str] = OrderedDict()  # person -> digest of the Home tab they have
-        self._untitled, self._named = untitled, set[str]()  # those whose title is on its way
+        self._published: OrderedDict[str, str] = (
+            OrderedDict()
+        )  # person -> digest of the Home tab they have
+        # those whose title is on its way
+        self._untitled = untitled
+        self._named = set[str]()
         untitled.keep()
 
     async def run(self) -> None:
@@ -72,16 +83,24 @@ class Courtesies:
         words = " ".join(said.text.split())
         title = words if len(words) <= TITLE else words[: TITLE - 1] + "…"
         if title:
-            self._put(_TITLE, {"channel_id": said.address.chat, "thread_ts": said.address.topic, "title": title})
+            self._put(
+                _TITLE,
+                {"channel_id": said.address.chat, "thread_ts": said.address.topic, "title": title},
+            )
 
     def _home(self, event: Body) -> None:
-        """app_home_opened brings the view that stands there, so that an unchanged one is not published again, also after a restart."""
+        """app_home_opened brings the view that stands there, so that an unchanged one is not
+        published again, also after a restart."""
         person, old = event.get("user"), event.get("view")
         if not isinstance(person, str):
             return
         view = home(self._about())
         digest = str(view["private_metadata"])
-        shown = cast("Body", old).get("private_metadata") if isinstance(old, dict) else self._published.get(person)
+        shown = (
+            cast("Body", old).get("private_metadata")
+            if isinstance(old, dict)
+            else self._published.get(person)
+        )
         if shown == digest:
             return
         self._published[person] = digest
@@ -99,7 +118,10 @@ class Courtesies:
         if len(self._untitled) > REMEMBERED and (oldest := self._untitled.oldest()) is not None:
             await self._untitled.off(oldest)
         prompts = [{"title": title, "message": message} for title, message in PROMPTS]
-        self._put("assistant.threads.setSuggestedPrompts", {"channel_id": chat, "thread_ts": ts, "prompts": prompts})
+        self._put(
+            "assistant.threads.setSuggestedPrompts",
+            {"channel_id": chat, "thread_ts": ts, "prompts": prompts},
+        )
 
     def _put(self, method: str, body: Body) -> None:
         try:
@@ -109,18 +131,31 @@ class Courtesies:
 
 
 def home(about: About) -> Body:
-    """The Home tab (Home tab views): how to talk to us, whose we are, which model answers. Its digest travels as ``private_metadata``."""
-    owners = ", ".join(f"<@{owner}>" for owner in about.owners) or "not named yet (`owner` in config.yaml)"
+    """The Home tab (Home tab views): how to talk to us, whose we are, which model answers. Its
+    digest travels as ``private_metadata``."""
+    owners = (
+        ", ".join(f"<@{owner}>" for owner in about.owners)
+        or "not named yet (`owner` in config.yaml)"
+    )
     lines = (
         (
-            "*How to talk to me*\n• write in *Messages*, or any direct message: each thread is a conversation of its own\n"
-            "• in a channel: `/invite` me, then mention me; I answer in a thread and hear its replies without another mention\n"
-            "• `/ohmo status`, `/ohmo stop`, `/ohmo new`, `/ohmo help` work everywhere"
+            "*How to talk to me*\n• write in *Messages*, or any direct message: each thread is a"
+            " conversation of its own\n• in a channel: `/invite` me, then mention me; I answer in a"
+            " thread and hear its replies without another mention\n• `/ohmo status`, `/ohmo stop`,"
+            " `/ohmo new`, `/ohmo help` work everywhere"
         ),
-        f"*Owner*\n{owners}. I answer people the owner let in; write me a direct message to ask for that.",
+        (
+            f"*Owner*\n{owners}. I answer people the owner let in; write me a direct message to ask"
+            " for that."
+        ),
         f"*Model*\n{escape(about.model) or 'none is configured'}",
     )
-    blocks: list[Body] = [{"type": "header", "text": {"type": "plain_text", "text": "ohmo", "emoji": False}}]
-    blocks += [{"type": "section", "text": {"type": "mrkdwn", "text": line[:3000], "verbatim": True}} for line in lines]
+    blocks: list[Body] = [
+        {"type": "header", "text": {"type": "plain_text", "text": "ohmo", "emoji": False}}
+    ]
+    blocks += [
+        {"type": "section", "text": {"type": "mrkdwn", "text": line[:3000], "verbatim": True}}
+        for line in lines
+    ]
     digest = hashlib.sha256(json.dumps(blocks, sort_keys=True).encode()).hexdigest()[:16]
     return {"type": "home", "blocks": blocks, "private_metadata": digest}

@@ -1,7 +1,9 @@
-"""A second ohmo on the same app: each event goes to one of the app's connections only, so each hears a part and answers that; its posts tell of it.
+"""A second ohmo on the same app: each event goes to one of the app's connections only, so each
+hears a part and answers that; its posts tell of it.
 
-Source: Using Socket Mode, "Using multiple connections" (each payload may go to any of them); Message metadata. The ``num_connections`` of the hello
-frame is not asked: it counts connections that are dead for long (slackapi/python-slack-sdk, issue 1940)."""
+Source: Using Socket Mode, "Using multiple connections" (each payload may go to any of them);
+Message metadata. The ``num_connections`` of the hello frame is not asked: it counts connections
+that are dead for long (slackapi/python-slack-sdk, issue 1940)."""
 
 from __future__ import annotations
 
@@ -33,20 +35,31 @@ def key_of(row: Body) -> object:
 
 def _ours(row: Body) -> Body:
     metadata: Any = row.get("metadata")
-    payload: Any = cast("Body", metadata).get("event_payload") if isinstance(metadata, dict) else None
-    return cast("Body", payload) if isinstance(payload, dict) and cast("Body", metadata).get("event_type") == "ohmo" else {}
+    payload: Any = (
+        cast("Body", metadata).get("event_payload") if isinstance(metadata, dict) else None
+    )
+    return (
+        cast("Body", payload)
+        if isinstance(payload, dict) and cast("Body", metadata).get("event_type") == "ohmo"
+        else {}
+    )
 
 
 class Doubles:
-    """Of one connection. Events bring no metadata, so a post of our account that we do not know is asked for once."""
+    """Of one connection. Events bring no metadata, so a post of our account that we do not know is
+    asked for once."""
 
     def __init__(self, wire: Wire, rivals: Rivals) -> None:
-        self._wire, self._rivals = wire, rivals
-        self._echoes: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()  # chat, ts -> thread, and when it came
+        self._wire = wire
+        self._rivals = rivals
+        self._echoes: OrderedDict[tuple[str, str], tuple[str, float]] = (
+            OrderedDict()
+        )  # chat, ts -> thread, and when it came
 
     @property
     def looks_back(self) -> bool:
-        """Whether history has to show the metadata: after a stop it tells of the other one before anything is stored."""
+        """Whether history has to show the metadata: after a stop it tells of the other one before
+        anything is stored."""
         return self._rivals.rested is not None
 
     def metadata(self, key: str) -> Body:
@@ -57,7 +70,8 @@ class Doubles:
         self._rivals.send(key)
 
     def echo(self, chat: str, row: Body) -> None:
-        """A post of our account came back; whoever of us sent it knows its ts by the time it is looked at."""
+        """A post of our account came back; whoever of us sent it knows its ts by the time it is
+        looked at."""
         ts = row.get("ts")
         if isinstance(ts, str) and _TS.fullmatch(ts) and not row.get("subtype"):
             self._echoes[chat, ts] = (str(row.get("thread_ts") or ""), time.monotonic())
@@ -73,7 +87,11 @@ class Doubles:
         """Looks, rarely, at posts nobody here sent. Raises InUse, AuthFailed."""
         while True:
             await asyncio.sleep(self._wire.pace.look)
-            due = [one for one, (_, at) in self._echoes.items() if time.monotonic() - at >= self._wire.pace.echo]
+            due = [
+                one
+                for one, (_, at) in self._echoes.items()
+                if time.monotonic() - at >= self._wire.pace.echo
+            ]
             strange = [one for one in due if not self._rivals.sent("/".join(one))]
             for one in due:
                 if one not in strange:
@@ -84,10 +102,19 @@ class Doubles:
                 await self._look(chat, ts, thread)
 
     async def _look(self, chat: str, ts: str, thread: str) -> None:
-        where: dict[str, str | int | bool] = {"channel": chat, "include_all_metadata": True, "inclusive": True, "limit": 5}
-        where |= {"oldest": f"{float(ts) - MOVE:.6f}", "latest": f"{float(ts) + MOVE:.6f}"} | ({"ts": thread} if thread else {})
+        where: dict[str, str | int | bool] = {
+            "channel": chat,
+            "include_all_metadata": True,
+            "inclusive": True,
+            "limit": 5,
+        }
+        where |= {"oldest": f"{float(ts) - MOVE:.6f}", "latest": f"{float(ts) + MOVE:.6f}"} | (
+            {"ts": thread} if thread else {}
+        )
         try:
-            page = await self._wire.read("conversations.replies" if thread else "conversations.history", **where)
+            page = await self._wire.read(
+                "conversations.replies" if thread else "conversations.history", **where
+            )
         except RateLimited as limited:
             await asyncio.sleep(limited.retry_after)
         except (NotReady, Rejected) as error:
@@ -99,7 +126,13 @@ class Doubles:
                     self.judge(cast("Body", row))
 
     def judge(self, row: Body) -> None:
-        """A post of our account, with its metadata. Raises InUse when it is another ohmo's, which was here before us."""
+        """A post of our account, with its metadata. Raises InUse when it is another ohmo's, which
+        was here before us."""
         key, since, ts = key_of(row), _ours(row).get("since"), str(row.get("ts"))
-        if isinstance(since, int) and since < self._rivals.since and _TS.fullmatch(ts) and self._rivals.said(key, moment(ts)):
+        if (
+            isinstance(since, int)
+            and since < self._rivals.since
+            and _TS.fullmatch(ts)
+            and self._rivals.said(key, moment(ts))
+        ):
             self._rivals.conflict(_WHAT, str(key).partition(".")[0])

@@ -17,10 +17,13 @@ from channels.slack.inbound import order
 
 _log = logging.getLogger(__name__)
 
-PAGE = 200  # rows; Slack answers with 15 to apps that are distributed outside its Marketplace (conversations.history)
+# rows; Slack answers with 15 to apps that are distributed outside its Marketplace
+# (conversations.history)
+PAGE = 200
 PAGES = 5  # of one conversation; what lies behind them is counted as cut
-# Events API, "Retries": Slack delivers an unacknowledged event again for about five minutes; so long an older event may still
-# be missing although a newer one was stored. Reading that much again costs nothing: keys are equal.
+# Events API, "Retries": Slack delivers an unacknowledged event again for about five minutes; so
+# long an older event may still be missing although a newer one was stored. Reading that much again
+# costs nothing: keys are equal.
 OVERLAP = timedelta(minutes=10)
 
 
@@ -32,7 +35,8 @@ class Conversation:
 
 @dataclass(slots=True)
 class Missed:
-    """Rows oldest first. ``left``: what the fence leaves out, by age or number; ``more``: others exist that nobody counted."""
+    """Rows oldest first. ``left``: what the fence leaves out, by age or number; ``more``: others
+    exist that nobody counted."""
 
     said: list[Body] = field(default_factory=list[Body])
     edited: list[Body] = field(default_factory=list[Body])
@@ -42,11 +46,13 @@ class Missed:
 
 
 class History:
-    """Reads, as slowly as Slack wants it: a rate limit is waited for, nothing is given up for it."""
+    """Reads, as slowly as Slack wants it: a rate limit is waited for, nothing is given up for
+    it."""
 
     def __init__(self, wire: Wire, user: str, metadata: bool) -> None:
         """``metadata``: rows of ours show theirs."""
-        self._wire, self._user = wire, user
+        self._wire = wire
+        self._user = user
         self._more: dict[str, str | int | bool] = {"include_all_metadata": True} if metadata else {}
 
     async def conversations(self) -> list[Conversation]:
@@ -55,29 +61,59 @@ class History:
         for kinds in ("im", "mpim,private_channel,public_channel"):
             cursor = "first"
             while cursor:
-                page = await self._ask("users.conversations", types=kinds, exclude_archived=True, limit=PAGE, cursor=_next(cursor))
-                found += [Conversation(str(row["id"]), bool(row.get("is_im"))) for row in _rows(page, "channels") if "id" in row]
+                page = await self._ask(
+                    "users.conversations",
+                    types=kinds,
+                    exclude_archived=True,
+                    limit=PAGE,
+                    cursor=_next(cursor),
+                )
+                found += [
+                    Conversation(str(row["id"]), bool(row.get("is_im")))
+                    for row in _rows(page, "channels")
+                    if "id" in row
+                ]
                 cursor = next_cursor(page)
         return found
 
-    async def missed(self, chat: Conversation, since: str, threads: Collection[str], fence: datetime, most: int) -> Missed:
-        """What people said after ``since`` (a ts; "" when this conversation was never read): the newest ``most`` after ``fence`` to be heard,
-        the others to be counted. Without ``since`` everything before our own last word counts as read. Raises Refused when the conversation is not ours to read."""
+    async def missed(
+        self, chat: Conversation, since: str, threads: Collection[str], fence: datetime, most: int
+    ) -> Missed:
+        """What people said after ``since`` (a ts; "" when this conversation was never read): the
+        newest ``most`` after ``fence`` to be heard, the others to be counted. Without ``since``
+        everything before our own last word counts as read. Raises Refused when the conversation is
+        not ours to read."""
         oldest = f"{fence.timestamp():.6f}"
         floor = f"{max(0.0, float(since) - OVERLAP.total_seconds()):.6f}" if since else oldest
-        rows, more = await self._pages("conversations.history", chat.id, min(oldest, floor, key=order))
+        rows, more = await self._pages(
+            "conversations.history", chat.id, min(oldest, floor, key=order)
+        )
         own_word = max((row["ts"] for row in rows if self._is_ours(row)), key=order, default=oldest)
         main_floor = floor if since else own_word
-        answered = [row for row in rows if not since and self._user in (row.get("reply_users") or ())]
-        reaches = bool(since and rows and order(rows[-1]["ts"]) <= order(since))  # newest first: what was left is older still
+        answered = [
+            row for row in rows if not since and self._user in (row.get("reply_users") or ())
+        ]
+        reaches = bool(
+            since and rows and order(rows[-1]["ts"]) <= order(since)
+        )  # newest first: what was left is older still
         found = Missed(more=more and not reaches)
-        found.said = [row for row in rows if order(row["ts"]) > order(main_floor) and row not in answered]
+        found.said = [
+            row for row in rows if order(row["ts"]) > order(main_floor) and row not in answered
+        ]
         found.edited = [
-            row for row in rows if since and order(row["ts"]) <= order(since) and _edit_after(row, max(oldest, floor, key=order))
+            row
+            for row in rows
+            if since
+            and order(row["ts"]) <= order(since)
+            and _edit_after(row, max(oldest, floor, key=order))
         ]
         found.ours = [row for row in rows if self._is_ours(row)]
-        grown = {row["ts"] for row in rows if order(str(row.get("latest_reply") or "0")) > order(floor)}
-        for thread in grown | {known for known in threads if known not in {row["ts"] for row in rows}}:
+        grown = {
+            row["ts"] for row in rows if order(str(row.get("latest_reply") or "0")) > order(floor)
+        }
+        for thread in grown | {
+            known for known in threads if known not in {row["ts"] for row in rows}
+        }:
             await self._thread(chat.id, thread, floor if since else "", oldest, found)
         unique = {row["ts"]: row for row in found.said if not self._is_ours(row)}
         rows = [unique[ts] for ts in sorted(unique, key=order)]
@@ -89,24 +125,38 @@ class History:
 
     async def _thread(self, chat: str, thread: str, floor: str, oldest: str, found: Missed) -> None:
         try:
-            rows, more = await self._pages("conversations.replies", chat, floor or oldest, ts=thread)
+            rows, more = await self._pages(
+                "conversations.replies", chat, floor or oldest, ts=thread
+            )
         except Refused as refused:
             if refused.word in {"thread_not_found", "message_not_found"}:
                 return  # deleted meanwhile
             raise
-        rows = [row for row in rows if row["ts"] != thread]  # the root comes with every page of its replies
+        rows = [
+            row for row in rows if row["ts"] != thread
+        ]  # the root comes with every page of its replies
         ours = [row for row in rows if self._is_ours(row)]
         floor = floor or max((row["ts"] for row in ours), key=order, default=oldest)
         found.said += [row for row in rows if order(row["ts"]) > order(floor)]
         found.ours += ours
         found.more = found.more or more
 
-    async def _pages(self, method: str, chat: str, oldest: str, **more: str) -> tuple[list[Body], bool]:
+    async def _pages(
+        self, method: str, chat: str, oldest: str, **more: str
+    ) -> tuple[list[Body], bool]:
         """Up to PAGES pages; the second value says that older rows were left."""
         rows: list[Body] = []
         cursor = "first"
         for _ in range(PAGES):
-            page = await self._ask(method, channel=chat, oldest=oldest, limit=PAGE, cursor=_next(cursor), **more, **self._more)
+            page = await self._ask(
+                method,
+                channel=chat,
+                oldest=oldest,
+                limit=PAGE,
+                cursor=_next(cursor),
+                **more,
+                **self._more,
+            )
             rows += [row for row in _rows(page, "messages") if isinstance(row.get("ts"), str)]
             cursor = next_cursor(page)
             if not cursor:
@@ -118,7 +168,9 @@ class History:
             try:
                 return await self._wire.read(method, **arguments)
             except RateLimited as limited:
-                _log.info("slack: catch-up waits %.0f s: %s is rate limited", limited.retry_after, method)
+                _log.info(
+                    "slack: catch-up waits %.0f s: %s is rate limited", limited.retry_after, method
+                )
                 await asyncio.sleep(limited.retry_after)
 
     def _is_ours(self, row: Body) -> bool:
@@ -133,13 +185,19 @@ def _edit_after(row: Body, floor: str) -> bool:
 
 def _rows(page: Body, name: str) -> list[Body]:
     rows: Any = page.get(name)
-    return [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)] if isinstance(rows, list) else []
+    return (
+        [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)]
+        if isinstance(rows, list)
+        else []
+    )
 
 
 def next_cursor(page: Body) -> str:
     """Pagination: an empty next_cursor is the end."""
     metadata: Any = page.get("response_metadata")
-    return str(cast("Body", metadata).get("next_cursor") or "") if isinstance(metadata, dict) else ""
+    return (
+        str(cast("Body", metadata).get("next_cursor") or "") if isinstance(metadata, dict) else ""
+    )
 
 
 def _next(cursor: str) -> str:

@@ -9,14 +9,29 @@ from datetime import UTC, datetime
 from typing import TypedDict
 
 from channels.cleaning import clean, cleaned
-from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    Attachment,
+    ChatId,
+    Edited,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+    Reacted,
+    TopicId,
+)
 from channels.fields import Body, Malformed, bodies_of, body_of, soft, text_of
 from channels.record import record
 from channels.slack import shown
 
-# Reference, "message" event subtypes: these are people or programs talking; the others are Slack's own lines (joins, topics, pins) or copies.
-# The last one was seen, and is not documented.
-_SPOKEN = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message", "message_share"})
+# Reference, "message" event subtypes: these are people or programs talking; the others are Slack's
+# own lines (joins, topics, pins) or copies. The last one was seen, and is not documented.
+_SPOKEN = frozenset(
+    {"", "file_share", "thread_broadcast", "me_message", "bot_message", "message_share"}
+)
 _SLACKBOT = "USLACKBOT"
 _PERSON = re.compile(r"<@([UW][A-Z0-9]+)(?:\|([^<>]*))?>")
 _MARKED = re.compile(r"<([^<>]*)>")
@@ -42,10 +57,16 @@ class Place:
     user: str  # our bot's user id
     now: Callable[[], datetime]
     names: Mapping[str, str] = field(default_factory=dict[str, str])  # user id -> name
-    follows: Callable[[str, str], bool] = _never  # (chat, thread): did we speak, or were we called, in this thread
-    topic_of: Callable[[str, str], str | None] = _nobody  # (chat, ts): the thread a message stands in
+    follows: Callable[[str, str], bool] = (
+        _never  # (chat, thread): did we speak, or were we called, in this thread
+    )
+    topic_of: Callable[[str, str], str | None] = (
+        _nobody  # (chat, ts): the thread a message stands in
+    )
     is_order: Callable[[str], bool] = _always  # are the words after /ohmo a command of the house
-    bot: str = ""  # our bot's own id (bot_id of auth.test): a post under another name carries only that
+    bot: str = (
+        ""  # our bot's own id (bot_id of auth.test): a post under another name carries only that
+    )
 
 
 class _Common(TypedDict):
@@ -57,7 +78,8 @@ class _Common(TypedDict):
 
 
 def moment(ts: str) -> datetime:
-    """A message's ts is its time: seconds since 1970 with six decimals, unique inside a conversation."""
+    """A message's ts is its time: seconds since 1970 with six decimals, unique inside a
+    conversation."""
     return datetime.fromtimestamp(float(ts), UTC)
 
 
@@ -72,7 +94,8 @@ def people_in(text: str) -> set[str]:
 
 
 def chat_of(kind: str, payload: Body) -> str:
-    """The conversation an envelope belongs to; "" when it belongs to none (channel_created carries an object there)."""
+    """The conversation an envelope belongs to; "" when it belongs to none (channel_created carries
+    an object there)."""
     if kind == "events_api":
         event = soft(payload, "event")
         places: list[object] = [event.get("channel"), soft(event, "item").get("channel")]
@@ -94,7 +117,9 @@ def people_of(kind: str, payload: Body) -> set[str]:
     event = soft(payload, "event") if kind == "events_api" else {}
     rows = [event, soft(event, "message")]
     users = {user for row in rows if isinstance(user := row.get("user"), str) and user}
-    return users.union(*(people_in(text) for row in rows if isinstance(text := row.get("text"), str)))
+    return users.union(
+        *(people_in(text) for row in rows if isinstance(text := row.get("text"), str))
+    )
 
 
 def read(kind: str, payload: Body, place: Place) -> list[Arrival]:
@@ -122,8 +147,12 @@ def _event(event: Body, place: Place) -> list[Arrival]:
         case "message_deleted":
             return _deleted(event, chat, place)
         case _:
-            private = event.get("channel_type") == "im" or (kind == "message" and chat.startswith("D"))
-            return [said] if (said := message(event, chat, place, private=private)) is not None else []
+            private = event.get("channel_type") == "im" or (
+                kind == "message" and chat.startswith("D")
+            )
+            return (
+                [said] if (said := message(event, chat, place, private=private)) is not None else []
+            )
 
 
 def is_spoken(row: Body, place: Place) -> bool:
@@ -147,13 +176,19 @@ def _author(row: Body) -> str:
 
 
 def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | None:
-    """A message event, its app_mention twin or a row of history: equal keys, because the key is (channel, ts). None: not for us."""
+    """A message event, its app_mention twin or a row of history: equal keys, because the key is
+    (channel, ts). None: not for us."""
     if not is_spoken(row, place):
         return None
     ts, text, user = _ts(row, "ts"), text_of(row, "text", ""), _author(row)
     thread = _thread(row)
     called = place.user in people_in(text)
-    addressed = private or called or row.get("parent_user_id") == place.user or (thread != "" and place.follows(chat, thread))
+    addressed = (
+        private
+        or called
+        or row.get("parent_user_id") == place.user
+        or (thread != "" and place.follows(chat, thread))
+    )
     once = text_of(row, "client_msg_id", "")
     return Inbound(
         key=f"{chat}/{ts}",
@@ -171,7 +206,8 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
 
 
 def _whole(row: Body, place: Place) -> str:
-    """Its words, and what was forwarded with them or is said in attachments and blocks, which the words do not hold."""
+    """Its words, and what was forwarded with them or is said in attachments and blocks, which the
+    words do not hold."""
     pieces = [readable(shown.words_of(row) if is_bots(row) else text_of(row, "text", ""), place)]
     for head, words in shown.beside(row, program=is_bots(row)):
         pieces += [f"[{clean(head)}]" if head else "", readable(words, place)]
@@ -232,10 +268,22 @@ def _reaction(event: Body, added: bool, place: Place) -> list[Arrival]:
     item, user = body_of(event, "item"), text_of(event, "user")
     if item.get("type") != "message" or user == place.user:
         return []
-    chat, target, ts, emoji = text_of(item, "channel"), _ts(item, "ts"), _ts(event, "event_ts"), text_of(event, "reaction")
+    chat, target, ts, emoji = (
+        text_of(item, "channel"),
+        _ts(item, "ts"),
+        _ts(event, "event_ts"),
+        text_of(event, "reaction"),
+    )
     return [
         Reacted(
-            **_common(f"{chat}/{target}/{emoji}/{user}/{ts}", chat, place.topic_of(chat, target), _person(user, place), ts, place),
+            **_common(
+                f"{chat}/{target}/{emoji}/{user}/{ts}",
+                chat,
+                place.topic_of(chat, target),
+                _person(user, place),
+                ts,
+                place,
+            ),
             message=MessageId(target),
             emoji=emoji,
             added=added,
@@ -249,12 +297,25 @@ def _pressed(payload: Body, place: Place) -> list[Arrival]:
     chat = chat_of("interactive", payload)
     row = body_of(payload, "message", {})
     target = text_of(container, "message_ts", "") or _ts(row, "ts")
-    thread = text_of(container, "thread_ts", "") or text_of(row, "thread_ts", "") or place.topic_of(chat, target)
-    person = Person(PersonId(text_of(user, "id")), clean(text_of(user, "name", "") or text_of(user, "username", "") or text_of(user, "id")))
-    actions = [action for action in bodies_of(payload, "actions") if action.get("type") == "button" and "value" in action]
+    thread = (
+        text_of(container, "thread_ts", "")
+        or text_of(row, "thread_ts", "")
+        or place.topic_of(chat, target)
+    )
+    person = Person(
+        PersonId(text_of(user, "id")),
+        clean(text_of(user, "name", "") or text_of(user, "username", "") or text_of(user, "id")),
+    )
+    actions = [
+        action
+        for action in bodies_of(payload, "actions")
+        if action.get("type") == "button" and "value" in action
+    ]
     return [
         Answer(
-            **_common(f"{chat}/{target}/pressed/{person.id}/{ts}", chat, thread or None, person, ts, place),
+            **_common(
+                f"{chat}/{target}/pressed/{person.id}/{ts}", chat, thread or None, person, ts, place
+            ),
             message=MessageId(target),
             choice=text_of(action, "value"),
             token=text_of(payload, "response_url", ""),
@@ -265,10 +326,17 @@ def _pressed(payload: Body, place: Place) -> list[Arrival]:
 
 
 def _command(payload: Body, place: Place) -> Inbound:
-    """A slash command registered for the app: ``/ohmo stop`` and ``/stop`` say "/stop", ``/ohmo how are you`` is no command of the house and says
-    just that. It has no ts of its own."""
-    chat, trigger, user = text_of(payload, "channel_id"), text_of(payload, "trigger_id"), text_of(payload, "user_id")
-    command, words = text_of(payload, "command"), readable(text_of(payload, "text", "").strip(), place)
+    """A slash command registered for the app: ``/ohmo stop`` and ``/stop`` say "/stop", ``/ohmo how
+    are you`` is no command of the house and says just that. It has no ts of its own."""
+    chat, trigger, user = (
+        text_of(payload, "channel_id"),
+        text_of(payload, "trigger_id"),
+        text_of(payload, "user_id"),
+    )
+    command, words = (
+        text_of(payload, "command"),
+        readable(text_of(payload, "text", "").strip(), place),
+    )
     text = f"{command} {words}".strip()
     if command == "/ohmo":
         text = f"/{words.removeprefix('/') or 'help'}" if place.is_order(words) else words
@@ -280,14 +348,16 @@ def _command(payload: Body, place: Place) -> Inbound:
 
 
 def readable(text: str, place: Place) -> str:
-    """mrkdwn as a person reads it: names for ids, addresses for links. A call of our bot at the start is an address, not a word."""
+    """mrkdwn as a person reads it: names for ids, addresses for links. A call of our bot at the
+    start is an address, not a word."""
     text = re.sub(rf"^\s*<@{re.escape(place.user)}(\|[^<>]*)?>[\s,:]*", "", text)
     text = _MARKED.sub(lambda found: _marked(found.group(1), place), text)
     return clean(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 
 
 def _marked(inside: str, place: Place) -> str:
-    """Formatting message text, "Retrieving messages": <@U>, <#C|name>, <!here>, <!subteam^S|@name>, <!date^...|fallback>, <url|label>."""
+    """Formatting message text, "Retrieving messages": <@U>, <#C|name>, <!here>, <!subteam^S|@name>,
+    <!date^...|fallback>, <url|label>."""
     target, _, label = inside.partition("|")
     if target.startswith("@"):
         return f"@{place.names.get(target[1:]) or label.removeprefix('@') or target[1:]}"
@@ -300,7 +370,8 @@ def _marked(inside: str, place: Place) -> str:
 
 
 def _attachments(row: Body) -> list[Attachment]:
-    """File object: ``ref`` is the file's id and its private address, which the bot token opens for as long as the file lives."""
+    """File object: ``ref`` is the file's id and its private address, which the bot token opens for
+    as long as the file lives."""
     found: list[Attachment] = []
     for file in shown.files(row):
         name, url = (
@@ -308,22 +379,31 @@ def _attachments(row: Body) -> list[Attachment]:
             text_of(file, "url_private_download", "") or text_of(file, "url_private", ""),
         )
         size = file.get("size")
-        if file.get("mode") != "tombstone" and (url or file.get("file_access") == "check_file_info"):
+        if file.get("mode") != "tombstone" and (
+            url or file.get("file_access") == "check_file_info"
+        ):
             media = text_of(file, "mimetype", "") or "application/octet-stream"
             found.append(
-                Attachment(f"{text_of(file, 'id', '')} {url}".strip(), clean(name), media, size if isinstance(size, int) else None)
+                Attachment(
+                    f"{text_of(file, 'id', '')} {url}".strip(),
+                    clean(name),
+                    media,
+                    size if isinstance(size, int) else None,
+                )
             )
     return found
 
 
 def _thread(row: Body) -> str:
-    """The root of the thread a message answers in. A root carries its own ts there as soon as somebody answers: that is no thread yet."""
+    """The root of the thread a message answers in. A root carries its own ts there as soon as
+    somebody answers: that is no thread yet."""
     thread = text_of(row, "thread_ts", "")
     return "" if thread == row.get("ts") else thread
 
 
 def _topic(ts: str, thread: str, *, called: bool, private: bool) -> str | None:
-    """Inside a thread its root; a call in a channel starts a thread on itself; anything else stands in the conversation."""
+    """Inside a thread its root; a call in a channel starts a thread on itself; anything else stands
+    in the conversation."""
     return thread or (ts if called and not private else None)
 
 
@@ -343,8 +423,16 @@ def _person(user: str, place: Place, row: Body | None = None) -> Person:
     return Person(PersonId(user), clean(place.names.get(user) or shown or user), is_bots(row))
 
 
-def _common(key: str, chat: str, topic: str | None, person: Person, ts: str, place: Place) -> _Common:
-    return {"key": key, "address": _address(place, chat, topic), "person": person, "at": moment(ts), "order": order(ts)}
+def _common(
+    key: str, chat: str, topic: str | None, person: Person, ts: str, place: Place
+) -> _Common:
+    return {
+        "key": key,
+        "address": _address(place, chat, topic),
+        "person": person,
+        "at": moment(ts),
+        "order": order(ts),
+    }
 
 
 def _ts(body: Body, name: str) -> str:

@@ -1,4 +1,5 @@
-"""Hearing Slack: envelopes become stored arrivals and only then acknowledgements; a chat's live events wait behind its catch-up."""
+"""Hearing Slack: envelopes become stored arrivals and only then acknowledgements; a chat's live
+events wait behind its catch-up."""
 
 from __future__ import annotations
 
@@ -39,16 +40,32 @@ class Listening:
     """One ``receive``: from the first hello until the connection is gone."""
 
     def __init__(
-        self, wire: Wire, context: ChannelContext, who: tuple[str, str, str], names: Names, options: Options, known: tuple[Slashes, Streams, Doubles]
-    ) -> None:  # fmt: skip
+        self,
+        wire: Wire,
+        context: ChannelContext,
+        who: tuple[str, str, str],
+        names: Names,
+        options: Options,
+        known: tuple[Slashes, Streams, Doubles],
+    ) -> None:
         """``who``: our team's id, our bot's user id and its bot id."""
-        self._wire, self._context, self._clock, self._invited = wire, context, options.clock, options.invited
+        self._wire = wire
+        self._context = context
+        self._clock = options.clock
+        self._invited = options.invited
         self._names, (self._slashes, self._streams, self._doubles) = names, known
         self._courtesies = Courtesies(wire, options.about, Lights(context.state, "untitled.json"))
         self._memory = Memory()
         self._place = Place(
-            who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, self._slashes.is_order, who[2]
-        )  # fmt: skip
+            who[0],
+            who[1],
+            options.clock,
+            names.known,
+            self._memory.follows,
+            self._memory.topic_of,
+            self._slashes.is_order,
+            who[2],
+        )
         self._history = History(wire, who[1], self._doubles.looks_back)
         self._listed = False  # until the conversations are known every chat waits
         self._behind: dict[str, Conversation | None] = {}  # chats whose catch-up is not done
@@ -71,7 +88,8 @@ class Listening:
                 raise failure from None
 
     async def _ask_why(self) -> None:
-        """A revoked app is cut off without a word: AuthFailed is the truth then, and NotReady would only repeat the question."""
+        """A revoked app is cut off without a word: AuthFailed is the truth then, and NotReady would
+        only repeat the question."""
         with contextlib.suppress(NotReady, RateLimited, Rejected, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self._wire.read("auth.test")
@@ -91,26 +109,41 @@ class Listening:
                     self._pass_over("a frame that is no JSON object with a type", frame.raw)
                 elif frame.envelope:
                     chat = inbound.chat_of(frame.kind, frame.payload or {})
-                    # Presses and slash commands stand in no history, and whoever gave one sees a failure after three seconds.
-                    waits = frame.kind == "events_api" and (not self._listed or chat in self._behind)
+                    # Presses and slash commands stand in no history, and whoever gave one sees a
+                    # failure after three seconds.
+                    waits = frame.kind == "events_api" and (
+                        not self._listed or chat in self._behind
+                    )
                     (self._backlog if waits and chat else ready).setdefault(chat, []).append(frame)
             if ready:
                 await to_their_ends(self._deliver(chat, frames) for chat, frames in ready.items())
 
     async def _disconnected(self, feed: Feed, frame: Frame) -> None:
-        """Using Socket Mode, "Disconnecting": Slack renews its containers and announces it; each reason has its own answer."""
+        """Using Socket Mode, "Disconnecting": Slack renews its containers and announces it; each
+        reason has its own answer."""
         if frame.reason == "link_disabled":
-            raise AuthFailed("Slack: Socket Mode is switched off for this app: switch it on at api.slack.com/apps, Socket Mode")
+            raise AuthFailed(
+                "Slack: Socket Mode is switched off for this app: switch it on at"
+                " api.slack.com/apps, Socket Mode"
+            )
         if frame.reason == "too_many_websockets":
-            raise NotReady("Slack: the app has too many Socket Mode connections: is another process using the same app token?")
+            raise NotReady(
+                "Slack: the app has too many Socket Mode connections: is another process using the"
+                " same app token?"
+            )
         if feed.is_current(frame.line):
             await feed.renew()
 
     async def _deliver(self, chat: str, frames: list[Frame]) -> None:
-        """Store what the envelopes say, then acknowledge them. Unavailable acknowledges nothing: Slack delivers again."""
+        """Store what the envelopes say, then acknowledge them. Unavailable acknowledges nothing:
+        Slack delivers again."""
         if chat and not self._memory.knows(chat):
             self._memory.load(chat, await self._context.cursor(chat))
-        await self._names.learn(set[str]().union(*(inbound.people_of(frame.kind, frame.payload or {}) for frame in frames)))
+        await self._names.learn(
+            set[str]().union(
+                *(inbound.people_of(frame.kind, frame.payload or {}) for frame in frames)
+            )
+        )
         arrivals: dict[str, Arrival] = {}
         newest = ""
         for frame in frames:
@@ -119,11 +152,17 @@ class Listening:
                     raise Malformed("the envelope has no payload")
                 newest = max(newest, self._note(frame), key=order)
                 for arrival in inbound.read(frame.kind, frame.payload, self._place):
-                    said = await self._rooted(arrival, frame.payload) if frame.kind == "slash_commands" else arrival
+                    said = (
+                        await self._rooted(arrival, frame.payload)
+                        if frame.kind == "slash_commands"
+                        else arrival
+                    )
                     arrivals.setdefault(said.key, said)
                     self._follow(said)
             except Malformed as error:
-                self._pass_over(f"an envelope of type {frame.kind}: {error}", frame.payload, frame.envelope)
+                self._pass_over(
+                    f"an envelope of type {frame.kind}: {error}", frame.payload, frame.envelope
+                )
         if arrivals:
             batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
             await self._context.publish(batch, self._memory.cursor(chat, newest) if chat else None)
@@ -135,16 +174,24 @@ class Listening:
             self._courtesies.heard(said)
 
     async def _rooted(self, said: Arrival, payload: Body) -> Arrival:
-        """A slash command leaves no message behind. In a channel its words are shown, so that the answer has a thread to stand in; not those of
-        somebody who is not heard there, and where we may not post the answer goes to its person alone."""
+        """A slash command leaves no message behind. In a channel its words are shown, so that the
+        answer has a thread to stand in; not those of somebody who is not heard there, and where we
+        may not post the answer goes to its person alone."""
         if not isinstance(said, Inbound):
             return said
-        self._slashes.note(said.address.chat, said.person.id, str(payload.get("response_url") or ""))
+        self._slashes.note(
+            said.address.chat, said.person.id, str(payload.get("response_url") or "")
+        )
         heard = self._invited is None or self._invited(said.address, said.person, False)
         if said.private or said.text.startswith("/") or not heard:
             return said
         text = f"<@{said.person.id}>: {escape(said.text)}"
-        body: Body = {"channel": said.address.chat, "text": text[:SHOWN], "unfurl_links": False, "unfurl_media": False}
+        body: Body = {
+            "channel": said.address.chat,
+            "text": text[:SHOWN],
+            "unfurl_links": False,
+            "unfurl_media": False,
+        }
         try:
             async with asyncio.timeout(ROOT):
                 sent = await self._wire.write("chat.postMessage", body, once=True)
@@ -153,15 +200,23 @@ class Listening:
         except (ChannelError, TimeoutError):
             return said
         ts = sent.get("ts")
-        return replace(said, address=replace(said.address, topic=TopicId(ts))) if isinstance(ts, str) else said
+        return (
+            replace(said, address=replace(said.address, topic=TopicId(ts)))
+            if isinstance(ts, str)
+            else said
+        )
 
     def _note(self, frame: Frame) -> str:
-        """Learns where a message stands, also from our own posts, which come back; its ts, or ""."""
+        """Learns where a message stands, also from our own posts, which come back; its ts, or
+        ""."""
         event: Any = (frame.payload or {}).get("event")
         if frame.kind != "events_api" or not isinstance(event, dict):
             return ""
         row = cast("Body", event)
-        if row.get("type") not in {"message", "app_mention"} or row.get("subtype") in {"message_changed", "message_deleted"}:
+        if row.get("type") not in {"message", "app_mention"} or row.get("subtype") in {
+            "message_changed",
+            "message_deleted",
+        }:
             return ""
         if self._place.user == row.get("user"):
             self._doubles.echo(str(row.get("channel", "")), row)
@@ -178,14 +233,17 @@ class Listening:
         return ts
 
     def _follow(self, said: Arrival) -> None:
-        """A thread in which we were called stays ours to hear, also after a restart: it travels in the cursor."""
+        """A thread in which we were called stays ours to hear, also after a restart: it travels in
+        the cursor."""
         if isinstance(said, Inbound) and said.addressed and said.address.topic is not None:
             self._memory.follow(said.address.chat, said.address.topic)
             self._streams.asked(said.address.chat, said.address.topic, said.person.id)
 
     def _pass_over(self, what: str, frame: object, name: str = "") -> None:
         self._aside.keep(frame, name)
-        _log.warning("slack: %s (%d so far); it was skipped, the connection goes on", what, self._aside.count)
+        _log.warning(
+            "slack: %s (%d so far); it was skipped, the connection goes on", what, self._aside.count
+        )
 
     # catch-up
 
@@ -206,24 +264,34 @@ class Listening:
                 await self._read_one(conversation)
             while frames := self._backlog.pop(chat, []):
                 await self._deliver(chat, frames)
-            del self._behind[chat]  # nothing was awaited since the backlog was empty: no event can slip between
+            del self._behind[
+                chat
+            ]  # nothing was awaited since the backlog was empty: no event can slip between
 
     async def _read_one(self, chat: Conversation) -> None:
         age, most = self._context.catch_up
         self._memory.load(chat.id, await self._context.cursor(chat.id))
         since, fence = self._memory.since(chat.id), self._clock() - age
         try:
-            missed = await self._history.missed(chat, since, self._memory.threads(chat.id), fence, most)
+            missed = await self._history.missed(
+                chat, since, self._memory.threads(chat.id), fence, most
+            )
         except Rejected as refused:
             _log.warning("slack: %s: what was missed cannot be read: %s", chat.id, refused)
-            await self._context.missed(f"{refused}. What was said on Slack while ohmo was away may be missing.")
+            await self._context.missed(
+                f"{refused}. What was said on Slack while ohmo was away may be missing."
+            )
             return
         coming = {inbound.said_at(frame.payload or {}) for frame in self._backlog.get(chat.id, ())}
-        missed.left, missed.said = in_place([(row["ts"], row) for row in missed.left], missed.said, coming)
+        missed.left, missed.said = in_place(
+            [(row["ts"], row) for row in missed.left], missed.said, coming
+        )
         for row in missed.ours:
             self._note_row(chat.id, row)
             self._doubles.judge(row)
-        await self._names.learn(set[str]().union(*(_people(row) for row in missed.said + missed.edited)))
+        await self._names.learn(
+            set[str]().union(*(_people(row) for row in missed.said + missed.edited))
+        )
         arrivals = self._arrivals(chat, missed)
         await self._confess(chat, missed)
         if arrivals or missed.left:
@@ -238,7 +306,9 @@ class Listening:
                 read = inbound.edited if row in missed.edited else inbound.message
                 said = read(row, chat.id, self._place, private=chat.private)
             except Malformed as error:
-                self._pass_over(f"a row of the history of {chat.id}: {error}", row, f"{chat.id}-{row['ts']}")
+                self._pass_over(
+                    f"a row of the history of {chat.id}: {error}", row, f"{chat.id}-{row['ts']}"
+                )
                 continue
             if said is not None:
                 found.append(cleaned(said))
@@ -247,11 +317,21 @@ class Listening:
 
     async def _confess(self, chat: Conversation, missed: Missed) -> None:
         """The fence is never silent: said where somebody may be waiting, else to the owner."""
-        left = [row for row in missed.left if inbound.is_spoken(row, self._place) and not inbound.is_bots(row)]
+        left = [
+            row
+            for row in missed.left
+            if inbound.is_spoken(row, self._place) and not inbound.is_bots(row)
+        ]
         if not left and not missed.more:
             return
-        called = any(self._place.user in inbound.people_in(str(row.get("text", ""))) for row in left)
-        address = Address("slack", self._place.account, ChatId(chat.id)) if chat.private or called or missed.more else None
+        called = any(
+            self._place.user in inbound.people_in(str(row.get("text", ""))) for row in left
+        )
+        address = (
+            Address("slack", self._place.account, ChatId(chat.id))
+            if chat.private or called or missed.more
+            else None
+        )
         await self._context.missed(
             left_out(
                 [inbound.moment(row["ts"]) for row in left],

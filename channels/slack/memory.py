@@ -1,4 +1,5 @@
-"""What the adapter remembers of a workspace: how far each conversation was read, the threads it takes part in, people's names."""
+"""What the adapter remembers of a workspace: how far each conversation was read, the threads it
+takes part in, people's names."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from channels.slack.client import Wire
 from channels.slack.inbound import order
 
 FOLLOWED = 50  # threads per conversation; they travel in its cursor
-PLACED = 4000  # messages whose thread is remembered, for reactions and deletions, which do not name it
+PLACED = (
+    4000  # messages whose thread is remembered, for reactions and deletions, which do not name it
+)
 NAMED = 5000
 PATIENCE = 1.5  # seconds for names before a message goes on with ids
 
@@ -38,7 +41,8 @@ class Memory:
         return chat in self._chats
 
     def load(self, chat: str, value: str | None) -> None:
-        """From a cursor; one that cannot be read counts as none, which only fetches more than needed."""
+        """From a cursor; one that cannot be read counts as none, which only fetches more than
+        needed."""
         known = self._chats.setdefault(chat, _Chat())
         try:
             body: Any = json.loads(value or "{}")
@@ -47,7 +51,11 @@ class Memory:
         if isinstance(body, dict):
             since = str(cast("dict[str, Any]", body).get("since", ""))
             known.since = since if re.fullmatch(r"\d{1,11}\.\d{1,6}", since) else ""
-            known.threads.update(dict.fromkeys(str(thread) for thread in cast("dict[str, Any]", body).get("threads", ())))
+            known.threads.update(
+                dict.fromkeys(
+                    str(thread) for thread in cast("dict[str, Any]", body).get("threads", ())
+                )
+            )
 
     def cursor(self, chat: str, newest: str) -> Cursor:
         """The conversation's cursor with everything up to ``newest`` read; never goes back."""
@@ -84,7 +92,8 @@ class Memory:
 
 
 class Names:
-    """People's names by id (users.info), asked once each. A name that cannot be had in time is the id."""
+    """People's names by id (users.info), asked once each. A name that cannot be had in time is the
+    id."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire

@@ -1,4 +1,5 @@
-"""CommonMark as Slack's mrkdwn: nothing a model wrote can call a whole channel or break out of its place. Pure."""
+"""CommonMark as Slack's mrkdwn: nothing a model wrote can call a whole channel or break out of its
+place. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 NOTHING = "\u200b"  # zero width: keeps Slack from reading a literal mark as markup
-# Formatting message text: a mark counts at a word's edge only, so only such pairs need to be taken apart.
+# Formatting message text: a mark counts at a word's edge only, so only such pairs need to be taken
+# apart.
 _LOOKS_MARKED = re.compile(r"(?<![\w*_~`])([*_~`])(?=\S)(?=[^\n]*?\S\1(?!\w))")
 
 
 def escape(text: str) -> str:
-    """Formatting message text, "Escaping text": these three and no others; so no <!channel> and no <@U> can be written."""
+    """Formatting message text, "Escaping text": these three and no others; so no <!channel> and no
+    <@U> can be written."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -49,7 +52,9 @@ def _block(node: SyntaxTreeNode) -> str:
 
 
 def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode) -> str:
-    mark = "• " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
+    mark = (
+        "• " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
+    )
     body = "\n".join(filter(None, (_block(child) for child in item.children)))
     return mark + body.replace("\n", "\n" + " " * 4)
 
@@ -71,7 +76,11 @@ def _inline(node: SyntaxTreeNode, *, bold: bool = False) -> str:
         case "s":
             return _wrap("~", _children(node, bold=bold))
         case "link":
-            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), around(node))
+            return _link(
+                str(node.attrs.get("href", "")),
+                "".join(plain_inline(child) for child in node.children),
+                around(node),
+            )
         case "image":
             return _link(str(node.attrs.get("src", "")), node.content, around(node))
         case _:
@@ -106,12 +115,27 @@ def _fence(code: str) -> str:
 
 
 def _table(node: SyntaxTreeNode) -> str:
-    rows = [[plain_inline(cell).replace("\n", " ") for cell in row.children] for part in node.children for row in part.children]
-    widths = [max(_width(row[column]) for row in rows if column < len(row)) for column in range(max(map(len, rows)))]
-    lines = [" | ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+    rows = [
+        [plain_inline(cell).replace("\n", " ") for cell in row.children]
+        for part in node.children
+        for row in part.children
+    ]
+    widths = [
+        max(_width(row[column]) for row in rows if column < len(row))
+        for column in range(max(map(len, rows)))
+    ]
+    lines = [
+        " | ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)
+        ).rstrip()
+        for row in rows
+    ]
     return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
 
 
 def _width(text: str) -> int:
     """Columns in a fixed-width face; wide East Asian characters take two."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

@@ -1,4 +1,5 @@
-"""Why a Socket Mode handshake failed: the SDK tells nobody but its log, and there with the ticket, which is no word for a log."""
+"""Why a Socket Mode handshake failed: the SDK tells nobody but its log, and there with the ticket,
+which is no word for a log."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from aiohttp import WSServerHandshakeError
 
 
 class Overheard(logging.Handler):
-    """Of one socket. ``log``: hand it to the SDK; it leads nowhere else. ``why``: ": HTTP 403", or "" as long as nothing failed."""
+    """Of one socket. ``log``: hand it to the SDK; it leads nowhere else. ``why``: ": HTTP 403", or
+    "" as long as nothing failed."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,8 +14,8 @@ from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
 from channels.slack.tables import apart, blocks
 from channels.text import split_markdown
 
-# chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000 (its page says characters; Slack counts the
-# bytes of the escaped UTF-8): every post must stay editable.
+# chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000 (its page
+# says characters; Slack counts the bytes of the escaped UTF-8): every post must stay editable.
 MAX_TEXT = 3900  # bytes
 MAX_SECTION = 2900  # bytes; Block Kit, section: 3 000 characters of text
 MAX_LABEL = 75  # Block Kit, button: text
@@ -27,29 +27,51 @@ _STYLES = {"good": "primary", "danger": "danger"}
 
 
 def render(outbound: Outbound) -> tuple[Part, ...]:
-    """Old messages are edited in order, the rest is posted, the surplus deleted; files come last. An uploaded file cannot be edited."""
+    """Old messages are edited in order, the rest is posted, the surplus deleted; files come last.
+    An uploaded file cannot be edited."""
     bodies = _bodies(outbound)
     old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
-    gone = [*old[len(bodies) :], *(receipt.message for receipt in outbound.replaces if is_file(receipt.message))]
+    gone = [
+        *old[len(bodies) :],
+        *(receipt.message for receipt in outbound.replaces if is_file(receipt.message)),
+    ]
     chat = outbound.address.chat
-    parts = [_part("edit", {"channel": chat} | _editing(body), target) for body, target in zip(bodies, old, strict=False)]
+    parts = [
+        _part("edit", {"channel": chat} | _editing(body), target)
+        for body, target in zip(bodies, old, strict=False)
+    ]
     parts += [_part("post", _where(outbound.address) | body) for body in bodies[len(old) :]]
     parts += [_part("delete", {"channel": chat}, target) for target in gone]
-    parts += [_part("file", _where(outbound.address) | {"path": str(path), "title": path.name}) for path in outbound.files]
+    parts += [
+        _part("file", _where(outbound.address) | {"path": str(path), "title": path.name})
+        for path in outbound.files
+    ]
     return tuple(parts)
 
 
 def stream(outbound: Outbound) -> tuple[Part, ...]:
-    """A draft that begins a native stream. What a plain message would say stands beside it, for where no stream can be."""
+    """A draft that begins a native stream. What a plain message would say stands beside it, for
+    where no stream can be."""
     (first, *rest) = render(outbound)
-    if rest or first.kind != "post" or (outbound.address.topic is None and not outbound.address.chat.startswith("D")):
+    if (
+        rest
+        or first.kind != "post"
+        or (outbound.address.topic is None and not outbound.address.chat.startswith("D"))
+    ):
         return (first, *rest)
-    return (replace(first, payload=_frozen(json.loads(first.payload) | {"markdown_text": streamed(clean(outbound.text))})),)
+    return (
+        replace(
+            first,
+            payload=_frozen(
+                json.loads(first.payload) | {"markdown_text": streamed(clean(outbound.text))}
+            ),
+        ),
+    )
 
 
 def streamed(text: str) -> str:
-    """``markdown_text``, in which no call to a channel or a person can stand; links are made when the answer is whole, until then
-    people see what they are made of."""
+    """``markdown_text``, in which no call to a channel or a person can stand; links are made when
+    the answer is whole, until then people see what they are made of."""
     return re.sub(r"<(?=[!@#])|<(?=\w+:)|\](?=[(\[:])", rf"\g<0>{NOTHING}", text)[:MAX_STREAM]
 
 
@@ -59,20 +81,27 @@ def is_file(message: MessageId) -> bool:
 
 
 def mark(part: Part) -> Part:
-    """The same post with a visible doubt; edits and deletions show nothing twice, and a file says it in its title."""
+    """The same post with a visible doubt; edits and deletions show nothing twice, and a file says
+    it in its title."""
     body = json.loads(part.payload)
     if part.kind == "file":
-        return replace(part, payload=_frozen(body | {"title": f"{body['title']} (may be a duplicate)"}))
+        return replace(
+            part, payload=_frozen(body | {"title": f"{body['title']} (may be a duplicate)"})
+        )
     if part.kind != "post":
         return part
     body["text"] = f"{body['text']}\n{MARK}"
     if "blocks" in body:
-        body["blocks"] = [*body["blocks"], {"type": "context", "elements": [{"type": "mrkdwn", "text": MARK}]}]
+        body["blocks"] = [
+            *body["blocks"],
+            {"type": "context", "elements": [{"type": "mrkdwn", "text": MARK}]},
+        ]
     return replace(part, payload=_frozen(body))
 
 
 def draft(text: str) -> dict[str, Any]:
-    """A newer text of a message that is still being written: its head, as much as one message holds."""
+    """A newer text of a message that is still being written: its head, as much as one message
+    holds."""
     pieces = split_markdown(clean(text), lambda piece: size(mrkdwn(piece)) <= MAX_TEXT)
     return {"text": mrkdwn(pieces[0]) if pieces else _NOTHING_SAID, "blocks": []}
 
@@ -87,7 +116,9 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
     if not text.strip() and outbound.files and not outbound.choices:
         return []
     rendered = escape if outbound.plain else mrkdwn
-    people = outbound.mentions if outbound.reply_to is None else ()  # a thread rings who writes in it by itself
+    people = (
+        outbound.mentions if outbound.reply_to is None else ()
+    )  # a thread rings who writes in it by itself
     calls = " ".join(f"<@{person}>" for person in people if re.fullmatch(r"[UW][A-Z0-9]+", person))
     most = MAX_SECTION if outbound.choices else MAX_TEXT
     room = most - size(calls) - 1
@@ -103,14 +134,20 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
         if "blocks" in bodies[0]:
             bodies[0]["blocks"].insert(0, _section(calls))
     if outbound.choices:
-        bodies[-1]["blocks"] = [*bodies[-1].get("blocks", [_section(bodies[-1]["text"])]), *_buttons(outbound.choices)]
+        bodies[-1]["blocks"] = [
+            *bodies[-1].get("blocks", [_section(bodies[-1]["text"])]),
+            *_buttons(outbound.choices),
+        ]
     return bodies
 
 
 def _said(source: str, text: str, room: int, outbound: Outbound) -> list[dict[str, Any]]:
-    """One message, or more when no boundary could make it fit. A table is a block of its own; ``text`` still holds it for notifications, and for
-    the plain form that follows when Slack refuses the blocks."""
-    bodies = [_message(piece, mrkdwn_on=not outbound.plain) for piece in _cut(text or _NOTHING_SAID, room)]
+    """One message, or more when no boundary could make it fit. A table is a block of its own;
+    ``text`` still holds it for notifications, and for the plain form that follows when Slack
+    refuses the blocks."""
+    bodies = [
+        _message(piece, mrkdwn_on=not outbound.plain) for piece in _cut(text or _NOTHING_SAID, room)
+    ]
     if len(bodies) == 1 and not outbound.plain and (shown := blocks(source, MAX_SECTION)):
         bodies[0]["blocks"] = shown
     return bodies
@@ -121,7 +158,9 @@ def _cut(text: str, most: int) -> list[str]:
     pieces: list[str] = []
     rest = text.encode()
     while len(rest) > most:
-        head = rest[:most].decode(errors="ignore")  # a character that was cut goes into the next piece
+        head = rest[:most].decode(
+            errors="ignore"
+        )  # a character that was cut goes into the next piece
         pieces.append(head)
         rest = rest[size(head) :]
     return [*pieces, rest.decode()]
@@ -132,20 +171,32 @@ def _message(text: str, *, mrkdwn_on: bool) -> dict[str, Any]:
 
 
 def _section(text: str) -> dict[str, Any]:
-    """``verbatim``: Slack must not turn "@here" or a channel's name in the text into the real thing (text object).
-    ``expand``: it would hide the end of a long one behind "see more" (section), and people answer what they see."""
-    return {"type": "section", "expand": True, "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+    """``verbatim``: Slack must not turn "@here" or a channel's name in the text into the real thing
+    (text object). ``expand``: it would hide the end of a long one behind "see more" (section), and
+    people answer what they see."""
+    return {
+        "type": "section",
+        "expand": True,
+        "text": {"type": "mrkdwn", "text": text, "verbatim": True},
+    }
 
 
 def _buttons(choices: Sequence[Choice]) -> list[dict[str, Any]]:
     buttons = [_button(index, choice) for index, choice in enumerate(choices)]
-    return [{"type": "actions", "elements": buttons[at : at + MAX_BUTTONS]} for at in range(0, len(buttons), MAX_BUTTONS)]
+    return [
+        {"type": "actions", "elements": buttons[at : at + MAX_BUTTONS]}
+        for at in range(0, len(buttons), MAX_BUTTONS)
+    ]
 
 
 def _button(index: int, choice: Choice) -> dict[str, Any]:
     label = clean(choice.label).strip() or choice.value
     label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
-    button: dict[str, Any] = {"type": "button", "action_id": f"choice-{index}", "value": choice.value}
+    button: dict[str, Any] = {
+        "type": "button",
+        "action_id": f"choice-{index}",
+        "value": choice.value,
+    }
     button["text"] = {"type": "plain_text", "text": label, "emoji": False}
     if choice.style in _STYLES:
         button["style"] = _STYLES[choice.style]
@@ -157,11 +208,16 @@ def _where(address: Address) -> dict[str, Any]:
 
 
 def _editing(body: dict[str, Any]) -> dict[str, Any]:
-    """chat.update knows neither unfurling nor ``mrkdwn``. Blocks that are not named stay, buttons with them; an empty list takes them away."""
+    """chat.update knows neither unfurling nor ``mrkdwn``. Blocks that are not named stay, buttons
+    with them; an empty list takes them away."""
     return {"text": body["text"], "blocks": body.get("blocks", [])}
 
 
-def _part(kind: Literal["post", "edit", "delete", "file"], body: dict[str, Any], target: MessageId | None = None) -> Part:
+def _part(
+    kind: Literal["post", "edit", "delete", "file"],
+    body: dict[str, Any],
+    target: MessageId | None = None,
+) -> Part:
     return Part(kind, _frozen(body), target)
 
 

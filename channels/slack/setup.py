@@ -1,4 +1,5 @@
-"""Making a Slack app: the manifest (docs.slack.dev, "App manifest reference") and where its two tokens are."""
+"""Making a Slack app: the manifest (docs.slack.dev, "App manifest reference") and where its two
+tokens are."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ from channels.setup import Ask, Document, Setup
 SCOPES = (
     "app_mentions:read",  # app_mention
     "assistant:write",  # assistant.threads.setStatus
-    *("channels:history", "channels:read", "groups:history", "groups:read", "im:history", "im:read", "mpim:history", "mpim:read"),
+    *(
+        "channels:history",
+        "channels:read",
+        "groups:history",
+        "groups:read",
+        "im:history",
+        "im:read",
+        "mpim:history",
+        "mpim:read",
+    ),
     "chat:write",  # chat.postMessage
     "commands",  # /ohmo
     *("files:read", "files:write"),  # attachments both ways
@@ -17,8 +27,20 @@ SCOPES = (
     "users:read",  # names
 )
 EVENTS = (
-    *("app_home_opened", "app_mention", "assistant_thread_context_changed", "assistant_thread_started"),
-    *("message.channels", "message.groups", "message.im", "message.mpim", "reaction_added", "reaction_removed"),
+    *(
+        "app_home_opened",
+        "app_mention",
+        "assistant_thread_context_changed",
+        "assistant_thread_started",
+    ),
+    *(
+        "message.channels",
+        "message.groups",
+        "message.im",
+        "message.mpim",
+        "reaction_added",
+        "reaction_removed",
+    ),
 )
 
 
@@ -63,14 +85,32 @@ settings:
 
 SETUP = Setup(
     steps=(
-        "https://api.slack.com/apps → Create New App → From a manifest → your workspace → paste {slack-manifest.yaml} → Create",
-        "Basic Information → App-Level Tokens → Generate Token and Scopes → scope connections:write → the token begins with xapp-",
+        (
+            "https://api.slack.com/apps → Create New App → From a manifest → your workspace → paste"
+            " {slack-manifest.yaml} → Create"
+        ),
+        (
+            "Basic Information → App-Level Tokens → Generate Token and Scopes → scope"
+            " connections:write → the token begins with xapp-"
+        ),
         "Install App → Install to your workspace → the Bot User OAuth Token begins with xoxb-",
     ),
     asks=(
-        Ask("bot_token", "Bot User OAuth Token (xoxb-…)", "api.slack.com/apps, your app, OAuth & Permissions", secret=True),
-        Ask("app_token", "App-level token (xapp-…)", "api.slack.com/apps, your app, Basic Information, App-Level Tokens", secret=True),
+        Ask(
+            "bot_token",
+            "Bot User OAuth Token (xoxb-…)",
+            "api.slack.com/apps, your app, OAuth & Permissions",
+            secret=True,
+        ),
+        Ask(
+            "app_token",
+            "App-level token (xapp-…)",
+            "api.slack.com/apps, your app, Basic Information, App-Level Tokens",
+            secret=True,
+        ),
     ),
     documents=(Document("slack-manifest.yaml", lambda _: manifest()),),
-    after=lambda _: ("In Slack: write the app a direct message, or /invite @ohmo into a channel and mention it",),
+    after=lambda _: (
+        "In Slack: write the app a direct message, or /invite @ohmo into a channel and mention it",
+    ),
 )

@@ -1,4 +1,5 @@
-"""What a message shows beside its own text: messages that were forwarded with it, and the attachments and blocks in which programs speak. Pure."""
+"""What a message shows beside its own text: messages that were forwarded with it, and the
+attachments and blocks in which programs speak. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +13,29 @@ _DEEP = 8  # levels of blocks
 
 
 def beside(row: Body, *, program: bool) -> list[tuple[str, str]]:
-    """Heading and mrkdwn of each attachment (Reference, "Secondary message attachments") of a ``program``; of a person those with ``is_share``, which
-    are forwarded messages: the others are links that Slack unfurled, some time later."""
+    """Heading and mrkdwn of each attachment (Reference, "Secondary message attachments") of a
+    ``program``; of a person those with ``is_share``, which are forwarded messages: the others are
+    links that Slack unfurled, some time later."""
     found: list[tuple[str, str]] = []
-    for one in [one for one in _objects(row.get("attachments"))[:MOST] if program or is_forwarded(one)]:
-        fields = [f"{_text(field, 'title')}: {_text(field, 'value')}".strip(": ") for field in _objects(one.get("fields"))]
+    for one in [
+        one for one in _objects(row.get("attachments"))[:MOST] if program or is_forwarded(one)
+    ]:
+        fields = [
+            f"{_text(field, 'title')}: {_text(field, 'value')}".strip(": ")
+            for field in _objects(one.get("fields"))
+        ]
         lines = [_text(one, "pretext"), _text(one, "title"), _text(one, "text"), *fields]
-        words = "\n".join(line for line in lines if line) or _blocks(one.get("blocks")) or _text(one, "fallback")
+        words = (
+            "\n".join(line for line in lines if line)
+            or _blocks(one.get("blocks"))
+            or _text(one, "fallback")
+        )
         if words:
-            head = f"forwarded from {_text(one, 'author_name') or 'somebody'}" if is_forwarded(one) else ""
+            head = (
+                f"forwarded from {_text(one, 'author_name') or 'somebody'}"
+                if is_forwarded(one)
+                else ""
+            )
             found.append((head, words[:LONGEST]))
     return found
 
@@ -41,11 +56,14 @@ def is_forwarded(attachment: Body) -> bool:
 
 
 def _blocks(blocks: object) -> str:
-    return "\n".join(line for block in _objects(blocks) if (line := "".join(_said(block, 0)).strip()))
+    return "\n".join(
+        line for block in _objects(blocks) if (line := "".join(_said(block, 0)).strip())
+    )
 
 
 def _said(block: object, depth: int) -> Iterator[str]:
-    """The words of a block in their order (Reference, "Blocks" and "Rich text elements"); buttons and inputs say nothing."""
+    """The words of a block in their order (Reference, "Blocks" and "Rich text elements"); buttons
+    and inputs say nothing."""
     if not isinstance(block, dict) or depth > _DEEP:
         return
     part = cast("Body", block)
@@ -68,7 +86,11 @@ def _said(block: object, depth: int) -> Iterator[str]:
 
 
 def _objects(value: object) -> list[Body]:
-    return [cast("Body", one) for one in cast("list[object]", value) if isinstance(one, dict)] if isinstance(value, list) else []
+    return (
+        [cast("Body", one) for one in cast("list[object]", value) if isinstance(one, dict)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def _text(body: Body, name: str) -> str:

@@ -1,4 +1,5 @@
-"""What is known of slash commands: which words are orders of the house, and where an answer may go that the conversation itself does not take."""
+"""What is known of slash commands: which words are orders of the house, and where an answer may go
+that the conversation itself does not take."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class _Door:
 
 
 class Slashes:
-    """Lives as long as the adapter. The addresses are secrets of a kind and are kept in memory only: after a restart they would be too old soon."""
+    """Lives as long as the adapter. The addresses are secrets of a kind and are kept in memory
+    only: after a restart they would be too old soon."""
 
     def __init__(self, elsewhere: frozenset[str] = frozenset()) -> None:
         self.orders: frozenset[str] = frozenset()
@@ -27,8 +29,9 @@ class Slashes:
         self._doors: OrderedDict[tuple[str, str], _Door] = OrderedDict()
 
     def is_order(self, words: str) -> bool:
-        """Whether ``/ohmo words`` is one of the house's commands; as long as these are unknown everything is. A name known from elsewhere
-        counts alone: ``/ohmo review what I wrote`` is said to the agent."""
+        """Whether ``/ohmo words`` is one of the house's commands; as long as these are unknown
+        everything is. A name known from elsewhere counts alone: ``/ohmo review what I wrote`` is
+        said to the agent."""
         if not self.orders or not words or words.startswith("/"):
             return True
         return words.split(maxsplit=1)[0].lower() in self.orders or words.lower() in self._elsewhere
@@ -42,9 +45,15 @@ class Slashes:
                 self._doors.popitem(last=False)
 
     def take(self, chat: str, person: str | None = None) -> str | None:
-        """One use of the newest address in ``chat`` (of ``person``); None: there is none, or it is spent."""
+        """One use of the newest address in ``chat`` (of ``person``); None: there is none, or it is
+        spent."""
         for (where, who), door in reversed(self._doors.items()):
-            if where == chat and person in (None, who) and time.monotonic() - door.opened < LASTS and door.used < USES:
+            if (
+                where == chat
+                and person in (None, who)
+                and time.monotonic() - door.opened < LASTS
+                and door.used < USES
+            ):
                 door.used += 1
                 return door.url
         return None

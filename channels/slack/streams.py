@@ -1,4 +1,5 @@
-"""Slack's native text streams (chat.startStream, appendStream, stopStream): asked for with ``streaming: native``, given up for edits whenever Slack refuses."""
+"""Slack's native text streams (chat.startStream, appendStream, stopStream): asked for with
+``streaming: native``, given up for edits whenever Slack refuses."""
 
 from __future__ import annotations
 
@@ -14,12 +15,15 @@ OPEN = 500  # streams and askers that are remembered
 
 
 class Streams:
-    """The streams of one connection. After a restart none is known: their messages are edited, and Slack closes them by itself."""
+    """The streams of one connection. After a restart none is known: their messages are edited, and
+    Slack closes them by itself."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._open: OrderedDict[str, str] = OrderedDict()  # ts -> what was said last in one go
-        self._askers: OrderedDict[tuple[str, str], str] = OrderedDict()  # thread -> who is answered there
+        self._askers: OrderedDict[tuple[str, str], str] = (
+            OrderedDict()
+        )  # thread -> who is answered there
 
     def asked(self, chat: str, thread: str, person: str) -> None:
         self._askers[chat, thread] = person
@@ -30,12 +34,15 @@ class Streams:
         return ts in self._open
 
     async def start(self, team: str, body: Body) -> Body | None:
-        """Slack's answer; None: no stream can be here, say it as a message. Raises ChannelError but Rejected."""
+        """Slack's answer; None: no stream can be here, say it as a message. Raises ChannelError but
+        Rejected."""
         call: Body = {"channel": body["channel"], "markdown_text": body["markdown_text"]}
         thread = body.get("thread_ts")
         if thread:
             call["thread_ts"] = thread
-        if not str(body["channel"]).startswith("D"):  # outside of direct messages Slack wants to know who is answered
+        if not str(body["channel"]).startswith(
+            "D"
+        ):  # outside of direct messages Slack wants to know who is answered
             person = self._askers.get((str(body["channel"]), str(thread)))
             if person is None:
                 return None
@@ -51,13 +58,18 @@ class Streams:
         return sent
 
     async def grow(self, chat: str, receipt: Receipt, text: str) -> None:
-        """What is new in ``text`` is appended; another text begins a paragraph. Raises ChannelError but Rejected."""
+        """What is new in ``text`` is appended; another text begins a paragraph. Raises ChannelError
+        but Rejected."""
         said, text = self._open[receipt.message], streamed(text)
         more = text[len(said) :] if text.startswith(said) else f"\n\n{text}"
         if not more:
             return
         try:
-            await self._wire.write("chat.appendStream", {"channel": chat, "ts": receipt.message, "markdown_text": more}, once=False)
+            await self._wire.write(
+                "chat.appendStream",
+                {"channel": chat, "ts": receipt.message, "markdown_text": more},
+                once=False,
+            )
         except Refused:  # closed by Slack after some minutes: edits go on
             self._open.pop(receipt.message, None)
             return
@@ -74,7 +86,8 @@ class Streams:
             return
 
     async def update(self, body: Body, ts: str) -> Body:
-        """chat.update of a message that may still be a stream, which Slack does not edit. Raises ChannelError."""
+        """chat.update of a message that may still be a stream, which Slack does not edit. Raises
+        ChannelError."""
         if ts in self._open:
             await self.stop(str(body["channel"]), ts)
         call = body | {"ts": ts}

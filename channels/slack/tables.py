@@ -20,7 +20,8 @@ _EMPTY = "\u00a0"  # a cell has to hold something
 
 
 def apart(text: str) -> list[str]:
-    """``text`` cut behind each table but the last: Slack takes one table block in a message (only_one_table_allowed)."""
+    """``text`` cut behind each table but the last: Slack takes one table block in a message
+    (only_one_table_allowed)."""
     ends = [node.map[1] for node in parse(text).children if _fits(node) and node.map is not None]
     lines = _lines(text)
     cuts = [0, *ends[:-1], len(lines)]
@@ -28,7 +29,8 @@ def apart(text: str) -> list[str]:
 
 
 def blocks(text: str, most: int) -> list[dict[str, Any]]:
-    """``text``, which holds one such table, as blocks; [] when it holds none or more, or when what stands around it passes ``most`` characters."""
+    """``text``, which holds one such table, as blocks; [] when it holds none or more, or when what
+    stands around it passes ``most`` characters."""
     found = [node for node in parse(text).children if _fits(node) and node.map is not None]
     if len(found) != 1 or found[0].map is None:
         return []
@@ -49,7 +51,11 @@ def _fits(node: SyntaxTreeNode) -> bool:
     if node.type != "table":
         return False
     rows = [[_cell(cell) for cell in row] for row in _rows(node)]
-    return 0 < len(rows) <= MAX_ROWS and max(map(len, rows)) <= MAX_COLUMNS and sum(len(cell) for row in rows for cell in row) <= MAX_CELLS
+    return (
+        0 < len(rows) <= MAX_ROWS
+        and max(map(len, rows)) <= MAX_COLUMNS
+        and sum(len(cell) for row in rows for cell in row) <= MAX_CELLS
+    )
 
 
 def _rows(node: SyntaxTreeNode) -> Iterator[list[SyntaxTreeNode]]:
@@ -64,7 +70,10 @@ def _cell(node: SyntaxTreeNode) -> str:
 
 def _block(node: SyntaxTreeNode) -> dict[str, Any]:
     rows = list(_rows(node))
-    columns = [{"align": _ALIGN.get(str(cell.attrs.get("style", "")), "left"), "is_wrapped": True} for cell in rows[0]]
+    columns = [
+        {"align": _ALIGN.get(str(cell.attrs.get("style", "")), "left"), "is_wrapped": True}
+        for cell in rows[0]
+    ]
     return {
         "type": "table",
         "column_settings": columns,
@@ -74,4 +83,8 @@ def _block(node: SyntaxTreeNode) -> dict[str, Any]:
 
 def _section(text: str) -> dict[str, Any]:
     """``expand``: Slack would hide the end of a long one behind "see more" (section)."""
-    return {"type": "section", "expand": True, "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+    return {
+        "type": "section",
+        "expand": True,
+        "text": {"type": "mrkdwn", "text": text, "verbatim": True},
+    }

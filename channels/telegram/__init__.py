@@ -16,7 +16,9 @@ _TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{10,100}")
 def _token(token: str) -> str:
     token = token.strip()
     if _TOKEN.fullmatch(token) is None:
-        raise ValueError("is no bot token: it looks like 123456:ABC-DEF…, @BotFather gives it with /token")
+        raise ValueError(
+            "is no bot token: it looks like 123456:ABC-DEF…, @BotFather gives it with /token"
+        )
     return token
 
 
@@ -36,5 +38,10 @@ class Settings(BaseModel):
 
 
 MANIFEST = Manifest(
-    name="telegram", title="Telegram", settings=Settings, adapter="channels.telegram.adapter:Telegram", extra="telegram", secrets=("token",)
+    name="telegram",
+    title="Telegram",
+    settings=Settings,
+    adapter="channels.telegram.adapter:Telegram",
+    extra="telegram",
+    secrets=("token",),
 )

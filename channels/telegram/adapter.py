@@ -1,4 +1,5 @@
-"""Telegram as a channel: one bot, polled by ohmo itself so that nothing is confirmed before it is stored."""
+"""Telegram as a channel: one bot, polled by ohmo itself so that nothing is confirmed before it is
+stored."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 from channels.telegram.doubles import Doubles
 from channels.walls import MINUTES, wall
 
-KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
+KEPT = timedelta(
+    hours=24
+)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
 ALBUMS = 100  # that are remembered, for parts that come later
 TRIES = 3  # of one poll, before the connection counts as lost
@@ -54,7 +57,9 @@ _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 log = logging.getLogger(__name__)
 
 LARGEST_FETCHED = 20 << 20  # bytes; getFile: "bots can download files of up to 20MB in size"
-LARGEST_FETCHED_THERE = 100 << 20  # from a Bot API server of one's own, which has no bound; the same as on Slack and Feishu
+LARGEST_FETCHED_THERE = (
+    100 << 20
+)  # from a Bot API server of one's own, which has no bound; the same as on Slack and Feishu
 SILENCE = timedelta(seconds=60)  # each long poll is answered within half of it
 
 
@@ -76,14 +81,16 @@ class Telegram:
             repeat=Repeat.RISK,
             repeat_window=timedelta(0),
             max_text=render.MAX_TEXT,
-            # Bots FAQ, "My bot is hitting limits": one message a second in a chat, 20 a minute in a group
+            # Bots FAQ, "My bot is hitting limits": one message a second in a chat, 20 a minute in a
+            # group
             revise=timedelta(seconds=3) if edits else timedelta(seconds=1),
             preview=self._options.streaming in {None, "native", "preview"},
             choices=True,
             topics=True,
             typing=timedelta(seconds=5),  # sendChatAction: "5 seconds or less"
             silence=SILENCE,
-            # Sending files: "50 MB max size for other files"; Using a Local Bot API Server: "up to 2000 MB"
+            # Sending files: "50 MB max size for other files"; Using a Local Bot API Server: "up to
+            # 2000 MB"
             max_file=(2000 if self._wire.own_server else 50) * 1024 * 1024,
         )
 
@@ -107,8 +114,9 @@ class Telegram:
             yield
 
     async def receive(self, context: ChannelContext) -> None:
-        """Polls for ever. An update is confirmed by the poll after the commit of its batch, and only by that one: a bot that heard nothing
-        for a week gets new, lower numbers (Update, update_id), which an old offset would throw away."""
+        """Polls for ever. An update is confirmed by the poll after the commit of its batch, and
+        only by that one: a bot that heard nothing for a week gets new, lower numbers (Update,
+        update_id), which an old offset would throw away."""
         oldest = self._options.clock() - context.catch_up[0]
         seen = await self._look_back(context)
         aside = Quarantine(context.state / "malformed")
@@ -129,12 +137,17 @@ class Telegram:
             if not numbers:
                 raise NotReady("Telegram: updates without update_id came; they cannot be confirmed")
             await self._follow(batch, context)
-            seen = await self._remember(context, inbound.fenced(self._read(batch, aside, now), oldest), now)
+            seen = await self._remember(
+                context, inbound.fenced(self._read(batch, aside, now), oldest), now
+            )
             offset = max(numbers) + 1
 
-    async def _poll(self, offset: int | None, hold: int, aside: Quarantine, doubles: Doubles) -> list[object]:
-        """One batch, waited for so many seconds. A poll that fails confirms nothing and is asked again, without waiting for news, so that an outage
-        is known within a minute; sends go on meanwhile. After the last try what went wrong is raised, and the house connects anew."""
+    async def _poll(
+        self, offset: int | None, hold: int, aside: Quarantine, doubles: Doubles
+    ) -> list[object]:
+        """One batch, waited for so many seconds. A poll that fails confirms nothing and is asked
+        again, without waiting for news, so that an outage is known within a minute; sends go on
+        meanwhile. After the last try what went wrong is raised, and the house connects anew."""
         pace, failed = self._wire.pace, 0
         while True:
             asked = time.monotonic()
@@ -159,38 +172,56 @@ class Telegram:
             except inbound.Malformed as malformed:
                 name = inbound.number(raw)
                 aside.keep(raw, f"update-{name}")
-                log.warning("Telegram: update %s was passed over (%d so far): it %s", name, aside.count, malformed)
+                log.warning(
+                    "Telegram: update %s was passed over (%d so far): it %s",
+                    name,
+                    aside.count,
+                    malformed,
+                )
         return self._together(found)
 
     def _together(self, found: Sequence[Arrival]) -> list[Arrival]:
-        """The words of an album stand under one of its parts, and its parts may come in several batches: whom they call, all of it calls."""
+        """The words of an album stand under one of its parts, and its parts may come in several
+        batches: whom they call, all of it calls."""
         for one in found:
             if isinstance(one, Inbound) and one.album is not None and one.addressed:
                 self._called[one.album] = None
         while len(self._called) > ALBUMS:
             self._called.popitem(last=False)
-        return [replace(one, addressed=True) if isinstance(one, Inbound) and one.album in self._called else one for one in found]
+        return [
+            (
+                replace(one, addressed=True)
+                if isinstance(one, Inbound) and one.album in self._called
+                else one
+            )
+            for one in found
+        ]
 
     async def _follow(self, batch: Sequence[object], context: ChannelContext) -> None:
-        """A group that became a supergroup has another number, which the owner may have written down."""
+        """A group that became a supergroup has another number, which the owner may have written
+        down."""
         for raw in batch:
             if (move := inbound.moved(raw)) is not None:
                 self._moved[move[0]] = move[1]
                 await context.missed(
-                    f"Telegram: the group {move[0]} is a supergroup now, under the number {move[1]}. What is meant for the old number goes there; where "
-                    f"channels.telegram.allow.groups or a rule names {move[0]}, write {move[1]}."
+                    f"Telegram: the group {move[0]} is a supergroup now, under the number"
+                    f" {move[1]}. What is meant for the old number goes there; where"
+                    f" channels.telegram.allow.groups or a rule names {move[0]}, write {move[1]}."
                 )
 
     def _place(self, address: Address) -> int | str:
         chat = render.chat_of(address)
         return self._moved.get(chat, chat)
 
-    async def _remember(self, context: ChannelContext, found: Sequence[Arrival], now: datetime) -> datetime:
+    async def _remember(
+        self, context: ChannelContext, found: Sequence[Arrival], now: datetime
+    ) -> datetime:
         await context.publish(found, Cursor("seen", now.isoformat()))
         return now
 
     async def _look_back(self, context: ChannelContext) -> datetime:
-        """When this bot was last listened to; says so when Telegram may have thrown messages away since."""
+        """When this bot was last listened to; says so when Telegram may have thrown messages away
+        since."""
         now = self._options.clock()
         value = await context.cursor("seen")
         try:
@@ -199,8 +230,9 @@ class Telegram:
             seen = now
         if now - seen > KEPT:
             await context.missed(
-                f"Telegram keeps messages for 24 hours only: messages between {seen.astimezone(context.zone):{MINUTES}} and "
-                f"{wall(now - KEPT, context.zone)} may be missing."
+                "Telegram keeps messages for 24 hours only: messages between"
+                f" {seen.astimezone(context.zone):{MINUTES}} and {wall(now - KEPT, context.zone)}"
+                " may be missing."
             )
         return seen if value is not None else now - SEEN_EVERY
 
@@ -210,10 +242,12 @@ class Telegram:
     def mark(self, part: Part) -> Part:
         return render.mark(part)
 
-    async def upload(self, part: Part) -> str:  # noqa: ARG002 - the Bot API uploads and shows in one call
+    async def upload(self, part: Part) -> str:  # the Bot API uploads and shows in one call
         return ""
 
-    async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:  # noqa: ARG002 - the Bot API knows no keys
+    async def send(
+        self, part: Part, key: str, handle: str | None = None
+    ) -> Receipt:  # the Bot API knows no keys
         payload: dict[str, Any] = json.loads(part.payload)
         stored: int | str = payload["chat_id"]
         chat = payload["chat_id"] = self._moved.get(stored, stored)
@@ -227,7 +261,9 @@ class Telegram:
                     sent = await self._wire.post(payload)
                     return Receipt(MessageId(str(sent.message)), sent.at)
                 case "file":
-                    sent = await (self._wire.post_album if "album" in payload else self._wire.post_file)(payload)
+                    sent = await (
+                        self._wire.post_album if "album" in payload else self._wire.post_file
+                    )(payload)
                     return Receipt(MessageId(str(sent.message)), sent.at)
         except Moved as moved:  # nothing was shown; the same part finds its way the next time
             self._moved[stored] = moved.chat
@@ -235,7 +271,9 @@ class Telegram:
         assert part.target is not None
         return Receipt(part.target)
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         """Bots cannot read a chat's history: Repeat.RISK never asks."""
         raise NotReady("Telegram cannot look for a message")
 
@@ -244,7 +282,14 @@ class Telegram:
         chat = self._place(address)
         if receipt is not None:
             options = {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
-            await self._wire.edit({"chat_id": chat, "message_id": render.number(receipt.message), "text": made, **options})
+            await self._wire.edit(
+                {
+                    "chat_id": chat,
+                    "message_id": render.number(receipt.message),
+                    "text": made,
+                    **options,
+                }
+            )
         elif isinstance(chat, int) and chat > 0:  # drafts exist in private chats only
             draft = zlib.crc32(repr((address.chat, address.topic)).encode()) % 0x7FFFFFFF + 1
             await self._wire.draft(chat, draft, made, render.topic_of(address))
@@ -252,7 +297,13 @@ class Telegram:
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         path = into / f"{zlib.crc32(attachment.ref.encode()):08x}-{plain_name(attachment)}"
         limit = min(limit, LARGEST_FETCHED_THERE if self._wire.own_server else LARGEST_FETCHED)
-        return await brought("Telegram", attachment, path, limit, lambda path, most: self._wire.download(attachment.ref, path, most))
+        return await brought(
+            "Telegram",
+            attachment,
+            path,
+            limit,
+            lambda path, most: self._wire.download(attachment.ref, path, most),
+        )
 
     async def typing(self, address: Address, on: bool) -> None:
         """Telegram ends it by itself, with our next message or after five seconds."""
@@ -269,21 +320,28 @@ class Telegram:
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
         """BotCommand takes [a-z0-9_]{1,32} and 1 to 256 characters, setMyCommands at most 100."""
-        fitting = [(name, line[:256]) for name, line in commands if re.fullmatch(r"[a-z0-9_]{1,32}", name) and line.strip()]
+        fitting = [
+            (name, line[:256])
+            for name, line in commands
+            if re.fullmatch(r"[a-z0-9_]{1,32}", name) and line.strip()
+        ]
         await self._wire.menu(fitting[:100])
 
     def parse_address(self, text: str) -> Address:
-        """``-100123``, ``-100123/77`` (a topic), ``4711`` (a person), ``@name`` (a public group)."""
+        """``-100123``, ``-100123/77`` (a topic), ``4711`` (a person), ``@name`` (a public
+        group)."""
         found = _ADDRESS.fullmatch(text)
         if found is None:
             raise ValueError(
-                f"{text!r} is no Telegram address: say -100123, -100123/77 (a topic), 4711 (a person) or @name (a public group)"
+                f"{text!r} is no Telegram address: say -100123, -100123/77 (a topic), 4711 (a"
+                " person) or @name (a public group)"
             )
         chat, topic = found.groups()
         return Address("telegram", self.account, ChatId(chat), TopicId(topic) if topic else None)
 
 
 def _pause(failure: ChannelError, most: float) -> float:
-    """Seconds, drawn so that many bots do not come back at once; a wait that was asked for comes first (ResponseParameters, retry_after)."""
+    """Seconds, drawn so that many bots do not come back at once; a wait that was asked for comes
+    first (ResponseParameters, retry_after)."""
     jitter = random.uniform(0, most)  # noqa: S311 - not a secret
     return failure.retry_after + jitter if isinstance(failure, RateLimited) else jitter

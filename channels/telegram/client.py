@@ -1,4 +1,5 @@
-"""The wire to Telegram: the only file that knows python-telegram-bot, and the one that turns its failures into ours."""
+"""The wire to Telegram: the only file that knows python-telegram-bot, and the one that turns its
+failures into ours."""
 
 from __future__ import annotations
 
@@ -22,9 +23,20 @@ from channels.proxies import proxy_for
 from channels.quarantine import Garbled
 from channels.record import record
 
-with Lean("telegram", {"telegram.request._httpxrequest": ("HTTPXRequest",)}):  # ours is _Transport; httpx is forty modules
+with Lean(
+    "telegram", {"telegram.request._httpxrequest": ("HTTPXRequest",)}
+):  # ours is _Transport; httpx is forty modules
     from telegram import Bot, InputFile, InputMediaDocument, InputMediaPhoto, Message
-    from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
+    from telegram.error import (
+        BadRequest,
+        ChatMigrated,
+        Conflict,
+        Forbidden,
+        InvalidToken,
+        NetworkError,
+        RetryAfter,
+        TelegramError,
+    )
     from telegram.request import BaseRequest, RequestData
     from telegram.warnings import PTBDeprecationWarning
 
@@ -34,8 +46,13 @@ Result = TypeVar("Result")
 # The SDK writes whole bodies, and addresses with the token in them, on its lower levels.
 logging.getLogger("telegram").setLevel(logging.ERROR)
 
-# The SDK announces at every rate limit that retry_after will be a timedelta one day; failure() reads both.
-warnings.filterwarnings("ignore", message="(?s).*attribute `retry_after` will be of type", category=PTBDeprecationWarning)
+# The SDK announces at every rate limit that retry_after will be a timedelta one day; failure()
+# reads both.
+warnings.filterwarnings(
+    "ignore",
+    message="(?s).*attribute `retry_after` will be of type",
+    category=PTBDeprecationWarning,
+)
 
 # Only these are read, so only these are asked for (Telegram Bot API, getUpdates, allowed_updates).
 WANTED = ("message", "edited_message", "callback_query", "message_reaction")
@@ -58,12 +75,19 @@ class Pace:
     """How long the wire waits, in seconds."""
 
     connect: float = 10.0
-    call: float = 30.0  # the answer of one call; the SDK's five seconds take slow successes for failures
-    poll: int = 25  # one long poll; a dead line is noticed ``connect`` seconds after it, and twice as much later given up
+    call: float = (
+        30.0  # the answer of one call; the SDK's five seconds take slow successes for failures
+    )
+    # one long poll; a dead line is noticed ``connect`` seconds after it, and twice as much later
+    # given up
+    poll: int = 25
     soon: float = 0.25  # the next try after one poll that failed, at most; doubled after the next
     conflict: float = 1.0  # before asking again after somebody else's poll
-    former: float = 3.0  # the same in a connection that has not heard yet: it may be the poll of a life that was killed
-    held: float = 1.0  # a poll that Telegram held for so long and then ended was ended by a newer one
+    # the same in a connection that has not heard yet: it may be the poll of a life that was killed
+    former: float = 3.0
+    held: float = (
+        1.0  # a poll that Telegram held for so long and then ended was ended by a newer one
+    )
     upload: float = 300.0  # the bytes of one file, one way
 
 
@@ -78,7 +102,8 @@ class _NotSent(NetworkError):
 
 
 class _Transport(BaseRequest):
-    """The SDK's calls over one aiohttp session for life: about half the CPU of its own httpx (docs/channels/telegram.md)."""
+    """The SDK's calls over one aiohttp session for life: about half the CPU of its own httpx
+    (docs/channels/telegram.md)."""
 
     __slots__ = ("_pace", "_session")
 
@@ -107,9 +132,13 @@ class _Transport(BaseRequest):
         pool_timeout: Any = BaseRequest.DEFAULT_NONE,  # noqa: ARG002
     ) -> tuple[int, bytes]:
         seconds = float(read_timeout) if isinstance(read_timeout, int | float) else self._pace.call
-        timeout = aiohttp.ClientTimeout(sock_connect=self._pace.connect, total=seconds + self._pace.connect)
+        timeout = aiohttp.ClientTimeout(
+            sock_connect=self._pace.connect, total=seconds + self._pace.connect
+        )
         try:
-            async with self._session.request(method, url, timeout=timeout, **_body_of(request_data)) as response:
+            async with self._session.request(
+                method, url, timeout=timeout, **_body_of(request_data)
+            ) as response:
                 return response.status, await response.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise _NotSent(f"no connection: {error}") from error
@@ -128,12 +157,20 @@ class _Transport(BaseRequest):
 
 
 def _lean(body: Body) -> Body:
-    """A message of ours comes back whole, and the SDK would make objects of all of it: only its number, date and chat are read."""
+    """A message of ours comes back whole, and the SDK would make objects of all of it: only its
+    number, date and chat are read."""
     shown = body.get("result")
     if isinstance(shown, dict) and "message_id" in shown and isinstance(shown.get("chat"), dict):  # pyright: ignore[reportUnknownMemberType]
         message = cast("Body", shown)
         chat = {name: value for name, value in message["chat"].items() if name in ("id", "type")}
-        return {**body, "result": {"message_id": message["message_id"], "date": message.get("date"), "chat": chat}}
+        return {
+            **body,
+            "result": {
+                "message_id": message["message_id"],
+                "date": message.get("date"),
+                "chat": chat,
+            },
+        }
     return body
 
 
@@ -164,7 +201,10 @@ def _body_of(data: RequestData | None) -> Body:
     if data is None or not (data.parameters or data.contains_files):
         return {}
     if not data.contains_files:
-        return {"data": json.dumps(data.parameters).encode(), "headers": {"Content-Type": "application/json"}}
+        return {
+            "data": json.dumps(data.parameters).encode(),
+            "headers": {"Content-Type": "application/json"},
+        }
     form = aiohttp.FormData(quote_fields=False)
     for name, value in data.json_parameters.items():
         form.add_field(name, value)
@@ -174,11 +214,13 @@ def _body_of(data: RequestData | None) -> Body:
 
 
 class Wire:
-    """The calls ohmo makes with one token. Every failure is a ChannelError; nothing is repeated here."""
+    """The calls ohmo makes with one token. Every failure is a ChannelError; nothing is repeated
+    here."""
 
     def __init__(self, token: str, api_url: str, pace: Pace) -> None:
         self.pace = pace
-        self._token, self._api_url = token, api_url
+        self._token = token
+        self._api_url = api_url
         self._bot: Bot | None = None
         self._polling: _Polling | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -187,7 +229,9 @@ class Wire:
     async def open(self) -> AsyncGenerator[None]:
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
         jar, proxy = aiohttp.DummyCookieJar(), proxy_for(self._api_url)
-        async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, proxy=proxy) as session:
+        async with aiohttp.ClientSession(
+            connector=connector, cookie_jar=jar, proxy=proxy
+        ) as session:
             self._session = session
             self._polling = _Polling(session, self.pace)
             self._bot = Bot(
@@ -214,15 +258,21 @@ class Wire:
         return me.id, me.username or ""
 
     async def updates(self, offset: int | None, poll: int) -> list[object]:
-        """One poll of at most ``poll`` seconds; ``offset`` confirms everything below it (getUpdates).
+        """One poll of at most ``poll`` seconds; ``offset`` confirms everything below it
+        (getUpdates).
 
         Raises TwoPollers, AuthFailed, NotReady (Garbled), RateLimited."""
         bot, polling = self.bot, self._polling
         assert polling is not None
         try:
-            await bot.get_updates(offset=offset, limit=100, timeout=poll, allowed_updates=WANTED, read_timeout=0)
+            await bot.get_updates(
+                offset=offset, limit=100, timeout=poll, allowed_updates=WANTED, read_timeout=0
+            )
         except Conflict as error:
-            raise TwoPollers(f"Telegram: somebody else polls with this token, or a webhook is set: {error.message}") from error
+            raise TwoPollers(
+                "Telegram: somebody else polls with this token, or a webhook is set:"
+                f" {error.message}"
+            ) from error
         except TelegramError as error:
             if polling.garbled:
                 raise Garbled(f"Telegram: getUpdates: {error.message}", polling.garbled) from error
@@ -232,12 +282,19 @@ class Wire:
     async def post(self, payload: Body) -> Sent:
         """sendMessage. Raises Ambiguous when it may have been carried out."""
         rest = dict(payload)
-        return _sent(await self._told("sendMessage", self.bot.send_message(rest.pop("chat_id"), rest.pop("text"), api_kwargs=rest)))
+        return _sent(
+            await self._told(
+                "sendMessage",
+                self.bot.send_message(rest.pop("chat_id"), rest.pop("text"), api_kwargs=rest),
+            )
+        )
 
     async def edit(self, payload: Body) -> None:
         """editMessageText; the text that stands there already is no failure."""
         rest = dict(payload)
-        call = self.bot.edit_message_text(rest.pop("text"), rest.pop("chat_id"), rest.pop("message_id"), api_kwargs=rest)
+        call = self.bot.edit_message_text(
+            rest.pop("text"), rest.pop("chat_id"), rest.pop("message_id"), api_kwargs=rest
+        )
         try:
             await self._asked("editMessageText", call)
         except Rejected as refused:
@@ -264,9 +321,15 @@ class Wire:
             return _sent(await self._told("sendPhoto" if photo else "sendDocument", call))
 
     async def post_album(self, payload: Body) -> Sent:
-        """sendMediaGroup: photos together, or documents together. One call shows all of them or none; what is known of it is its first message."""
+        """sendMediaGroup: photos together, or documents together. One call shows all of them or
+        none; what is known of it is its first message."""
         rest = dict(payload)
-        chat, photo, caption, mode = rest.pop("chat_id"), rest.pop("photo"), rest.pop("caption", None), rest.pop("parse_mode", None)
+        chat, photo, caption, mode = (
+            rest.pop("chat_id"),
+            rest.pop("photo"),
+            rest.pop("caption", None),
+            rest.pop("parse_mode", None),
+        )
         with ExitStack() as stack:
             media: list[InputMediaPhoto | InputMediaDocument] = []
             for one in cast("list[Body]", rest.pop("album")):
@@ -274,7 +337,9 @@ class Wire:
                 file = InputFile(content, filename=one["name"], attach=True, read_file_handle=False)
                 first = {"caption": caption, "parse_mode": mode} if not media and caption else {}
                 media.append((InputMediaPhoto if photo else InputMediaDocument)(file, **first))
-            call = self.bot.send_media_group(chat, media, api_kwargs=rest, read_timeout=self.pace.upload)
+            call = self.bot.send_media_group(
+                chat, media, api_kwargs=rest, read_timeout=self.pace.upload
+            )
             shown = await self._told("sendMediaGroup", call)
         if not shown:
             raise Ambiguous("Telegram: sendMediaGroup: no message came back")
@@ -282,20 +347,28 @@ class Wire:
 
     async def draft(self, chat: int, draft: int, text: str, topic: int | None) -> None:
         """sendMessageDraft: shown for 30 seconds in a private chat, then gone by itself."""
-        await self._asked("sendMessageDraft", self.bot.send_message_draft(chat, draft, text, topic, parse_mode="HTML"))
+        await self._asked(
+            "sendMessageDraft",
+            self.bot.send_message_draft(chat, draft, text, topic, parse_mode="HTML"),
+        )
 
     async def act(self, chat: int | str, topic: int | None) -> None:
         """sendChatAction "typing", five seconds long."""
-        await self._asked("sendChatAction", self.bot.send_chat_action(chat, "typing", message_thread_id=topic))
+        await self._asked(
+            "sendChatAction", self.bot.send_chat_action(chat, "typing", message_thread_id=topic)
+        )
 
     async def answer(self, query: str, text: str) -> None:
-        await self._asked("answerCallbackQuery", self.bot.answer_callback_query(query, text or None))
+        await self._asked(
+            "answerCallbackQuery", self.bot.answer_callback_query(query, text or None)
+        )
 
     async def menu(self, commands: list[tuple[str, str]]) -> None:
         await self._asked("setMyCommands", self.bot.set_my_commands(commands))
 
     async def download(self, file: str, path: Path, limit: int) -> None:
-        """getFile, then the bytes into ``path``. Raises Rejected when there are more than ``limit``, or 20 MB, Telegram's own bound."""
+        """getFile, then the bytes into ``path``. Raises Rejected when there are more than
+        ``limit``, or 20 MB, Telegram's own bound."""
         found = await self._asked("getFile", self.bot.get_file(file))
         if found.file_path is None or (found.file_size or 0) > limit:
             raise Rejected(f"Telegram: the file has {found.file_size} bytes, {limit} are allowed")
@@ -303,26 +376,36 @@ class Wire:
         if self.own_server and (stored := self._stored(found.file_path)) is not None:
             await asyncio.to_thread(_copy, stored, path, limit)
             return
-        timeout = aiohttp.ClientTimeout(sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload)
+        timeout = aiohttp.ClientTimeout(
+            sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload
+        )
         try:
             async with self._session.get(found.file_path, timeout=timeout) as response:
                 if response.status != 200:
-                    raise NotReady(f"Telegram: the file could not be fetched: HTTP {response.status}")
+                    raise NotReady(
+                        f"Telegram: the file could not be fetched: HTTP {response.status}"
+                    )
                 await save("Telegram", response.content.iter_chunked(1 << 16), path, limit)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise NotReady(f"Telegram: the file could not be fetched: {type(error).__name__}") from error
+            raise NotReady(
+                f"Telegram: the file could not be fetched: {type(error).__name__}"
+            ) from error
 
     @property
     def own_server(self) -> bool:
         return urlsplit(self._api_url).hostname != "api.telegram.org"
 
     def _stored(self, file: str) -> Path | None:
-        """Using a Local Bot API Server, ``--local``: getFile names the file on the server's own disk. None: it has to be fetched."""
+        """Using a Local Bot API Server, ``--local``: getFile names the file on the server's own
+        disk. None: it has to be fetched."""
         if file.startswith("/"):  # the SDK saw it there
             return Path(file)
         there = file.removeprefix(f"{self._api_url}/file/bot{self._token}/")
         if there.startswith("/"):
-            raise Rejected(f"Telegram: the Bot API server keeps the file in {there}, which is not here: mount that folder at the same path")
+            raise Rejected(
+                f"Telegram: the Bot API server keeps the file in {there}, which is not here: mount"
+                " that folder at the same path"
+            )
         return None
 
     async def _asked(self, method: str, call: Awaitable[Result]) -> Result:
@@ -339,8 +422,16 @@ async def _translated(method: str, call: Awaitable[Result], *, once: bool) -> Re
         return await call
     except TelegramError as error:
         raise failure(method, error, once=once) from error
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:  # the SDK met an answer of another shape
-        text = f"Telegram: {method}: an answer that cannot be read came back: {type(error).__name__}"
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # the SDK met an answer of another shape
+        text = (
+            f"Telegram: {method}: an answer that cannot be read came back: {type(error).__name__}"
+        )
         raise (Ambiguous if once else NotReady)(text) from error
 
 
@@ -367,16 +458,21 @@ def _sent(message: Message) -> Sent:
 
 
 def failure(method: str, error: TelegramError, *, once: bool) -> ChannelError:
-    """What an error of the SDK means for whoever called (Telegram Bot API, "Making requests" and ResponseParameters).
+    """What an error of the SDK means for whoever called (Telegram Bot API, "Making requests" and
+    ResponseParameters).
 
-    ``once``: the call must not be carried out twice, so that a lost answer is Ambiguous instead of NotReady."""
+    ``once``: the call must not be carried out twice, so that a lost answer is Ambiguous instead of
+    NotReady."""
     text = f"Telegram: {method}: {error.message}"
     match error:
         case RetryAfter():
             wait = error.retry_after
             return RateLimited(wait.total_seconds() if isinstance(wait, timedelta) else float(wait))
         case InvalidToken():
-            return AuthFailed("Telegram does not accept the token: ask @BotFather for /token and put it into channels.telegram.token")
+            return AuthFailed(
+                "Telegram does not accept the token: ask @BotFather for /token and put it into"
+                " channels.telegram.token"
+            )
         case ChatMigrated():
             return Moved(error.new_chat_id)
         case BadRequest() | Forbidden():

@@ -1,7 +1,9 @@
-"""A second program on the same bot: whoever polls ends the poll of the other one, and Telegram says so (409).
+"""A second program on the same bot: whoever polls ends the poll of the other one, and Telegram says
+so (409).
 
-Source: Telegram Bot API, "Getting updates"; getUpdates, ``offset``: what no later poll confirmed stays, for whoever asks. After a kill the platform may
-refuse a poll because it holds our former life's for a moment; a poll that it took and then ended was ended by somebody who lives."""
+Source: Telegram Bot API, "Getting updates"; getUpdates, ``offset``: what no later poll confirmed
+stays, for whoever asks. After a kill the platform may refuse a poll because it holds our former
+life's for a moment; a poll that it took and then ended was ended by somebody who lives."""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Doubles:
     """Of one connection."""
 
     def __init__(self, rivals: Rivals, pace: Pace) -> None:
-        self._rivals, self._pace = rivals, pace
+        self._rivals = rivals
+        self._pace = pace
         self._heard = False
 
     def heard(self) -> None:
@@ -33,12 +36,15 @@ class Doubles:
             self._rivals.conflict(what, again=CONFLICTS)
             await asyncio.sleep(self._pace.conflict)
         else:
-            self._rivals.conflict(what, enough=CERTAIN if lasted >= self._pace.held else CONFLICTS, again=CERTAIN)
+            self._rivals.conflict(
+                what, enough=CERTAIN if lasted >= self._pace.held else CONFLICTS, again=CERTAIN
+            )
             await asyncio.sleep(self._pace.former)
 
     async def alone(self, poll: Callable[[int], Awaitable[list[object]]]) -> None:
-        """After a stop, until it is clear whether the other one is gone. ``poll``, for so many seconds, takes nothing: what is there stays for the
-        other one, and what it took meanwhile shows that it is there. Raises InUse, and what ``poll`` raises."""
+        """After a stop, until it is clear whether the other one is gone. ``poll``, for so many
+        seconds, takes nothing: what is there stays for the other one, and what it took meanwhile
+        shows that it is there. Raises InUse, and what ``poll`` raises."""
         if self._rivals.rested is None or not (there := await poll(self._pace.poll)):
             return
         await asyncio.sleep(self._pace.former)

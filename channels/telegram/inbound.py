@@ -12,7 +12,20 @@ from typing import cast
 from pydantic import ValidationError
 
 from channels.cleaning import clean, cleaned
-from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    Attachment,
+    ChatId,
+    Edited,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+    Reacted,
+    TopicId,
+)
 from channels.record import record
 from channels.telegram.updates import Entity, Message, Origin, Press, Reaction, Update, User
 
@@ -32,11 +45,14 @@ class Malformed(ValueError):
 
 
 def arrivals(raw: object, me: Me, now: datetime) -> tuple[Arrival, ...]:
-    """What one update (a decoded JSON object) says; nothing for kinds that need no answer. Raises Malformed."""
+    """What one update (a decoded JSON object) says; nothing for kinds that need no answer. Raises
+    Malformed."""
     try:
         update = Update.model_validate(raw)
     except ValidationError as error:
-        where = ".".join(str(step) for step in error.errors(include_input=False, include_url=False)[0]["loc"])
+        where = ".".join(
+            str(step) for step in error.errors(include_input=False, include_url=False)[0]["loc"]
+        )
         raise Malformed(f"cannot be read at {where or 'its top'}") from None
     except RecursionError:
         raise Malformed("is nested too deeply") from None
@@ -53,8 +69,11 @@ def number(raw: object) -> int | None:
 
 
 def moved(raw: object) -> tuple[int, int] | None:
-    """The old and the new number of a group that became a supergroup (Message, migrate_to_chat_id); None: this update tells of none."""
-    message: object = cast("dict[str, object]", raw).get("message") if isinstance(raw, dict) else None
+    """The old and the new number of a group that became a supergroup (Message, migrate_to_chat_id);
+    None: this update tells of none."""
+    message: object = (
+        cast("dict[str, object]", raw).get("message") if isinstance(raw, dict) else None
+    )
     if not isinstance(message, dict) or "migrate_to_chat_id" not in message:
         return None
     try:
@@ -83,7 +102,9 @@ def _message(message: Message, me: Me) -> Inbound | None:
     sender = message.sender
     if sender is None or sender.id == me.id or message.is_automatic_forward or message.date == 0:
         return None
-    if sender.is_bot and message.sender_chat is not None:  # Message, "sender_chat": a chat speaks, behind a bot's name for old clients
+    if (
+        sender.is_bot and message.sender_chat is not None
+    ):  # Message, "sender_chat": a chat speaks, behind a bot's name for old clients
         return None
     attachments = _attachments(message)
     text = _text(message, me)
@@ -103,7 +124,8 @@ def _message(message: Message, me: Me) -> Inbound | None:
         text=text,
         private=private,
         addressed=private or _is_meant(message, me),
-        attachments=attachments or (_attachments(reply) if reply is not None else ()),  # "what is this?" said to a picture
+        attachments=attachments
+        or (_attachments(reply) if reply is not None else ()),  # "what is this?" said to a picture
         reply_to=MessageId(str(reply.message_id)) if reply is not None else None,
         quoted=_quoted(message, reply),
         album=message.media_group_id,
@@ -124,7 +146,9 @@ def _edited(message: Message, whole: Inbound) -> Edited:
 
 
 def _press(press: Press, me: Me, now: datetime) -> Iterator[Answer]:
-    if press.message is None or press.data is None or press.sender.is_bot:  # a button of an inline message, or a game
+    if (
+        press.message is None or press.data is None or press.sender.is_bot
+    ):  # a button of an inline message, or a game
         return
     yield Answer(
         key=f"press/{press.id}",
@@ -146,7 +170,9 @@ def _reaction(reaction: Reaction, me: Me) -> Iterator[Reacted]:
     for emoji in sorted(old ^ new):
         added = emoji in new
         yield Reacted(
-            key=f"{reaction.chat.id}/{reaction.message_id}/reaction/{reaction.user.id}/{reaction.date}/{emoji}/{'+' if added else '-'}",
+            key=(
+                f"{reaction.chat.id}/{reaction.message_id}/reaction/{reaction.user.id}/{reaction.date}/{emoji}/{'+' if added else '-'}"
+            ),
             address=Address("telegram", str(me.id), ChatId(str(reaction.chat.id))),
             person=_person(reaction.user),
             at=_time(reaction.date),
@@ -158,9 +184,15 @@ def _reaction(reaction: Reaction, me: Me) -> Iterator[Reacted]:
 
 
 def _address(message: Message, me: Me) -> Address:
-    """The General topic has no number of its own; a reply chain outside of forums has one that is no topic (Message, is_topic_message)."""
+    """The General topic has no number of its own; a reply chain outside of forums has one that is
+    no topic (Message, is_topic_message)."""
     topic = message.message_thread_id if message.is_topic_message else None
-    return Address("telegram", str(me.id), ChatId(str(message.chat.id)), TopicId(str(topic)) if topic is not None else None)
+    return Address(
+        "telegram",
+        str(me.id),
+        ChatId(str(message.chat.id)),
+        TopicId(str(topic)) if topic is not None else None,
+    )
 
 
 def _person(user: User) -> Person:
@@ -188,7 +220,8 @@ def _digest(text: str) -> str:
 
 
 def _is_meant(message: Message, me: Me) -> bool:
-    """A mention, a command (with this bot's name or none) or a reply to the bot (Bot API, "Privacy mode")."""
+    """A mention, a command (with this bot's name or none) or a reply to the bot (Bot API, "Privacy
+    mode")."""
     reply = _reply(message)
     if reply is not None and reply.sender is not None and reply.sender.id == me.id:
         return True
@@ -197,9 +230,12 @@ def _is_meant(message: Message, me: Me) -> bool:
 
 
 def _is_for_another_bot(message: Message, me: Me) -> bool:
-    """``/stop@other_bot`` is an order to that bot, also as a reply to us and where no mention is required (Bots, "Commands")."""
+    """``/stop@other_bot`` is an order to that bot, also as a reply to us and where no mention is
+    required (Bots, "Commands")."""
     words, entities = _words(message)
-    first = next((entity for entity in entities if entity.type == "bot_command" and entity.offset == 0), None)
+    first = next(
+        (entity for entity in entities if entity.type == "bot_command" and entity.offset == 0), None
+    )
     name = _part(words, first).lower().partition("@")[2] if first is not None else ""
     return bool(name) and name != me.name.lower()
 
@@ -225,7 +261,9 @@ def _words(message: Message) -> tuple[bytes, Sequence[Entity]]:
 
 
 def _part(words: bytes, entity: Entity) -> str:
-    return words[2 * entity.offset : 2 * (entity.offset + entity.length)].decode("utf-16-le", "replace")
+    return words[2 * entity.offset : 2 * (entity.offset + entity.length)].decode(
+        "utf-16-le", "replace"
+    )
 
 
 # What is said
@@ -236,16 +274,24 @@ def _text(message: Message, me: Me) -> str:
     text = clean(_with_addresses(words, entities))
     if message.chat.type != "private" and me.name:  # being spoken to is said by ``addressed``
         text = re.sub(rf"^@{re.escape(me.name)}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
-    lines = [f"[forwarded from {clean(_origin(message.forward_origin))}]"] if message.forward_origin is not None else []
+    lines = (
+        [f"[forwarded from {clean(_origin(message.forward_origin))}]"]
+        if message.forward_origin is not None
+        else []
+    )
     lines += [line for line in (clean(_other(message)), text) if line]
     return "\n".join(lines)
 
 
 def _with_addresses(words: bytes, entities: Sequence[Entity]) -> str:
-    """Links behind words (text_link) carry their address after the words, else nobody could read it."""
+    """Links behind words (text_link) carry their address after the words, else nobody could read
+    it."""
     pieces: list[bytes] = []
     last = 0
-    for entity in sorted((entity for entity in entities if entity.type == "text_link"), key=lambda entity: entity.offset):
+    for entity in sorted(
+        (entity for entity in entities if entity.type == "text_link"),
+        key=lambda entity: entity.offset,
+    ):
         end = 2 * (entity.offset + entity.length)
         if end >= last and entity.url != _part(words, entity):
             pieces += [words[last:end], f" ({entity.url})".encode("utf-16-le", "surrogatepass")]
@@ -270,11 +316,20 @@ def _other(message: Message) -> str:
         return f"[location: {message.location.latitude}, {message.location.longitude}]"
     if message.contact is not None:
         contact = message.contact
-        return f"[contact: {f'{contact.first_name} {contact.last_name}'.strip()}, {contact.phone_number}]"
+        return (
+            f"[contact: {f'{contact.first_name} {contact.last_name}'.strip()},"
+            f" {contact.phone_number}]"
+        )
     if message.poll is not None:
-        return f"[poll: {message.poll.question} — {' / '.join(option.text for option in message.poll.options)}]"
+        return (
+            f"[poll: {message.poll.question} —"
+            f" {' / '.join(option.text for option in message.poll.options)}]"
+        )
     if message.checklist is not None:
-        return f"[checklist: {message.checklist.title} — {' / '.join(task.text for task in message.checklist.tasks)}]"
+        return (
+            f"[checklist: {message.checklist.title} —"
+            f" {' / '.join(task.text for task in message.checklist.tasks)}]"
+        )
     if message.story is not None:
         return f"[a story of {message.story.chat.title or 'somebody'}, which bots cannot see]"
     if message.dice is not None:
@@ -287,10 +342,22 @@ def _attachments(message: Message) -> tuple[Attachment, ...]:
     if message.photo:
         largest = max(message.photo, key=lambda size: size.file_size or 0)
         largest = largest if largest.file_size else message.photo[-1]
-        found.append(Attachment(largest.file_id, f"photo-{largest.file_unique_id}.jpg", "image/jpeg", largest.file_size))
+        found.append(
+            Attachment(
+                largest.file_id,
+                f"photo-{largest.file_unique_id}.jpg",
+                "image/jpeg",
+                largest.file_size,
+            )
+        )
     for file, kind, suffix, media_type in (
         (message.animation, "animation", ".mp4", "video/mp4"),
-        (message.document if message.animation is None else None, "document", "", "application/octet-stream"),
+        (
+            message.document if message.animation is None else None,
+            "document",
+            "",
+            "application/octet-stream",
+        ),
         (message.voice, "voice", ".ogg", "audio/ogg"),
         (message.audio, "audio", ".mp3", "audio/mpeg"),
         (message.video, "video", ".mp4", "video/mp4"),
@@ -298,18 +365,31 @@ def _attachments(message: Message) -> tuple[Attachment, ...]:
     ):
         if file is not None:
             name = clean(file.file_name) or f"{kind}-{file.file_unique_id}{suffix}"
-            found.append(Attachment(file.file_id, name, file.mime_type or media_type, file.file_size))
+            found.append(
+                Attachment(file.file_id, name, file.mime_type or media_type, file.file_size)
+            )
     return tuple(found)
 
 
 def _reply(message: Message) -> Message | None:
     """Every message of a topic answers the topic's first one; that is no reply."""
     reply = message.reply_to_message
-    return None if reply is None or (message.is_topic_message and reply.message_id == message.message_thread_id) else reply
+    return (
+        None
+        if reply is None
+        or (message.is_topic_message and reply.message_id == message.message_thread_id)
+        else reply
+    )
 
 
 def _quoted(message: Message, reply: Message | None) -> str | None:
-    text = message.quote.text if message.quote is not None else (reply.text or reply.caption or _other(reply)) if reply is not None else ""
+    text = (
+        message.quote.text
+        if message.quote is not None
+        else (reply.text or reply.caption or _other(reply))
+        if reply is not None
+        else ""
+    )
     return clean(text)[:QUOTED] or None
 
 
@@ -317,15 +397,18 @@ def _quoted(message: Message, reply: Message | None) -> str | None:
 
 
 def fenced(found: Sequence[Arrival], oldest: datetime) -> list[Arrival]:
-    """Messages said before ``oldest`` become one per place: the newest stays and says how many came before it.
+    """Messages said before ``oldest`` become one per place: the newest stays and says how many came
+    before it.
 
-    Telegram's queue hands over everything of the last day, and what was handed over is never dropped silently: one answer covers them,
-    and their names count as seen."""
+    Telegram's queue hands over everything of the last day, and what was handed over is never
+    dropped silently: one answer covers them, and their names count as seen."""
     old = [arrival for arrival in found if isinstance(arrival, Inbound) and arrival.at < oldest]
     if not old:
         return list(found)
     last: dict[str, Inbound] = {}
-    for _, group in groupby(sorted(old, key=lambda arrival: repr(arrival.address)), key=lambda arrival: arrival.address):
+    for _, group in groupby(
+        sorted(old, key=lambda arrival: repr(arrival.address)), key=lambda arrival: arrival.address
+    ):
         many = list(group)
         last[many[-1].key] = _covering(many)
     gone = {arrival.key for arrival in old} - last.keys()
@@ -335,5 +418,14 @@ def fenced(found: Sequence[Arrival], oldest: datetime) -> list[Arrival]:
 def _covering(many: Sequence[Inbound]) -> Inbound:
     newest = many[-1]
     span = f"{many[0].at:%Y-%m-%d %H:%M} to {newest.at:%H:%M} UTC"
-    note = f"[{len(many)} messages from {span} came while nobody was listening and are older than catch_up.max_age; the newest one:]"
-    return newest if len(many) == 1 else replace(newest, text=f"{note}\n{newest.text}", aliases=tuple(one.key for one in many[:-1]))
+    note = (
+        f"[{len(many)} messages from {span} came while nobody was listening and are older than"
+        " catch_up.max_age; the newest one:]"
+    )
+    return (
+        newest
+        if len(many) == 1
+        else replace(
+            newest, text=f"{note}\n{newest.text}", aliases=tuple(one.key for one in many[:-1])
+        )
+    )

@@ -1,4 +1,5 @@
-"""CommonMark as Telegram's HTML (Telegram Bot API, "HTML style" and the nesting rules of "Formatting options"). Pure."""
+"""CommonMark as Telegram's HTML (Telegram Bot API, "HTML style" and the nesting rules of
+"Formatting options"). Pure."""
 
 from __future__ import annotations
 
@@ -17,26 +18,40 @@ if TYPE_CHECKING:
 _STYLES = {"strong": "b", "em": "i", "s": "s"}
 _TAG = re.compile(r"</?(?:b|i|s|a|code|pre|blockquote)(?: [^<>]*)?>")
 # Everything that CommonMark could take for markup, or that HTML must escape.
-_MARKED = re.compile(r"[*_`~\[\]\\<>&|#\r\0\f\v\x1c-\x1f\x85\u2028\u2029]|^[ \t]|^(?:[-+=]|\d{1,9}[.)])|[ \t]$|[^\S\n ]", re.MULTILINE)
+_MARKED = re.compile(
+    r"[*_`~\[\]\\<>&|#\r\0\f\v\x1c-\x1f\x85\u2028\u2029]|^[ \t]|^(?:[-+=]|\d{1,9}[.)])|["
+    r" \t]$|[^\S\n ]",
+    re.MULTILINE,
+)
 _GAP = re.compile(r"\n{2,}")
 _EDGES = re.compile(r" *\n *")
 _BLOCK = re.compile(r"(<pre>.*?</pre>|<blockquote>.*?</blockquote>)", re.DOTALL)
 _AT_MARGIN = frozenset({"fence", "code_block", "blockquote", "table"})
-# What Telegram makes a link of by itself (its clients' "tg:" leads to people and bots), and what calls somebody by name.
+# What Telegram makes a link of by itself (its clients' "tg:" leads to people and bots), and what
+# calls somebody by name.
 _BY_ITSELF = re.compile(r"\b(tg|ton|tonsite)(?=:)|(?<![\w@.])(@)(?=[A-Za-z]\w)", re.IGNORECASE)
 _NOTHING = "\u2060"  # word joiner: nobody sees it
 
 
 def html(source: str) -> str:
-    """The message as Telegram's HTML; what would show nothing at all (a lone link definition) stays as it was written."""
-    if _MARKED.search(source) is None:  # most answers in a chat are just words: a hundredth of a parser's time
-        return inert("\n\n".join(_EDGES.sub("\n", paragraph.strip()) for paragraph in _GAP.split(source.strip())))
+    """The message as Telegram's HTML; what would show nothing at all (a lone link definition) stays
+    as it was written."""
+    if (
+        _MARKED.search(source) is None
+    ):  # most answers in a chat are just words: a hundredth of a parser's time
+        return inert(
+            "\n\n".join(
+                _EDGES.sub("\n", paragraph.strip()) for paragraph in _GAP.split(source.strip())
+            )
+        )
     return parsed(source)
 
 
 def parsed(source: str) -> str:
     """html() by the parser, whatever the source."""
-    made = "\n\n".join(filter(None, (_block(child, quoted=False) for child in parse(source).children)))
+    made = "\n\n".join(
+        filter(None, (_block(child, quoted=False) for child in parse(source).children))
+    )
     return made if visible(made).strip() else _escaped(source)
 
 
@@ -59,12 +74,23 @@ def _block(node: SyntaxTreeNode, *, quoted: bool) -> str:
         case "fence" | "code_block":
             language = re.match(r"[\w+#.-]+", node.info.strip()) if node.info else None
             code = escape(node.content.rstrip("\n"), quote=False)
-            return f'<pre><code class="language-{language.group()}">{code}</code></pre>' if language is not None else f"<pre>{code}</pre>"
+            return (
+                f'<pre><code class="language-{language.group()}">{code}</code></pre>'
+                if language is not None
+                else f"<pre>{code}</pre>"
+            )
         case "blockquote":
-            inner = "\n\n".join(filter(None, (_block(child, quoted=True) for child in node.children)))
-            return inner if quoted or not inner else f"<blockquote>{inner}</blockquote>"  # quotes cannot be nested
+            inner = "\n\n".join(
+                filter(None, (_block(child, quoted=True) for child in node.children))
+            )
+            return (
+                inner if quoted or not inner else f"<blockquote>{inner}</blockquote>"
+            )  # quotes cannot be nested
         case "bullet_list" | "ordered_list":
-            return "\n".join(_item(node, index, child, quoted=quoted) for index, child in enumerate(node.children))
+            return "\n".join(
+                _item(node, index, child, quoted=quoted)
+                for index, child in enumerate(node.children)
+            )
         case "table":
             return f"<pre>{escape(_table(node), quote=False)}</pre>"
         case "hr":
@@ -89,7 +115,10 @@ def _indented(block: str, margin: str) -> str:
     pieces = _BLOCK.split(block)
     for index in range(0, len(pieces), 2):
         lines = pieces[index].split("\n")
-        pieces[index] = "\n".join(margin + line if line and (index == 0 or number) else line for number, line in enumerate(lines))
+        pieces[index] = "\n".join(
+            margin + line if line and (index == 0 or number) else line
+            for number, line in enumerate(lines)
+        )
     return "".join(pieces)
 
 
@@ -112,9 +141,15 @@ def _span(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
             return _code(node.content, within)
         case "strong" | "em" | "s":
             tag = _STYLES[node.type]
-            return _inline(node, within) if tag in within else f"<{tag}>{_inline(node, (*within, tag))}</{tag}>"
+            return (
+                _inline(node, within)
+                if tag in within
+                else f"<{tag}>{_inline(node, (*within, tag))}</{tag}>"
+            )
         case "link":
-            return _link(str(node.attrs.get("href", "")), _inline(node, (*within, "a")), node, within)
+            return _link(
+                str(node.attrs.get("href", "")), _inline(node, (*within, "a")), node, within
+            )
         case "image":
             return _link(str(node.attrs.get("src", "")), _escaped(node.content), node, within)
         case _:
@@ -122,7 +157,8 @@ def _span(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
 
 
 def _code(content: str, within: tuple[str, ...]) -> str:
-    """Code can neither hold nor stand in another entity: what is open closes before it and opens again after it."""
+    """Code can neither hold nor stand in another entity: what is open closes before it and opens
+    again after it."""
     code = escape(content, quote=False)
     if "a" in within:
         return code
@@ -146,13 +182,26 @@ def _link(address: str, words: str, node: SyntaxTreeNode, within: tuple[str, ...
     if not words.strip():
         words = _escaped(address)
     if not is_link(address):
-        return words if plain.strip() in ("", address) or not address else f"{words} ({_escaped(address)})"
-    return f'<a href="{escape(address)}">{words}</a>{escape(disclosed(plain, address, around(node)))}'
+        return (
+            words
+            if plain.strip() in ("", address) or not address
+            else f"{words} ({_escaped(address)})"
+        )
+    return (
+        f'<a href="{escape(address)}">{words}</a>{escape(disclosed(plain, address, around(node)))}'
+    )
 
 
 def _table(node: SyntaxTreeNode) -> str:
-    rows = [[plain_inline(cell).replace("\n", " ") for cell in row.children] for part in node.children for row in part.children]
-    widths = [max(_width(row[column]) if column < len(row) else 0 for row in rows) for column in range(len(rows[0]))]
+    rows = [
+        [plain_inline(cell).replace("\n", " ") for cell in row.children]
+        for part in node.children
+        for row in part.children
+    ]
+    widths = [
+        max(_width(row[column]) if column < len(row) else 0 for row in rows)
+        for column in range(len(rows[0]))
+    ]
     aligned = [str(cell.attrs.get("style", "")) for cell in node.children[0].children[0].children]
     lines = [_row(row, widths, aligned) for row in rows]
     lines.insert(1, "-+-".join("-" * width for width in widths))
@@ -169,4 +218,7 @@ def _row(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[str]) ->
 
 def _width(text: str) -> int:
     """Columns of a monospace font: wide characters take two, marks none."""
-    return sum(0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
+        for one in text
+    )

@@ -20,33 +20,55 @@ from channels.text import split_markdown
 Body = dict[str, Any]
 
 MAX_TEXT = 4096  # UTF-16 units after entities parsing (sendMessage, text)
-MAX_ENTITIES = 100  # of one message; Telegram shows the rest without its form (limits of Telegram, "Formatting entities")
+# of one message; Telegram shows the rest without its form (limits of Telegram, "Formatting
+# entities")
+MAX_ENTITIES = 100
 MAX_CAPTION = 1024  # sendDocument, caption
 MAX_ALBUM = 10  # sendMediaGroup, media: 2-10 items
 MAX_DATA = 64  # bytes (InlineKeyboardButton, callback_data)
 PHOTOS = (".jpg", ".jpeg", ".png")  # sendPhoto takes these; everything else is a document
 MARK = "may be a duplicate"
 _ROOM = len(MARK) + 6  # kept free in every message, so that mark() never passes a limit
-_LEAST_SHARE = 4  # a source of four times the limit is not even rendered to see whether its addresses make up for it
-_FORM = re.compile(r"[*_`~\[<#>=]+|^(?: {4}|\t)|^-+$", re.MULTILINE)  # what an entity can begin with; it takes one of them at least
+# a source of four times the limit is not even rendered to see whether its addresses make up for it
+_LEAST_SHARE = 4
+_FORM = re.compile(
+    r"[*_`~\[<#>=]+|^(?: {4}|\t)|^-+$", re.MULTILINE
+)  # what an entity can begin with; it takes one of them at least
 _STYLES = {"good": "success", "danger": "danger"}  # InlineKeyboardButton, style
 
 
 def render(outbound: Outbound) -> tuple[Part, ...]:
-    """Texts first, then files; the choices stand under the last text. Raises Rejected for a choice or a place Telegram cannot hold."""
+    """Texts first, then files; the choices stand under the last text. Raises Rejected for a choice
+    or a place Telegram cannot hold."""
     texts = [_body(outbound, text) for text in _texts(outbound)]
     if outbound.choices:
         texts[-1]["reply_markup"] = _keyboard(outbound.choices)
     targets = [receipt.message for receipt in outbound.replaces]
-    parts = [Part("edit", _json({**body, "message_id": number(target)}), target) for body, target in zip(texts, targets, strict=False)]
+    parts = [
+        Part("edit", _json({**body, "message_id": number(target)}), target)
+        for body, target in zip(texts, targets, strict=False)
+    ]
     place = _place(outbound.address)
     reply: Body = {}
     if outbound.reply_to is not None:
-        reply = {"reply_parameters": {"message_id": number(outbound.reply_to), "allow_sending_without_reply": True}}
+        reply = {
+            "reply_parameters": {
+                "message_id": number(outbound.reply_to),
+                "allow_sending_without_reply": True,
+            }
+        }
     for index, body in enumerate(texts[len(targets) :]):
-        parts.append(Part("post", _json({**place, **body, **(reply if index == 0 and not targets else {})})))
-    parts += [Part("file", _json({**place, **body, **({} if texts else reply)})) for body in _files(outbound.files, plain=outbound.plain)]
-    parts += [Part("delete", _json({"chat_id": place["chat_id"]}), target) for target in targets[len(texts) :]]
+        parts.append(
+            Part("post", _json({**place, **body, **(reply if index == 0 and not targets else {})}))
+        )
+    parts += [
+        Part("file", _json({**place, **body, **({} if texts else reply)}))
+        for body in _files(outbound.files, plain=outbound.plain)
+    ]
+    parts += [
+        Part("delete", _json({"chat_id": place["chat_id"]}), target)
+        for target in targets[len(texts) :]
+    ]
     return tuple(parts)
 
 
@@ -80,8 +102,13 @@ def chat_of(address: Address) -> int | str:
 
 
 def topic_of(address: Address) -> int | None:
-    """The General topic (1) exists for readers only: naming it when sending is refused ("message thread not found")."""
-    return int(address.topic) if address.topic is not None and address.topic.isdigit() and address.topic != "1" else None
+    """The General topic (1) exists for readers only: naming it when sending is refused ("message
+    thread not found")."""
+    return (
+        int(address.topic)
+        if address.topic is not None and address.topic.isdigit() and address.topic != "1"
+        else None
+    )
 
 
 def _texts(outbound: Outbound) -> list[str]:
@@ -91,7 +118,10 @@ def _texts(outbound: Outbound) -> list[str]:
         pieces = _pieces(inert(source), lambda piece: units(piece) <= MAX_TEXT - _ROOM)
         return pieces or ([] if outbound.files and not outbound.choices else ["…"])
     made: dict[str, str] = {}
-    called = "".join(f'<a href="tg://user?id={escape(person)}">@{escape(person)}</a> ' for person in _called(outbound))
+    called = "".join(
+        f'<a href="tg://user?id={escape(person)}">@{escape(person)}</a> '
+        for person in _called(outbound)
+    )
     pieces = _pieces(source, _rendered_fits(made, units(visible(called))))
     if not pieces:
         return [] if outbound.files and not outbound.choices and not called else [called + "…"]
@@ -110,13 +140,18 @@ def _called(outbound: Outbound) -> Sequence[PersonId]:
 def _rendered_fits(made: dict[str, str], taken: int = 0) -> Callable[[str], bool]:
     def fits(piece: str) -> bool:
         source = units(piece)
-        simple = "|" not in piece and len(_FORM.findall(piece)) < MAX_ENTITIES  # but for tables, rendering adds bullets and margins only
+        simple = (
+            "|" not in piece and len(_FORM.findall(piece)) < MAX_ENTITIES
+        )  # but for tables, rendering adds bullets and margins only
         if simple and units(inert(piece)) + 8 * piece.count("\n") <= MAX_TEXT - _ROOM - taken:
             return True
         if source > _LEAST_SHARE * MAX_TEXT:
             return False
         made[piece] = html(piece)
-        return units(visible(made[piece])) <= MAX_TEXT - _ROOM - taken and made[piece].count("</") < MAX_ENTITIES  # one is mark()'s
+        return (
+            units(visible(made[piece])) <= MAX_TEXT - _ROOM - taken
+            and made[piece].count("</") < MAX_ENTITIES
+        )  # one is mark()'s
 
     return fits
 
@@ -127,16 +162,25 @@ def _pieces(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 def _place(address: Address) -> Body:
     topic = topic_of(address)
-    return {"chat_id": chat_of(address), **({"message_thread_id": topic} if topic is not None else {})}
+    return {
+        "chat_id": chat_of(address),
+        **({"message_thread_id": topic} if topic is not None else {}),
+    }
 
 
 def _body(outbound: Outbound, text: str) -> Body:
     formatted: Body = {} if outbound.plain else {"parse_mode": "HTML"}
-    return {"chat_id": chat_of(outbound.address), "text": text, **formatted, "link_preview_options": {"is_disabled": True}}
+    return {
+        "chat_id": chat_of(outbound.address),
+        "text": text,
+        **formatted,
+        "link_preview_options": {"is_disabled": True},
+    }
 
 
 def _files(paths: Sequence[Path], *, plain: bool) -> list[Body]:
-    """What stands together and is of one kind goes as albums (sendMediaGroup); plain: one by one, so that one bad file spoils no other."""
+    """What stands together and is of one kind goes as albums (sendMediaGroup); plain: one by one,
+    so that one bad file spoils no other."""
     made = [_file(path, plain=plain) for path in paths]
     if plain:
         return made
@@ -157,8 +201,13 @@ def _album(files: list[Body], *, photo: bool) -> Body:
 
 
 def _file(path: Path, *, plain: bool) -> Body:
-    """A picture that Telegram refused as a photo (its sides, its size) goes as a document the second time."""
-    return {"path": str(path), "name": path.name, "photo": not plain and path.suffix.lower() in PHOTOS}
+    """A picture that Telegram refused as a photo (its sides, its size) goes as a document the
+    second time."""
+    return {
+        "path": str(path),
+        "name": path.name,
+        "photo": not plain and path.suffix.lower() in PHOTOS,
+    }
 
 
 def _keyboard(choices: Sequence[Choice]) -> Body:
@@ -175,7 +224,11 @@ def _button(choice: Choice) -> Body:
     if not 1 <= len(choice.value.encode()) <= MAX_DATA:
         raise Rejected(f"Telegram: the choice {choice.value!r} must have 1 to {MAX_DATA} bytes")
     style: Body = {"style": _STYLES[choice.style]} if choice.style in _STYLES else {}
-    return {"text": clean(choice.label).strip() or choice.value, "callback_data": choice.value, **style}
+    return {
+        "text": clean(choice.label).strip() or choice.value,
+        "callback_data": choice.value,
+        **style,
+    }
 
 
 def _json(body: Body) -> str:

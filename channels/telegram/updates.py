@@ -1,4 +1,5 @@
-"""The parts of Telegram's updates that ohmo reads, checked on arrival (Telegram Bot API, "Available types")."""
+"""The parts of Telegram's updates that ohmo reads, checked on arrival (Telegram Bot API, "Available
+types")."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Entity(_Shape):
 
 
 class File(_Shape):
-    """PhotoSize, Document, Voice, Audio, Video, VideoNote, Animation and Sticker have this in common."""
+    """PhotoSize, Document, Voice, Audio, Video, VideoNote, Animation and Sticker have this in
+    common."""
 
     file_id: str
     file_unique_id: str = ""

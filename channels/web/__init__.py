@@ -5,4 +5,10 @@ from __future__ import annotations
 from channels.contract import Manifest
 from channels.web.settings import WebSettings
 
-MANIFEST = Manifest(name="web", title="Browser chat", settings=WebSettings, adapter="channels.web.adapter:Web", extra="")
+MANIFEST = Manifest(
+    name="web",
+    title="Browser chat",
+    settings=WebSettings,
+    adapter="channels.web.adapter:Web",
+    extra="",
+)

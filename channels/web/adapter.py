@@ -9,7 +9,19 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from channels.contract import Address, Answer, Attachment, Capabilities, ChannelContext, MessageId, Options, Outbound, Part, Receipt, Repeat
+from channels.contract import (
+    Address,
+    Answer,
+    Attachment,
+    Capabilities,
+    ChannelContext,
+    MessageId,
+    Options,
+    Outbound,
+    Part,
+    Receipt,
+    Repeat,
+)
 from channels.errors import RateLimited, Rejected, Unavailable
 from channels.web import render
 from channels.web.client import ACCOUNT, CHAT, Browser, place
@@ -21,9 +33,12 @@ _REVISE = timedelta(milliseconds=50)
 
 
 class Web:
-    """``browser`` is what control speaks into; assembly hands ``Web.browser`` to it. Only a test brings its own."""
+    """``browser`` is what control speaks into; assembly hands ``Web.browser`` to it. Only a test
+    brings its own."""
 
-    def __init__(self, settings: WebSettings, options: Options, browser: Browser | None = None) -> None:
+    def __init__(
+        self, settings: WebSettings, options: Options, browser: Browser | None = None
+    ) -> None:
         self._settings = settings
         self._clock = options.clock
         self._previews = options.streaming in (None, "preview", "native")
@@ -33,7 +48,9 @@ class Web:
     def capabilities(self) -> Capabilities:
         return Capabilities(
             repeat=Repeat.SAFE,
-            repeat_window=timedelta(days=3650),  # a message is named by its key, so there is no window that could close
+            repeat_window=timedelta(
+                days=3650
+            ),  # a message is named by its key, so there is no window that could close
             max_text=render.MAX_TEXT,
             revise=_REVISE,
             preview=self._previews,
@@ -51,7 +68,8 @@ class Web:
         yield
 
     async def receive(self, context: ChannelContext) -> None:
-        """There is nothing to catch up with: what was not stored is still in the page's own outbox and comes again."""
+        """There is nothing to catch up with: what was not stored is still in the page's own outbox
+        and comes again."""
         with self.browser.receiving(context):
             while True:
                 context.heard()
@@ -75,7 +93,9 @@ class Web:
     def mark(self, part: Part) -> Part:
         return render.mark(part)
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         del address, part, key, handle, since
         return None  # never asked: Repeat.SAFE
 
@@ -93,7 +113,9 @@ class Web:
     def _shelf(self) -> Shelf:
         try:
             return self.browser.shelf()
-        except Unavailable as error:  # connected, but receive() has not begun: the folder comes in a moment
+        except (
+            Unavailable
+        ) as error:  # connected, but receive() has not begun: the folder comes in a moment
             raise RateLimited(0.5) from error
 
     async def typing(self, address: Address, on: bool) -> None:
@@ -110,5 +132,7 @@ class Web:
     def parse_address(self, text: str) -> Address:
         """``web:CHAT``. Raises ValueError."""
         if not re.fullmatch(CHAT, text):
-            raise ValueError(f"web:{text}: a chat of the browser is 1 to 64 characters of A-Z a-z 0-9 : _ -")
+            raise ValueError(
+                f"web:{text}: a chat of the browser is 1 to 64 characters of A-Z a-z 0-9 : _ -"
+            )
         return place(text)

@@ -1,4 +1,5 @@
-"""A browser in memory: control speaks into it for the person, the adapter speaks out of it for the house."""
+"""A browser in memory: control speaks into it for the person, the adapter speaks out of it for the
+house."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Noticed:
 
 @record
 class Posted:
-    """Something durable changed in the chat. ``shown`` None: the person said something. Folded by ``message``: a repeated send is the same."""
+    """Something durable changed in the chat. ``shown`` None: the person said something. Folded by
+    ``message``: a repeated send is the same."""
 
     message: MessageId
     shown: Shown | None
@@ -76,7 +78,8 @@ Live = Preview | Typing | Noticed | Posted | Revised
 
 
 class Feed:
-    """What one open page has not seen yet; the oldest is dropped when a page lags too far, because the history has what counts."""
+    """What one open page has not seen yet; the oldest is dropped when a page lags too far, because
+    the history has what counts."""
 
     def __init__(self, bell: asyncio.Event) -> None:
         self._bell = bell
@@ -106,9 +109,11 @@ class _Chat:
 
 
 class Browser:
-    """Shared by the web adapter (``receiving``, ``show``, ``preview``, ``typing``) and by control (``say``, ``answer``, ``edit``, ``upload``, ``watch``).
+    """Shared by the web adapter (``receiving``, ``show``, ``preview``, ``typing``) and by control
+    (``say``, ``answer``, ``edit``, ``upload``, ``watch``).
 
-    Keeps nothing that must survive: what was said is in the store before ``say`` returns, what is shown is the store's history."""
+    Keeps nothing that must survive: what was said is in the store before ``say`` returns, what is
+    shown is the store's history."""
 
     def __init__(self, clock: Clock, *, max_file: int) -> None:
         self._clock = clock
@@ -132,7 +137,8 @@ class Browser:
             self._context = None
 
     def show(self, message: MessageId, shown: Shown) -> None:
-        """A post, an edit or a deletion. It ends the preview: what was previewed is durable now. Test browsers fail here."""
+        """A post, an edit or a deletion. It ends the preview: what was previewed is durable now.
+        Test browsers fail here."""
         if shown.text is not None:
             self.preview(shown.chat, "")
         self._tell(shown.chat, Posted(message, shown))
@@ -159,9 +165,17 @@ class Browser:
 
     # for control
 
-    async def say(self, chat: str, text: str, key: str, *, attachments: Sequence[Attachment] = (), person: Person = OWNER) -> None:
-        """Returns when it is stored; saying it again under the same key changes nothing. Raises Unavailable: keep it and say it again later;
-        Rejected: it will never be accepted."""
+    async def say(
+        self,
+        chat: str,
+        text: str,
+        key: str,
+        *,
+        attachments: Sequence[Attachment] = (),
+        person: Person = OWNER,
+    ) -> None:
+        """Returns when it is stored; saying it again under the same key changes nothing. Raises
+        Unavailable: keep it and say it again later; Rejected: it will never be accepted."""
         message = MessageId(key)
         _check(chat, key)
         for attachment in attachments:
@@ -184,22 +198,41 @@ class Browser:
         )
         self._tell(chat, Posted(message, None))
 
-    async def edit(self, chat: str, message: str, text: str | None, key: str, *, person: Person = OWNER) -> None:
+    async def edit(
+        self, chat: str, message: str, text: str | None, key: str, *, person: Person = OWNER
+    ) -> None:
         """The person changed (None: took back) what was said. Raises as ``say``."""
         _check(chat, key)
         at, order = self._next()
         await self._publish(
-            Edited(key=f"e:{key}", address=place(chat), person=person, at=at, order=order, message=MessageId(message), text=text)
+            Edited(
+                key=f"e:{key}",
+                address=place(chat),
+                person=person,
+                at=at,
+                order=order,
+                message=MessageId(message),
+                text=text,
+            )
         )
         self._tell(chat, Posted(MessageId(message), None))
 
-    async def answer(self, chat: str, message: str, choice: str, key: str, *, person: Person = OWNER) -> None:
+    async def answer(
+        self, chat: str, message: str, choice: str, key: str, *, person: Person = OWNER
+    ) -> None:
         """The person pressed a choice of ``message``. Raises as ``say``."""
         _check(chat, key)
         at, order = self._next()
         await self._publish(
             Answer(
-                key=f"a:{key}", address=place(chat), person=person, at=at, order=order, message=MessageId(message), choice=choice, token=key
+                key=f"a:{key}",
+                address=place(chat),
+                person=person,
+                at=at,
+                order=order,
+                message=MessageId(message),
+                choice=choice,
+                token=key,
             )
         )
         self._tell(chat, Posted(MessageId(message), None))
@@ -211,7 +244,8 @@ class Browser:
 
     @contextmanager
     def watch(self, chat: str, bell: asyncio.Event) -> Generator[Feed]:
-        """What happens in a chat from now on; begins with its present preview and typing state. ``bell`` is rung with every item."""
+        """What happens in a chat from now on; begins with its present preview and typing state.
+        ``bell`` is rung with every item."""
         feed = Feed(bell)
         state = self._chats.setdefault(chat, _Chat())
         state.feeds.append(feed)
@@ -236,7 +270,8 @@ class Browser:
         return self.shelf().path(ref)
 
     def _next(self) -> tuple[datetime, str]:
-        """The time, and a number that grows with every message, also when the clock stands still."""
+        """The time, and a number that grows with every message, also when the clock stands
+        still."""
         at = self._clock()
         self._last_order = max(self._last_order + 1, int(at.timestamp() * 1_000_000))
         return at, f"{self._last_order:020d}"

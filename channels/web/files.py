@@ -1,4 +1,5 @@
-"""Files of the browser chat, up and down, kept under random names in the channel's private folder."""
+"""Files of the browser chat, up and down, kept under random names in the channel's private
+folder."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Shelf:
         return path if path.is_file() else None
 
     async def receive(self, blocks: AsyncIterator[bytes], limit: int) -> tuple[str, int]:
-        """Write what comes; returns its name and size. Raises Rejected past ``limit`` bytes; an unfinished file is never seen."""
+        """Write what comes; returns its name and size. Raises Rejected past ``limit`` bytes; an
+        unfinished file is never seen."""
         name, size = secrets.token_hex(16), 0
         unfinished = self._folder / f".{name}"
         try:
@@ -50,7 +52,8 @@ class Shelf:
         return name, size
 
     async def keep(self, source: Path, limit: int) -> str:
-        """A copy of a local file under the hash of its bytes: keeping it again changes nothing. Raises Rejected."""
+        """A copy of a local file under the hash of its bytes: keeping it again changes nothing.
+        Raises Rejected."""
         return await asyncio.to_thread(self._keep, source, limit)
 
     def _keep(self, source: Path, limit: int) -> str:
@@ -58,7 +61,9 @@ class Shelf:
         try:
             with source.open("rb") as original, unfinished.open("xb") as copy:
                 if os.fstat(original.fileno()).st_size > limit:
-                    raise Rejected(f"{source.name} is larger than {limit} bytes (channels.web.max_file)")
+                    raise Rejected(
+                        f"{source.name} is larger than {limit} bytes (channels.web.max_file)"
+                    )
                 digest = hashlib.sha256()
                 while block := original.read(_BLOCK):
                     digest.update(block)

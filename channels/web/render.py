@@ -16,7 +16,8 @@ MARK = "\n\n_(may be a duplicate)_"
 
 @record
 class Shown:
-    """What one call shows. ``text`` None: the message is taken away. ``file``: the name of a file instead of text."""
+    """What one call shows. ``text`` None: the message is taken away. ``file``: the name of a file
+    instead of text."""
 
     chat: str
     text: str | None
@@ -26,7 +27,8 @@ class Shown:
 
 
 def render(outbound: Outbound) -> tuple[Part, ...]:
-    """Text first (edits of what it replaces, then posts, surplus deleted), then one part per file; choices hang on the first text."""
+    """Text first (edits of what it replaces, then posts, surplus deleted), then one part per file;
+    choices hang on the first text."""
     pieces = split(outbound.text) if outbound.text or not outbound.files else ()
     targets = [receipt.message for receipt in outbound.replaces]
     parts: list[Part] = []
@@ -34,13 +36,20 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
         target = targets[number] if number < len(targets) else None
         shown = Shown(outbound.address.chat, piece, outbound.choices if number == 0 else ())
         parts.append(Part("post" if target is None else "edit", write(shown), target))
-    parts += [Part("delete", write(Shown(outbound.address.chat, None)), target) for target in targets[len(pieces) :]]
-    parts += [Part("file", write(Shown(outbound.address.chat, "", file=path.name, source=path))) for path in outbound.files]
+    parts += [
+        Part("delete", write(Shown(outbound.address.chat, None)), target)
+        for target in targets[len(pieces) :]
+    ]
+    parts += [
+        Part("file", write(Shown(outbound.address.chat, "", file=path.name, source=path)))
+        for path in outbound.files
+    ]
     return tuple(parts)
 
 
 def split(text: str, limit: int = MAX_TEXT) -> tuple[str, ...]:
-    """Pieces of at most ``limit`` characters, cut after a line where there is one; joined they are the text again."""
+    """Pieces of at most ``limit`` characters, cut after a line where there is one; joined they are
+    the text again."""
     pieces: list[str] = []
     while len(text) > limit:
         cut = text.rfind("\n", 0, limit) + 1 or limit
@@ -52,7 +61,11 @@ def split(text: str, limit: int = MAX_TEXT) -> tuple[str, ...]:
 def mark(part: Part) -> Part:
     """The same part with a visible "may be a duplicate"."""
     shown = read(part)
-    return part if shown.text is None else replace(part, payload=write(replace(shown, text=shown.text + MARK)))
+    return (
+        part
+        if shown.text is None
+        else replace(part, payload=write(replace(shown, text=shown.text + MARK)))
+    )
 
 
 def write(shown: Shown) -> str:
@@ -70,9 +83,16 @@ def read(part: Part) -> Shown:
     body: dict[str, Any] = json.loads(part.payload)
     source = body.get("source")
     choices = tuple(Choice(value, label, style) for value, label, style in body.get("choices", ()))
-    return Shown(body["chat"], body["text"], choices, body.get("file"), None if source is None else Path(source))
+    return Shown(
+        body["chat"],
+        body["text"],
+        choices,
+        body.get("file"),
+        None if source is None else Path(source),
+    )
 
 
 def message_of(row: str) -> MessageId:
-    """The id of a row's first message: a message is named by the key it was sent with, and part 0 of a row has the key ``row.0``."""
+    """The id of a row's first message: a message is named by the key it was sent with, and part 0
+    of a row has the key ``row.0``."""
     return MessageId(f"{row}.0")

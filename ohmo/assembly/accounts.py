@@ -1,4 +1,5 @@
-"""Which entry of the configuration speaks for an account of a platform, as soon as the account is known."""
+"""Which entry of the configuration speaks for an account of a platform, as soon as the account is
+known."""
 
 from __future__ import annotations
 
@@ -10,14 +11,20 @@ from ohmo.config.channels import Opened
 from ohmo.gateway.access import OWN_DOORS, Policy
 from ohmo.gateway.activity import Mode
 
-_DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = ("off", "allowlist", "pairing", "open")  # strictest first
+_DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = (
+    "off",
+    "allowlist",
+    "pairing",
+    "open",
+)  # strictest first
 _GROUPS: tuple[Literal["off", "allowlist", "open"], ...] = ("off", "allowlist", "open")
 NOBODY = frozenset({""})
 
 
 @dataclass(slots=True)
 class Accounts:
-    """A platform's own id of an account is known when it has connected; until then several accounts share their strictest reading."""
+    """A platform's own id of an account is known when it has connected; until then several accounts
+    share their strictest reading."""
 
     opened: Sequence[Opened]
     _met: dict[tuple[str, str], Opened] = field(default_factory=dict[tuple[str, str], Opened])
@@ -37,9 +44,12 @@ class Accounts:
         return strictest
 
     def activity(self, channel: str, account: str) -> Mode:
-        """How much of the tools' work people see; rooms of the house itself show it in their own way."""
+        """How much of the tools' work people see; rooms of the house itself show it in their own
+        way."""
         known = self._met.get((channel, account))
-        found: list[Mode] = [activity_of(one) for one in ([known] if known is not None else self._named(channel))]
+        found: list[Mode] = [
+            activity_of(one) for one in ([known] if known is not None else self._named(channel))
+        ]
         return found[0] if found else "off"
 
     def _named(self, channel: str) -> list[Opened]:
@@ -55,9 +65,13 @@ def activity_of(one: Opened) -> Mode:
 def _policy(one: Opened) -> Policy:
     written = one.policy
     return Policy(
-        written.dm, written.groups, written.mention == "required", frozenset(written.allow.people), frozenset(written.allow.groups),
+        written.dm,
+        written.groups,
+        written.mention == "required",
+        frozenset(written.allow.people),
+        frozenset(written.allow.groups),
         written.bots == "answer",
-    )  # fmt: skip
+    )
 
 
 def _stricter(one: Policy, other: Policy) -> Policy:
@@ -65,6 +79,10 @@ def _stricter(one: Policy, other: Policy) -> Policy:
     if not people and (one.people or other.people):
         people = NOBODY  # an empty list would mean everybody in a group
     return Policy(
-        dm=_DM[min(_DM.index(one.dm), _DM.index(other.dm))], groups=_GROUPS[min(_GROUPS.index(one.groups), _GROUPS.index(other.groups))],
-        mention_required=one.mention_required or other.mention_required, people=people, chats=one.chats & other.chats, bots=one.bots and other.bots,
-    )  # fmt: skip
+        dm=_DM[min(_DM.index(one.dm), _DM.index(other.dm))],
+        groups=_GROUPS[min(_GROUPS.index(one.groups), _GROUPS.index(other.groups))],
+        mention_required=one.mention_required or other.mention_required,
+        people=people,
+        chats=one.chats & other.chats,
+        bots=one.bots and other.bots,
+    )

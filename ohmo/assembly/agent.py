@@ -1,4 +1,5 @@
-"""The agent: tools behind their gate, a model behind its chain, the engine over both. Shared by everything that runs turns."""
+"""The agent: tools behind their gate, a model behind its chain, the engine over both. Shared by
+everything that runs turns."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ from ohmo.tools.workbench import Limits, Workbench
 
 @record
 class AgentParts:
-    """``tools`` are those the model is shown, in a fixed order; their schemas are made when a turn first asks."""
+    """``tools`` are those the model is shown, in a fixed order; their schemas are made when a turn
+    first asks."""
 
     engine: Engine
     model: build.Model
@@ -49,7 +51,8 @@ class AgentParts:
 
 
 async def build_model(config: Config, seams: Seams) -> build.Model:
-    """What the profile and its fallbacks have become; asks loopback servers only for ``provider: auto`` without a key."""
+    """What the profile and its fallbacks have become; asks loopback servers only for ``provider:
+    auto`` without a key."""
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
     prices = {name: _price(one) for name, one in config.written.pricing.items()}
@@ -63,11 +66,14 @@ def _price(written: Pricing) -> Price:
 
 
 async def no_such_model(model: build.Model, wanted: str) -> str:
-    """One line about a model that neither the profile nor its endpoint has; empty for one that may be there."""
+    """One line about a model that neither the profile nor its endpoint has; empty for one that may
+    be there."""
     if wanted in model.models:
         return ""
     if model.model == "offline":
-        return f"model {wanted[:100]}: no model is configured; docs/models.md says how to connect one"
+        return (
+            f"model {wanted[:100]}: no model is configured; docs/models.md says how to connect one"
+        )
     there = await model.offers() if model.offers is not None else ()
     if not there or has(there, wanted):
         return ""
@@ -75,31 +81,53 @@ async def no_such_model(model: build.Model, wanted: str) -> str:
 
 
 def environ_of(seams: Seams) -> dict[str, str]:
-    """Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes first."""
+    """Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
+    first."""
     own = Path(sys.executable).parent
     path = seams.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    return {**seams.environ, "PATH": f"{path}:{own}" if (own / "ohmo").exists() and str(own) not in path.split(":") else path}
+    return {
+        **seams.environ,
+        "PATH": f"{path}:{own}"
+        if (own / "ohmo").exists() and str(own) not in path.split(":")
+        else path,
+    }
 
 
 def build_agent(
-    config: Config, seams: Seams, model: build.Model, grants: Callable[[], Awaitable[Sequence[Grant]]], cron: Door | None = None,
-    others: Others = alone, largest: Callable[[Address], int | None] = lambda _: None,
-) -> AgentParts:  # fmt: skip
-    """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made, None: the model cannot.
-    ``others``: policies of other configurations that have a say. ``largest``: bytes of one file a place can be shown."""
+    config: Config,
+    seams: Seams,
+    model: build.Model,
+    grants: Callable[[], Awaitable[Sequence[Grant]]],
+    cron: Door | None = None,
+    others: Others = alone,
+    largest: Callable[[Address], int | None] = lambda _: None,
+) -> AgentParts:
+    """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made,
+    None: the model cannot. ``others``: policies of other configurations that have a say.
+    ``largest``: bytes of one file a place can be shown."""
     home = own_home(seams)
     sensitive = sensitive_of(config, home)
     bench = Workbench(
-        config.home.spill, sensitive, limits=_limits(config), environ=environ_of(seams), ripgrep=ripgrep(), cron=cron,
-        place=cron.place if cron is not None else None, largest=largest,
-    )  # fmt: skip
+        config.home.spill,
+        sensitive,
+        limits=_limits(config),
+        environ=environ_of(seams),
+        ripgrep=ripgrep(),
+        cron=cron,
+        place=cron.place if cron is not None else None,
+        largest=largest,
+    )
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
     policy = policy_of(config, home, sensitive, environ_of(seams)["PATH"])
     gate = LayeredGate(policy, grants, others=others)
     executor = Executor(
-        tools, gate, width=config.limits.parallel_tools, explain=lambda _, error: explain(error), failpoint=seams.failpoint,
+        tools,
+        gate,
+        width=config.limits.parallel_tools,
+        explain=lambda _, error: explain(error),
+        failpoint=seams.failpoint,
         redact=redactor(config),
-    )  # fmt: skip
+    )
     reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
     return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policy, tools, gate)
@@ -124,4 +152,6 @@ def ripgrep() -> Path | None:
 
 def _limits(config: Config) -> Limits:
     limits = config.limits
-    return Limits(bash_output=limits.bash_output, web_output=limits.web_output, read_lines=limits.read_lines)
+    return Limits(
+        bash_output=limits.bash_output, web_output=limits.web_output, read_lines=limits.read_lines
+    )

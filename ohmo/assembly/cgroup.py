@@ -1,4 +1,5 @@
-"""How much of the memory our control group may use is used: cgroups(7), versions 1 and 2, as systemd's MemoryMax and containers set them."""
+"""How much of the memory our control group may use is used: cgroups(7), versions 1 and 2, as
+systemd's MemoryMax and containers set them."""
 
 from __future__ import annotations
 
@@ -12,14 +13,18 @@ _FILES = (  # the limit, what is used, and the name of what the kernel can drop 
 )
 
 
-def memory_share(process: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """0.0 to 1.0, of the tightest of our groups; None: nobody set a limit, or there are no groups here."""
+def memory_share(
+    process: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")
+) -> float | None:
+    """0.0 to 1.0, of the tightest of our groups; None: nobody set a limit, or there are no groups
+    here."""
     shares = [share for folder in _groups(process, mount) if (share := _share(folder)) is not None]
     return max(shares, default=None)
 
 
 def _groups(process: Path, mount: Path) -> Iterator[Path]:
-    """From our own up to the top one. In a container the top one is our own, whatever its name outside is."""
+    """From our own up to the top one. In a container the top one is our own, whatever its name
+    outside is."""
     try:
         lines = process.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -42,8 +47,13 @@ def _share(folder: Path) -> float | None:
             most = (folder / limit).read_text(encoding="ascii").strip()
             if most == "max" or not 0 < int(most) < _UNLIMITED:
                 return None
-            rows = dict(row.split() for row in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
-            return (int((folder / used).read_text(encoding="ascii")) - int(rows.get(droppable, 0))) / int(most)
+            rows = dict(
+                row.split()
+                for row in (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+            )
+            return (
+                int((folder / used).read_text(encoding="ascii")) - int(rows.get(droppable, 0))
+            ) / int(most)
         except (OSError, ValueError):
             continue
     return None

@@ -1,4 +1,5 @@
-"""From the channels of the configuration to links the switchboard can build: manifests by scan, adapters by string."""
+"""From the channels of the configuration to links the switchboard can build: manifests by scan,
+adapters by string."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ INDOORS = ("web", "console")  # platforms that live in this very process, withou
 
 @dataclass(slots=True)
 class Door:
-    """Asked by channels whether somebody may bring the bot into a place (nobody may before the house knows its people), and what they may tell
-    about the house. ``owners``: as ``channel:person``."""
+    """Asked by channels whether somebody may bring the bot into a place (nobody may before the
+    house knows its people), and what they may tell about the house. ``owners``: as
+    ``channel:person``."""
 
     access: Access | None = None
     owners: tuple[str, ...] = ()
@@ -39,13 +41,21 @@ class Door:
         return self.access is not None and self.access.may_invite(place, person.id, private=private)
 
     def about(self, channel: str) -> About:
-        return About(tuple(PersonId(one.partition(":")[2]) for one in self.owners if one.startswith(f"{channel}:")), self.model)
+        return About(
+            tuple(
+                PersonId(one.partition(":")[2])
+                for one in self.owners
+                if one.startswith(f"{channel}:")
+            ),
+            self.model,
+        )
 
 
 @record
 class Wired:
-    """``policy`` and ``activity`` of a channel and account; ``browser``: how control speaks into the web channel; ``broken``: packages that were skipped;
-    ``door``: waits for the house's ``Access``."""
+    """``policy`` and ``activity`` of a channel and account; ``browser``: how control speaks into
+    the web channel; ``broken``: packages that were skipped; ``door``: waits for the house's
+    ``Access``."""
 
     links: tuple[LinkSettings, ...]
     policy: Callable[[str, str], Policy]
@@ -62,12 +72,22 @@ def manifests() -> tuple[Mapping[str, Manifest], tuple[str, ...]]:
 
 
 def wire(config: Config, clock: Callable[[], Any], began: datetime | None = None) -> Wired:
-    """``began``: the daemon, which may live longer than this configuration. Raises ConfigError with every problem of every channel."""
+    """``began``: the daemon, which may live longer than this configuration. Raises ConfigError with
+    every problem of every channel."""
     known, broken = manifests()
     opened = open_channels(config.channels, known)
     accounts = Accounts(opened)
     browser: Browser | None = None
-    links = [LinkSettings("house", "house", Indoors, config.home.state("house"), _fence(ChannelPolicy()), heavy=False)]
+    links = [
+        LinkSettings(
+            "house",
+            "house",
+            Indoors,
+            config.home.state("house"),
+            _fence(ChannelPolicy()),
+            heavy=False,
+        )
+    ]
     door = Door()
     for one in opened:
         label = _label(one, opened)
@@ -75,16 +95,25 @@ def wire(config: Config, clock: Callable[[], Any], began: datetime | None = None
         about = partial(door.about, one.manifest.name)
         options = Options(one.policy.streaming, clock, state, door.invited, about, began, ELSEWHERE)
         build = _builder(one, options)
-        if one.manifest.name in INDOORS:  # one for the life of the process: they hold what people said there
+        if (
+            one.manifest.name in INDOORS
+        ):  # one for the life of the process: they hold what people said there
             adapter = build()
             browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser
             build = _always(adapter)
         links.append(
             LinkSettings(
-                one.manifest.name, label, build, state, _fence(one.policy), one.policy.streaming, one.manifest.name not in INDOORS,
-                activity_of(one), accounts.meet(one),
+                one.manifest.name,
+                label,
+                build,
+                state,
+                _fence(one.policy),
+                one.policy.streaming,
+                one.manifest.name not in INDOORS,
+                activity_of(one),
+                accounts.meet(one),
             )
-        )  # fmt: skip
+        )
     return Wired(tuple(links), accounts.policy, browser, broken, accounts.activity, door)
 
 
@@ -106,11 +135,16 @@ def _fence(policy: ChannelPolicy) -> tuple[Any, int]:
 
 def _label(one: Opened, opened: Sequence[Opened]) -> str:
     twins = [other for other in opened if other.manifest.name == one.manifest.name]
-    return one.manifest.name if len(twins) == 1 else f"{one.manifest.name}/{one.policy.account or opened.index(one)}"
+    return (
+        one.manifest.name
+        if len(twins) == 1
+        else f"{one.manifest.name}/{one.policy.account or opened.index(one)}"
+    )
 
 
 def roles(config: Config) -> Roles:
-    """The owner's list counts as ``access.roles.owner``; a person named twice has the higher role."""
+    """The owner's list counts as ``access.roles.owner``; a person named twice has the higher
+    role."""
     named: dict[str, Standing] = {}
     for standing in ("guest", "user", "admin", "owner"):
         named.update(dict.fromkeys(getattr(config.access.roles, standing), standing))

@@ -1,4 +1,5 @@
-"""The clock of the house: jobs from the configuration, the scheduler, what runs report, and who asks whom."""
+"""The clock of the house: jobs from the configuration, the scheduler, what runs report, and who
+asks whom."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ from ohmo.gateway.notices import Notices
 
 @record
 class ClockLinks:
-    """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not now. ``reach``: where a person of a channel reads,
-    ValueError or None: not now. ``errands`` is told whose jobs run."""
+    """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not
+    now. ``reach``: where a person of a channel reads, ValueError or None: not now. ``errands`` is
+    told whose jobs run."""
 
     publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]]
     resolve: Callable[[str], Address]
@@ -73,7 +75,13 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
     async def publish(wake: Wake) -> Accepted:
         terms = wake.terms
         if terms is not None:
-            _send(links, wake.place, wake.person, wake.account, terms.place if terms.to is None else None)
+            _send(
+                links,
+                wake.place,
+                wake.person,
+                wake.account,
+                terms.place if terms.to is None else None,
+            )
         return await links.publish(wake, None)
 
     async def by_hand(wake: Wake) -> Accepted:
@@ -84,9 +92,17 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
 
     async def withdraw(turns: Collection[str]) -> None:
         close = closing(seams.new_id, "Withdrawn: the job was removed")
-        while asked := [one for one in await store.open_questions() if one.turn in turns and one.state == "asked"]:
+        while asked := [
+            one
+            for one in await store.open_questions()
+            if one.turn in turns and one.state == "asked"
+        ]:
             for one in asked:  # the next one of the same turn is asked when this one has ended
-                await store.answer(Ruling(one.ask.id, "denied", "owner", "the job was removed"), card=cards, closing=close)
+                await store.answer(
+                    Ruling(one.ask.id, "denied", "owner", "the job was removed"),
+                    card=cards,
+                    closing=close,
+                )
 
     async def tell(once: str, text: str) -> None:
         if not await links.notices.tell(once, text, once=once) and not links.notices.knows(once):
@@ -94,29 +110,51 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
 
     desk = CronDesk(
         DeskParts(
-            jobs=store, publish=by_hand, resolve=links.resolve, check_secret=lambda reference: _check(config, reference),
-            recipes=(config.home.root / "recipes", BUNDLED), zone=zone, new_id=seams.new_id, clock=seams.clock, withdraw=withdraw,
+            jobs=store,
+            publish=by_hand,
+            resolve=links.resolve,
+            check_secret=lambda reference: _check(config, reference),
+            recipes=(config.home.root / "recipes", BUNDLED),
+            zone=zone,
+            new_id=seams.new_id,
+            clock=seams.clock,
+            withdraw=withdraw,
         )
-    )  # fmt: skip
+    )
 
     async def prepare() -> None:
         await desk.sync(wanted, [job.enabled for job in config.cron.jobs])
         for row in await desk.list():  # what their runs ask may have outlived the last process
-            _send(links, place_of(row), row.person, row.body.account, row.body.place if row.body.spec.to is None else None)
+            _send(
+                links,
+                place_of(row),
+                row.person,
+                row.body.account,
+                row.body.place if row.body.spec.to is None else None,
+            )
 
     scheduler = Scheduler(
         SchedulerParts(
-            jobs=store, desk=desk, publish=publish, incidents=Incidents(store, tell, store.retry_arrival), listen=store.listen,
-            alarm=seams.alarm or WallAlarm(seams.clock), clock=seams.clock, failpoint=seams.failpoint, prepare=prepare,
+            jobs=store,
+            desk=desk,
+            publish=publish,
+            incidents=Incidents(store, tell, store.retry_arrival),
+            listen=store.listen,
+            alarm=seams.alarm or WallAlarm(seams.clock),
+            clock=seams.clock,
+            failpoint=seams.failpoint,
+            prepare=prepare,
         )
-    )  # fmt: skip
+    )
     reporter = Reporter(store, links.resolve, links.notices.owner_place, config.workspace)
     return Clockwork(desk, scheduler, reporter, cards, zone_of(zone))
 
 
-def _send(links: ClockLinks, thread: Address, person: str, account: str, asked_from: Address | None) -> None:
-    """A person's job asks where that person made it, else in a chat with that person; the owner's, and one whose person cannot be reached now, asks
-    the owner."""
+def _send(
+    links: ClockLinks, thread: Address, person: str, account: str, asked_from: Address | None
+) -> None:
+    """A person's job asks where that person made it, else in a chat with that person; the owner's,
+    and one whose person cannot be reached now, asks the owner."""
     channel, colon, name = person.partition(":")
     place = asked_from
     if colon and place is None:
@@ -146,15 +184,33 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
             spec = spec_of(_fields(job), zone, now)
         except BadJob as error:
             field, colon, text = str(error).partition(": ")
-            problems.append(str(config.source.problem((*where, field) if colon else where, text if colon else str(error))))
+            problems.append(
+                str(
+                    config.source.problem(
+                        (*where, field) if colon else where, text if colon else str(error)
+                    )
+                )
+            )
             continue
         if any(other.name == spec.name for other in found):
-            problems.append(str(config.source.problem((*where, "name"), f"two jobs are called {spec.name}; rename one")))
+            problems.append(
+                str(
+                    config.source.problem(
+                        (*where, "name"), f"two jobs are called {spec.name}; rename one"
+                    )
+                )
+            )
         for name, reference in spec.secrets if job.enabled else ():
             try:
                 _check(config, reference)
             except SecretMissing as error:
-                problems.append(str(config.source.problem((*where, "secrets", name), str(error).removeprefix("secrets: "))))
+                problems.append(
+                    str(
+                        config.source.problem(
+                            (*where, "secrets", name), str(error).removeprefix("secrets: ")
+                        )
+                    )
+                )
         found.append(spec)
     if problems:
         raise ConfigError("\n".join(problems))
@@ -162,8 +218,11 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
 
 
 def _fields(job: Job) -> dict[str, object]:
-    """As the desk reads them. A time that means another instant at every start is no time for a file."""
-    fields: dict[str, object] = {name: getattr(job, name) for name in type(job).model_fields if name != "enabled"}
+    """As the desk reads them. A time that means another instant at every start is no time for a
+    file."""
+    fields: dict[str, object] = {
+        name: getattr(job, name) for name in type(job).model_fields if name != "enabled"
+    }
     for name in ("at", "expires"):
         text = fields[name]
         if isinstance(text, str) and not text.strip()[:4].isdigit():
@@ -176,5 +235,7 @@ def _check(config: Config, reference: str) -> None:
     try:
         config.vault.reveal(Secret(reference))
     except SecretMissing as error:
-        where = f"; write it into {config.home.root / '.env'}" if reference.startswith("env:") else ""
+        where = (
+            f"; write it into {config.home.root / '.env'}" if reference.startswith("env:") else ""
+        )
         raise SecretMissing(f"secrets: {error}{where}") from error

@@ -38,7 +38,8 @@ class HouseWatch:
 
 @record
 class HouseApprovals:
-    """Implements control's ``Approvals``: whoever is at the owner's keyboard may answer everything."""
+    """Implements control's ``Approvals``: whoever is at the owner's keyboard may answer
+    everything."""
 
     store: Store
     granting: Granting
@@ -56,9 +57,16 @@ class HouseApprovals:
         return await self.store.revoke_grant(id)
 
     async def answer(
-        self, approval: str, verdict: Literal["allowed", "denied"], scope: Scope, word: str, person: str
+        self,
+        approval: str,
+        verdict: Literal["allowed", "denied"],
+        scope: Scope,
+        word: str,
+        person: str,
     ) -> Literal["ok", "late", "unknown"]:
-        asked = next((one for one in await self.store.open_questions() if one.ask.id == approval), None)
+        asked = next(
+            (one for one in await self.store.open_questions() if one.ask.id == approval), None
+        )
         scope = remembered(asked, scope) if asked is not None else scope
         note = "Denied" if verdict == "denied" else f"Allowed ({scope})" if not word else word[:200]
         grant = await self.granting.grant(asked, scope) if verdict == "allowed" else None
@@ -69,9 +77,17 @@ class HouseApprovals:
 
 
 async def remembered_by(store: Store, person: str = "") -> list[Remembered]:
-    """What was allowed for longer than once, oldest first; of everybody, or of ``CHANNEL:PERSON``."""
+    """What was allowed for longer than once, oldest first; of everybody, or of
+    ``CHANNEL:PERSON``."""
     return [
-        Remembered(one.id, one.rule, in_words(one.rule), "always" if one.scope == "*" else "session", one.person, one.at)
+        Remembered(
+            one.id,
+            one.rule,
+            in_words(one.rule),
+            "always" if one.scope == "*" else "session",
+            one.person,
+            one.at,
+        )
         for one in await store.grants()
         if person in ("", one.person)
     ]
@@ -83,7 +99,8 @@ async def publish_wake(bus: MessageBus, wake: Wake, settings: ThreadSettings | N
 
 
 def address_parser(board: Switchboard) -> Callable[[str], Address]:
-    """Reads ``CHANNEL:REST`` with the channel's own grammar. Raises ValueError with one line; NotConnected and NotEnabled when nobody here knows that grammar now."""
+    """Reads ``CHANNEL:REST`` with the channel's own grammar. Raises ValueError with one line;
+    NotConnected and NotEnabled when nobody here knows that grammar now."""
 
     def parse(text: str) -> Address:
         channel, colon, rest = text.partition(":")
@@ -91,7 +108,10 @@ def address_parser(board: Switchboard) -> Callable[[str], Address]:
             raise ValueError(f"{text}: an address is CHANNEL:REST, for example slack:C123/1700.1")
         found = board.address(channel, rest)
         if found is None and channel not in board.names:
-            raise NotEnabled(f"{text}: the channel {channel} is not enabled, only {', '.join(board.names)}; config.yaml enables it")
+            raise NotEnabled(
+                f"{text}: the channel {channel} is not enabled, only {', '.join(board.names)};"
+                " config.yaml enables it"
+            )
         if found is None:
             raise NotConnected(f"{text}: the channel {channel} is not connected")
         return found

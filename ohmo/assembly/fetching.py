@@ -19,10 +19,18 @@ FetchOne = Callable[[Address, Attachment, Path], Awaitable[Path]]
 
 
 class Fetching:
-    """``fetch`` asks the connected channel; it may name the file as it likes inside the folder it is given. ``sleep`` waits in seconds."""
+    """``fetch`` asks the connected channel; it may name the file as it likes inside the folder it
+    is given. ``sleep`` waits in seconds."""
 
-    def __init__(self, media: Media, fetch: FetchOne, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._media, self._fetch, self._sleep = media, fetch, sleep
+    def __init__(
+        self,
+        media: Media,
+        fetch: FetchOne,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._media = media
+        self._fetch = fetch
+        self._sleep = sleep
 
     async def __call__(self, arrival: Arrival) -> list[str]:
         """One line for each file that could not be had."""
@@ -40,7 +48,8 @@ class Fetching:
         return missing
 
     async def _patiently(self, address: Address, attachment: Attachment, target: Path) -> None:
-        """At a start the channel is often not connected yet. Raises NotReady after ``PATIENCE``: the turn is given back, its file is not lost."""
+        """At a start the channel is often not connected yet. Raises NotReady after ``PATIENCE``:
+        the turn is given back, its file is not lost."""
         waited = 0.0
         while True:
             try:
@@ -49,13 +58,16 @@ class Fetching:
                 raise
             except ChannelError as error:
                 if waited >= PATIENCE:
-                    raise NotReady(f"the file {attachment.name} cannot be fetched yet: {error}") from error
+                    raise NotReady(
+                        f"the file {attachment.name} cannot be fetched yet: {error}"
+                    ) from error
                 pause = error.retry_after if isinstance(error, RateLimited) else PAUSE
             await self._sleep(pause)
             waited += max(pause, PAUSE)
 
     async def _bring(self, address: Address, attachment: Attachment, target: Path) -> None:
-        """Into a folder of its own, then renamed: a half-fetched file is never taken for a whole one."""
+        """Into a folder of its own, then renamed: a half-fetched file is never taken for a whole
+        one."""
         fresh = self._media.root / f".{uuid4().hex}"
         fresh.mkdir(parents=True, mode=0o700)
         try:

@@ -31,8 +31,8 @@ from ohmo.store.pulse import Pulse
 
 
 class HouseStore(Store, Reports, Protocol):
-    """What both drivers are: the durable store, its reports, whether it takes what is written (``pulse``), and ``fatal``: resolved with one line
-    when only a restart can help."""
+    """What both drivers are: the durable store, its reports, whether it takes what is written
+    (``pulse``), and ``fatal``: resolved with one line when only a restart can help."""
 
     pulse: Pulse
     fatal: asyncio.Future[str]
@@ -42,8 +42,9 @@ class HouseStore(Store, Reports, Protocol):
 
 @dataclass(slots=True)
 class Knot:
-    """The bus tells the intake, whose commands stop turns of the pool, which asks the switchboard how far a draft has grown, which publishes to the bus:
-    whoever is built first is handed a method of this, and the room behind it is filled in before anything runs."""
+    """The bus tells the intake, whose commands stop turns of the pool, which asks the switchboard
+    how far a draft has grown, which publishes to the bus: whoever is built first is handed a method
+    of this, and the room behind it is filled in before anything runs."""
 
     store: HouseStore
     intake: Intake | None = None
@@ -52,8 +53,13 @@ class Knot:
 
     async def accept(self, items: Sequence[Seated], cursor: CursorSave | None) -> list[Accepted]:
         """The pool asks for what this brings while it is being stored."""
-        if self.pool is not None and any(seat.kind in ("message", "wake") and not seat.hold and seat.ending is None for _, seat in items):
-            self.pool.expect(sum(isinstance(one, Wake) and one.occurrence is not None for one, _ in items))
+        if self.pool is not None and any(
+            seat.kind in ("message", "wake") and not seat.hold and seat.ending is None
+            for _, seat in items
+        ):
+            self.pool.expect(
+                sum(isinstance(one, Wake) and one.occurrence is not None for one, _ in items)
+            )
         return await self.store.accept(items, cursor)
 
     def tell(self, told: Sequence[Told]) -> None:
@@ -83,7 +89,8 @@ class Knot:
 
 @record
 class Ground:
-    """What every room is handed a part of. ``redact`` takes the secrets of this house out of words."""
+    """What every room is handed a part of. ``redact`` takes the secrets of this house out of
+    words."""
 
     config: Config
     seams: Seams

@@ -11,7 +11,14 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
-from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home, redactor
+from ohmo.assembly.agent import (
+    AgentParts,
+    build_agent,
+    environ_of,
+    no_such_model,
+    own_home,
+    redactor,
+)
 from ohmo.assembly.cgroup import memory_share
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
@@ -91,7 +98,8 @@ class House:
     again: asyncio.Event  # set: this life shall end, and the next begin
 
     def tighten(self, config: Config) -> None:
-        """``config`` is about to replace this house's: what it forbids is forbidden at once, what it allows waits for new turns. Raises ConfigError."""
+        """``config`` is about to replace this house's: what it forbids is forbidden at once, what
+        it allows waits for new turns. Raises ConfigError."""
         home = own_home(self.seams)
         policy = policy_of(config, home, sensitive_of(config, home), environ_of(self.seams)["PATH"])
         coming = rulebook(config, policy, self.access.people)
@@ -109,8 +117,16 @@ class House:
 
 def commands() -> Mapping[str, Command]:
     """Every slash command by name, in the order in which they are listed."""
-    found = {name: one for name, one in scan("ohmo.commands", "COMMAND").items() if isinstance(one, Command)}
-    return dict(sorted(found.items(), key=lambda item: ORDER.index(item[0]) if item[0] in ORDER else len(ORDER)))
+    found = {
+        name: one
+        for name, one in scan("ohmo.commands", "COMMAND").items()
+        if isinstance(one, Command)
+    }
+    return dict(
+        sorted(
+            found.items(), key=lambda item: ORDER.index(item[0]) if item[0] in ORDER else len(ORDER)
+        )
+    )
 
 
 async def build_house(
@@ -124,8 +140,8 @@ async def build_house(
     sent: Sent | None = None,
     elders: Sequence[Elder] = (),
 ) -> House:
-    """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each delivery went. ``elders``: earlier configurations
-    of this process."""
+    """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each
+    delivery went. ``elders``: earlier configurations of this process."""
     errands, known = Errands(), commands()
     questions = OpenQuestions(store)
     access = await _access(config, store, wired, known, questions, errands)
@@ -133,58 +149,134 @@ async def build_house(
     knot = Knot(store)
     metrics = seams.metrics if config.control.metrics else None
     bus = MessageBus(
-        seat=access.seat, accept=knot.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue,
+        seat=access.seat,
+        accept=knot.accept,
+        tell=knot.tell,
+        failpoint=seams.failpoint,
+        bound=config.limits.queue,
         acknowledged=metrics.acknowledged if metrics is not None else None,
-    )  # fmt: skip
+    )
     owners = owners_of(config.owner, roles(config).named)
     wired.door.owners, wired.door.model = owners, model.model
     dashboard = INDOORS if wired.browser is None else DASHBOARD
-    notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
-    links = ClockLinks(publish=partial(publish_wake, bus), resolve=knot.parse, notices=notices, reach=knot.address, errands=errands)
+    notices = Notices(
+        store,
+        owners,
+        address_of=knot.address,
+        new_id=seams.new_id,
+        clock=seams.clock,
+        dashboard=dashboard,
+    )
+    links = ClockLinks(
+        publish=partial(publish_wake, bus),
+        resolve=knot.parse,
+        notices=notices,
+        reach=knot.address,
+        errands=errands,
+    )
     clockwork = build_clockwork(config, seams, store, links)
     ground = Ground(config, seams, store, bus, access, notices, wired, clockwork, redactor(config))
 
     books = Rulebooks(elders)
-    agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others, knot.largest)
+    agent = build_agent(
+        config,
+        seams,
+        model,
+        store.grants,
+        clockwork.tools(store.thread),
+        books.others,
+        knot.largest,
+    )
     plans = Plans(config, agent, access, books, seams.clock)
     knot.pool = pool = build_pool(ground, agent, plans, knot)
     knot.board = board = build_board(ground, pool, known, sent)
 
     memorywatch = MemoryWatch(pool, notices, memory_share)
     truth = Truth(
-        reports=store, pool=pool, board=board, provider=model.explanation, model=model.model, started=seams.clock(),
-        warnings=lambda: (*warnings, *wired.broken, *memorywatch.warnings), cron=clockwork.scheduler.report, limit=config.budgets.day,
-        away=lambda: store.pulse.away, today=Sparing(lambda: store.usage(days=1)),
-        people=Sparing(store.people), clock=seams.clock, mode=config.permissions.mode, models=model.models,
-    )  # fmt: skip
+        reports=store,
+        pool=pool,
+        board=board,
+        provider=model.explanation,
+        model=model.model,
+        started=seams.clock(),
+        warnings=lambda: (*warnings, *wired.broken, *memorywatch.warnings),
+        cron=clockwork.scheduler.report,
+        limit=config.budgets.day,
+        away=lambda: store.pulse.away,
+        today=Sparing(lambda: store.usage(days=1)),
+        people=Sparing(store.people),
+        clock=seams.clock,
+        mode=config.permissions.mode,
+        models=model.models,
+    )
     desk = HouseDesk(
-        store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known,
-        cards=questions, access=access, now=seams.clock, clock=clockwork.desk, configured=model.models, zone=clockwork.zone,
-    )  # fmt: skip
+        store=store,
+        reports=store,
+        house=truth,
+        turn_of=pool.running_turn,
+        known=known,
+        cards=questions,
+        access=access,
+        now=seams.clock,
+        clock=clockwork.desk,
+        configured=model.models,
+        zone=clockwork.zone,
+    )
     again, full_auto = asyncio.Event(), FullAuto(store, store, seams.clock, config.permissions.mode)
     knot.intake = intake = _intake(ground, pool, board, desk, again, questions, full_auto)
     replaying = Replaying(store, plans.of, agent)
     return House(
-        config=config, seams=seams, store=store, wired=wired,
-        bus=bus, intake=intake, pool=pool, board=board,
-        agent=agent, access=access, books=books, questions=questions, clockwork=clockwork,
-        notices=notices, control=_control(ground, board, truth, desk, metrics, replaying, partial(no_such_model, model)), truth=truth, replaying=replaying,
-        clockwatch=Clockwatch(
-            seams.clock, store.rebase, followed=clockwork.scheduler.look_again, marks=seams.marks(config.home.root)
+        config=config,
+        seams=seams,
+        store=store,
+        wired=wired,
+        bus=bus,
+        intake=intake,
+        pool=pool,
+        board=board,
+        agent=agent,
+        access=access,
+        books=books,
+        questions=questions,
+        clockwork=clockwork,
+        notices=notices,
+        control=_control(
+            ground, board, truth, desk, metrics, replaying, partial(no_such_model, model)
         ),
-        storewatch=StoreWatch(store, notices, board, seams), memorywatch=memorywatch, full_auto=full_auto, again=again,
-    )  # fmt: skip
+        truth=truth,
+        replaying=replaying,
+        clockwatch=Clockwatch(
+            seams.clock,
+            store.rebase,
+            followed=clockwork.scheduler.look_again,
+            marks=seams.marks(config.home.root),
+        ),
+        storewatch=StoreWatch(store, notices, board, seams),
+        memorywatch=memorywatch,
+        full_auto=full_auto,
+        again=again,
+    )
 
 
 async def _access(
-    config: Config, store: HouseStore, wired: Wired, known: Mapping[str, Command], questions: OpenQuestions, errands: Errands
+    config: Config,
+    store: HouseStore,
+    wired: Wired,
+    known: Mapping[str, Command],
+    questions: OpenQuestions,
+    errands: Errands,
 ) -> Access:
     """Who may speak, approve and command; the browser's door asks it too."""
     access = Access(
-        wired.policy, roles(config), is_command=lambda text: is_order(text, known),
-        open_question=questions.at, may_ask=questions.may_ask, aimed=questions.aimed,
-        per_person=config.sessions.scope == "per_person", errand=errands.of,
-    )  # fmt: skip
+        wired.policy,
+        roles(config),
+        is_command=lambda text: is_order(text, known),
+        open_question=questions.at,
+        may_ask=questions.may_ask,
+        aimed=questions.aimed,
+        per_person=config.sessions.scope == "per_person",
+        errand=errands.of,
+    )
     access.learn(await store.people())
     await questions.refresh()
     wired.door.access = access
@@ -192,7 +284,13 @@ async def _access(
 
 
 def _intake(
-    ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, again: asyncio.Event, questions: OpenQuestions, full_auto: FullAuto
+    ground: Ground,
+    pool: Pool,
+    board: Switchboard,
+    desk: HouseDesk,
+    again: asyncio.Event,
+    questions: OpenQuestions,
+    full_auto: FullAuto,
 ) -> Intake:
     seams, store, bus, clockwork = ground.seams, ground.store, ground.bus, ground.clockwork
 
@@ -203,44 +301,97 @@ def _intake(
 
     return Intake(
         IntakeParts(
-            store=store, access=ground.access, commands=desk.known, desk=desk, stopped=pool.stopped, rest=pool.rest, arrived=pool.arrived,
+            store=store,
+            access=ground.access,
+            commands=desk.known,
+            desk=desk,
+            stopped=pool.stopped,
+            rest=pool.rest,
+            arrived=pool.arrived,
             chose=chose,
-            acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock, desk.zone),
-            queueing=Queueing(questions.at, seams.clock, desk.zone), cards=questions.shown, new_id=seams.new_id, clock=seams.clock,
-            failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=again.set,
-            publish=lambda wake: publish_wake(bus, wake, None), terms=clockwork.desk.terms_at,
+            acknowledge=board.acknowledge,
+            drafted=board.drafted,
+            away=Away(store.post, seams.clock, desk.zone),
+            queueing=Queueing(questions.at, seams.clock, desk.zone),
+            cards=questions.shown,
+            new_id=seams.new_id,
+            clock=seams.clock,
+            failpoint=seams.failpoint,
+            card=clockwork.cards,
+            whispers=Whispers(board.whisper, seams.clock),
+            restart=again.set,
+            publish=lambda wake: publish_wake(bus, wake, None),
+            terms=clockwork.desk.terms_at,
         )
-    )  # fmt: skip
+    )
 
 
 def _people(ground: Ground) -> HousePeople:
     config = ground.config
-    chosen, named = "default_role" in config.access.model_fields_set, "owner" in roles(config).named.values()
+    chosen, named = (
+        "default_role" in config.access.model_fields_set,
+        "owner" in roles(config).named.values(),
+    )
     role = role_of_next(config.access.default_role, chosen=chosen, owner_named=named)
-    return HousePeople(ground.store, ground.store, ground.access, ground.seams.clock, role, ground.bus.publish)
+    return HousePeople(
+        ground.store, ground.store, ground.access, ground.seams.clock, role, ground.bus.publish
+    )
 
 
 def _setup(config: Config) -> SetUp:
-    """Imported late: few houses are set up twice. ``os.environ`` is what the process was given, without what .env adds."""
-    make = cast("Callable[[Config, Mapping[str, str], Mapping[str, Manifest]], SetUp]", load("ohmo.setup.desk:SetupDesk"))
+    """Imported late: few houses are set up twice. ``os.environ`` is what the process was given,
+    without what .env adds."""
+    make = cast(
+        "Callable[[Config, Mapping[str, str], Mapping[str, Manifest]], SetUp]",
+        load("ohmo.setup.desk:SetupDesk"),
+    )
     return make(config, os.environ, manifests()[0])
 
 
 def _control(
-    ground: Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None, replaying: Replaying,
+    ground: Ground,
+    board: Switchboard,
+    truth: Truth,
+    desk: HouseDesk,
+    metrics: Metrics | None,
+    replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
-) -> Control:  # fmt: skip
-    config, seams, store, bus, clockwork = ground.config, ground.seams, ground.store, ground.bus, ground.clockwork
+) -> Control:
+    config, seams, store, bus, clockwork = (
+        ground.config,
+        ground.seams,
+        ground.store,
+        ground.bus,
+        ground.clockwork,
+    )
     publish, parse = partial(publish_wake, bus), address_parser(board)
     granting = Granting(desk.thread, seams.new_id, seams.clock)
     ports = Ports(
-        reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=publish,
+        reports=store,
+        status=truth,
+        watch=HouseWatch(bus, store),
+        publish_wake=publish,
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
-        people=_people(ground), repair=store, keeping=store, parse_address=parse,
-        browser=ground.wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, publish, parse),
-        replay=replaying, no_such_model=no_such, setup=partial(_setup, config),
-    )  # fmt: skip
+        people=_people(ground),
+        repair=store,
+        keeping=store,
+        parse_address=parse,
+        browser=ground.wired.browser,
+        log=config.home.log,
+        cron=clockwork.desk,
+        hooks=build_hooks(config, seams, store, publish, parse),
+        replay=replaying,
+        no_such_model=no_such,
+        setup=partial(_setup, config),
+    )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")
-    place = Place(config.home.root / "run", listen, frozenset(config.control.names), Path(runtime) if runtime else None)
-    return Control(ports, place, metrics, new_id=seams.new_id, clock=seams.clock, told=TurnLog().event)
+    place = Place(
+        config.home.root / "run",
+        listen,
+        frozenset(config.control.names),
+        Path(runtime) if runtime else None,
+    )
+    return Control(
+        ports, place, metrics, new_id=seams.new_id, clock=seams.clock, told=TurnLog().event
+    )

@@ -1,4 +1,5 @@
-"""Fewer things are begun before a limit of memory is reached, and the owner is told; what was accepted waits in the store."""
+"""Fewer things are begun before a limit of memory is reached, and the owner is told; what was
+accepted waits in the store."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from ohmo.gateway.notices import Notices
 log = structlog.get_logger("ohmo.memory")
 HIGH, LOW = 0.85, 0.75  # of the limit: from there on it is short, and below that no longer
 LOOK = 2.0  # seconds between two looks
-WARNING = "memory is short: one turn runs at a time until less than three quarters of what ohmo may use is used"
+WARNING = (
+    "memory is short: one turn runs at a time until less than three quarters of what ohmo may use"
+    " is used"
+)
 
 
 class Narrowed(Protocol):
@@ -24,12 +28,20 @@ class Narrowed(Protocol):
 
 
 class MemoryWatch:
-    """``share``: used of what may be used, 0 to 1; None without a limit. ``sleep`` waits so many seconds."""
+    """``share``: used of what may be used, 0 to 1; None without a limit. ``sleep`` waits so many
+    seconds."""
 
     def __init__(
-        self, pool: Narrowed, notices: Notices, share: Callable[[], float | None], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        pool: Narrowed,
+        notices: Notices,
+        share: Callable[[], float | None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._pool, self._notices, self._share, self._sleep = pool, notices, share, sleep
+        self._pool = pool
+        self._notices = notices
+        self._share = share
+        self._sleep = sleep
         self._is_short = False
 
     @property
@@ -58,6 +70,7 @@ class MemoryWatch:
         log.warning("memory_is_short", used=round(share, 2))
         await self._notices.tell(
             "memory",
-            f"Memory is short: ohmo and what it runs use {share:.0%} of what they may. Until that is over one turn runs at a time; messages wait and "
-            "none is lost. `ohmo status` says when it is over.",
+            f"Memory is short: ohmo and what it runs use {share:.0%} of what they may. Until that"
+            " is over one turn runs at a time; messages wait and none is lost. `ohmo status` says"
+            " when it is over.",
         )

@@ -22,8 +22,9 @@ LATEST = 1_000  # refused messages that are looked through for those of one pers
 
 @record
 class HousePeople:
-    """Implements control's ``People``. ``role``: of somebody for whom none is said, by all who are known then.
-    ``publish`` stores what a person had said before they were let in, as if it was said now."""
+    """Implements control's ``People``. ``role``: of somebody for whom none is said, by all who are
+    known then. ``publish`` stores what a person had said before they were let in, as if it was said
+    now."""
 
     store: Store
     reports: Reports
@@ -44,7 +45,11 @@ class HousePeople:
         await self._save(row)
         if said:
             place = said[0].address
-            told = PostRow(derived("let in", said[0].key, row.role), "notice", Outbound(place, pairing.welcome(row.role)))
+            told = PostRow(
+                derived("let in", said[0].key, row.role),
+                "notice",
+                Outbound(place, pairing.welcome(row.role)),
+            )
             await self.store.post([told])
             await self.publish([replace(one, key=f"let in:{one.key}", aliases=()) for one in said])
         return row
@@ -53,7 +58,11 @@ class HousePeople:
         """What they said in private while their code lived, oldest first."""
         since = self.clock() - pairing.LIFE
         refused = await self.reports.inbox(state="refused", limit=LATEST)
-        return [one for info in sorted(refused, key=_by_time) if (one := _by(info, row, since)) is not None]
+        return [
+            one
+            for info in sorted(refused, key=_by_time)
+            if (one := _by(info, row, since)) is not None
+        ]
 
     async def revoke(self, channel: str, account: str, person: str) -> bool:
         known = {(row.channel, row.account, row.person): row for row in await self.store.people()}
@@ -68,9 +77,12 @@ class HousePeople:
         self.access.learn([row])
 
 
-def role_of_next(default: Role, *, chosen: bool, owner_named: bool) -> Callable[[Sequence[PersonRow]], Role]:
-    """As what somebody is let in for whom no role is said: ``default`` where that was ``chosen`` in the configuration, and for the first
-    person of a house whose owner is not named, who will be the owner; anybody else as a guest."""
+def role_of_next(
+    default: Role, *, chosen: bool, owner_named: bool
+) -> Callable[[Sequence[PersonRow]], Role]:
+    """As what somebody is let in for whom no role is said: ``default`` where that was ``chosen`` in
+    the configuration, and for the first person of a house whose owner is not named, who will be the
+    owner; anybody else as a guest."""
 
     def role(known: Sequence[PersonRow]) -> Role:
         first = not owner_named and not any(row.role not in ("asking", "revoked") for row in known)
@@ -88,4 +100,8 @@ def _by(info: ArrivalInfo, row: PersonRow, since: datetime) -> Inbound | None:
     if not isinstance(said, Inbound) or not said.private or _by_time(info)[0] < since:
         return None
     place = said.address
-    return said if (place.channel, place.account, said.person.id) == (row.channel, row.account, row.person) else None
+    return (
+        said
+        if (place.channel, place.account, said.person.id) == (row.channel, row.account, row.person)
+        else None
+    )

@@ -28,13 +28,20 @@ FOUND_TOKENS = 4_000  # room for tools that a session finds; the reserve bears w
 
 
 class Plans:
-    """Called once per run of a turn. The system prompt of a session is made once, so that its bytes stay.
+    """Called once per run of a turn. The system prompt of a session is made once, so that its bytes
+    stay.
 
-    A turn that began under another configuration keeps its folder and its manners, and may no more than either lets it. The model is the
-    present one's: what leads to the other may be gone."""
+    A turn that began under another configuration keeps its folder and its manners, and may no more
+    than either lets it. The model is the present one's: what leads to the other may be gone."""
 
-    def __init__(self, config: Config, agent: AgentParts, access: Access, books: Rulebooks, clock: HeldClock) -> None:
-        self._config, self._agent, self._access, self._books, self._clock = config, agent, access, books, clock
+    def __init__(
+        self, config: Config, agent: AgentParts, access: Access, books: Rulebooks, clock: HeldClock
+    ) -> None:
+        self._config = config
+        self._agent = agent
+        self._access = access
+        self._books = books
+        self._clock = clock
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
@@ -59,11 +66,23 @@ class Plans:
         terms = first.terms if isinstance(first, Wake) else None
         max_output = min(8_192, known(model).max_output)
         return TurnPlan(
-            model=model, system=system, tools=self._agent.tools(), budget=self._budget(model, system, max_output), max_output=max_output,
-            effort=None, cwd=cwd, mode=mode, role=self._role(first, elders), person=_person_of(claim, first),
-            busy=settings.busy or (elders[0].busy if elders else config.sessions.busy), rules=terms.rules if terms is not None else (), secrets=self._secrets(terms),
-            until=self._until(first, terms), free_until=settings.free_until if mode == "full_auto" else None, mode_after=configured,
-        )  # fmt: skip
+            model=model,
+            system=system,
+            tools=self._agent.tools(),
+            budget=self._budget(model, system, max_output),
+            max_output=max_output,
+            effort=None,
+            cwd=cwd,
+            mode=mode,
+            role=self._role(first, elders),
+            person=_person_of(claim, first),
+            busy=settings.busy or (elders[0].busy if elders else config.sessions.busy),
+            rules=terms.rules if terms is not None else (),
+            secrets=self._secrets(terms),
+            until=self._until(first, terms),
+            free_until=settings.free_until if mode == "full_auto" else None,
+            mode_after=configured,
+        )
 
     def _until(self, first: Arrival, terms: Terms | None) -> datetime | None:
         if terms is None or terms.deadline is None:
@@ -80,13 +99,17 @@ class Plans:
     def _tool_tokens(self) -> int:
         tools = self._agent.tools()
         kept_back = sum(_tokens(spec) for spec in tools if spec.deferred)
-        return sum(_tokens(spec) for spec in tools if not spec.deferred) + min(FOUND_TOKENS, kept_back)
+        return sum(_tokens(spec) for spec in tools if not spec.deferred) + min(
+            FOUND_TOKENS, kept_back
+        )
 
     def _prompt(self, claim: Claim, cwd: Path, mode: str) -> tuple[Section, ...]:
         key = (claim.thread, claim.session_seq, str(cwd), mode)
         found = self._prompts.pop(key, None)
         if found is None:
-            found = system_prompt(self._persona, cwd, f"{platform.system()} {platform.machine()}", mode)
+            found = system_prompt(
+                self._persona, cwd, f"{platform.system()} {platform.machine()}", mode
+            )
             newest = next(reversed(self._prompts.values()), found)
             found = newest if newest == found else found  # the sessions of a day share one
         self._prompts[key] = found
@@ -102,7 +125,14 @@ class Plans:
 
     def _secrets(self, terms: Terms | None) -> dict[str, str]:
         """Raises ConfigError: a reference leads to nothing any more."""
-        return {name: self._config.vault.reveal(Secret(reference)) for name, reference in terms.secrets} if terms is not None else {}
+        return (
+            {
+                name: self._config.vault.reveal(Secret(reference))
+                for name, reference in terms.secrets
+            }
+            if terms is not None
+            else {}
+        )
 
 
 def _tokens(spec: ToolSpec) -> int:
@@ -111,7 +141,11 @@ def _tokens(spec: ToolSpec) -> int:
 
 def _person_of(claim: Claim, first: Arrival) -> str:
     """``CHANNEL:PERSON``, the name under which permissions are remembered."""
-    if isinstance(first, Wake) and ":" in first.person and (first.again is None or first.terms is not None):
+    if (
+        isinstance(first, Wake)
+        and ":" in first.person
+        and (first.again is None or first.terms is not None)
+    ):
         return first.person
     return f"{claim.address.channel}:{_person(first)}"
 

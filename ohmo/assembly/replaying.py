@@ -1,4 +1,5 @@
-"""Makes the present session of a thread again from its log and finds the first thing that comes out otherwise. Runs nothing, asks nobody."""
+"""Makes the present session of a thread again from its log and finds the first thing that comes out
+otherwise. Runs nothing, asks nobody."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ class _Past:
     steps: tuple[StepInfo, ...]
 
     def claim(self, settings: ThreadSettings) -> Claim:
-        return Claim(self.info.thread, 0, 0.0, "replay", self.info.address, self.info.session_seq, settings)
+        return Claim(
+            self.info.thread, 0, 0.0, "replay", self.info.address, self.info.session_seq, settings
+        )
 
     def work(self, turn: str) -> Work:
         nobody = Wake("replay", "owner", self.info.address, None, "owner", "", datetime.now(UTC))
@@ -62,8 +65,12 @@ class _Past:
 class Replaying:
     """``plan`` as for a turn, without beginning one."""
 
-    def __init__(self, store: Kept, plan: Callable[[Claim, Work], TurnPlan], agent: AgentParts) -> None:
-        self._store, self._plan, self._agent = store, plan, agent
+    def __init__(
+        self, store: Kept, plan: Callable[[Claim, Work], TurnPlan], agent: AgentParts
+    ) -> None:
+        self._store = store
+        self._plan = plan
+        self._agent = agent
 
     async def __call__(self, info: ThreadInfo) -> Replay:
         past, again = await self._past(info), _Again(self._agent.model.renderings())
@@ -73,13 +80,24 @@ class Replaying:
         for row in past.steps:
             match row.step:
                 case ModelStep(blocks, _, _, request):
-                    asked |= {block.id: (row.turn, block) for block in blocks if isinstance(block, ToolCall)}
+                    asked |= {
+                        block.id: (row.turn, block)
+                        for block in blocks
+                        if isinstance(block, ToolCall)
+                    }
                     found = replace(found, calls=found.calls + 1)
                     if not request:
                         found = replace(found, unrecorded=found.unrecorded + 1)
                     elif wrong := await self._request(past, row.turn, request, again):
-                        where = f", in steps {same_until} to {row.seq - 1}" if wrong == ["conversation"] else ""
-                        words = f"model call {found.calls}: {', '.join(_WHY[part] for part in wrong)} would be sent otherwise today{where}"
+                        where = (
+                            f", in steps {same_until} to {row.seq - 1}"
+                            if wrong == ["conversation"]
+                            else ""
+                        )
+                        words = (
+                            f"model call {found.calls}: {', '.join(_WHY[part] for part in wrong)}"
+                            f" would be sent otherwise today{where}"
+                        )
                         return replace(found, difference=words, seq=row.seq)
                     else:
                         found, same_until = replace(found, same=found.same + 1), row.seq
@@ -87,7 +105,9 @@ class Replaying:
                     turn, call = asked[result.call]
                     judged, words = await self._decision(past, turn, call, result)
                     if words:
-                        return replace(found, difference=f"{call.name} {summary(call)}: {words}", seq=row.seq)
+                        return replace(
+                            found, difference=f"{call.name} {summary(call)}: {words}", seq=row.seq
+                        )
                     found = replace(found, judged=found.judged + judged)
                 case _:
                     pass
@@ -105,11 +125,14 @@ class Replaying:
         for item in items:
             if isinstance(item, ArrivalInfo) and item.turn is not None:
                 begun.setdefault(item.turn, item.arrival)
-        steps = tuple(item for item in items if isinstance(item, StepInfo) and item.seq >= info.session_seq)
+        steps = tuple(
+            item for item in items if isinstance(item, StepInfo) and item.seq >= info.session_seq
+        )
         return _Past(info, begun, steps)
 
     async def _request(self, past: _Past, turn: str, recorded: str, again: _Again) -> list[str]:
-        """What of the request differs; looks for what a person chose then (model, mode) and for what the endpoint made shorter."""
+        """What of the request differs; looks for what a person chose then (model, mode) and for
+        what the endpoint made shorter."""
         best: list[str] = []
         for settings in self._settings(past.info.settings):
             plan = self._plan(past.claim(settings), past.work(turn))
@@ -132,10 +155,15 @@ class Replaying:
     def _ledger(self, past: _Past, turn: str, plan: TurnPlan, again: _Again) -> TurnLedger:
         transcript = again.transcript(past.info.session_seq, plan.budget)
         run = Run(past.claim(past.info.settings), past.work(turn), transcript, plan, deadline=0.0)
-        return TurnLedger(self._store, run, step=_never, new_id=lambda: "replay", clock=lambda: datetime.now(UTC))
+        return TurnLedger(
+            self._store, run, step=_never, new_id=lambda: "replay", clock=lambda: datetime.now(UTC)
+        )
 
-    async def _decision(self, past: _Past, turn: str, call: ToolCall, result: ToolResult) -> tuple[bool, str]:
-        """Whether there was something to judge, and what is otherwise now. What a person was asked about may have ended either way."""
+    async def _decision(
+        self, past: _Past, turn: str, call: ToolCall, result: ToolResult
+    ) -> tuple[bool, str]:
+        """Whether there was something to judge, and what is otherwise now. What a person was asked
+        about may have ended either way."""
         tool = self._agent.known.get(call.name)
         if tool is None or turn not in past.begun:
             return False, ""
@@ -180,7 +208,9 @@ class _Again:
         for _ in range(SHRUNK if wrong == ["conversation"] else 0):  # or it was too long
             if not shorter.shrink():
                 break
-            wrong = differing((await rendering(replace(request, steps=shorter.visible()))).digest, recorded)
+            wrong = differing(
+                (await rendering(replace(request, steps=shorter.visible()))).digest, recorded
+            )
             if not wrong:
                 self._transcript = shorter
                 break
@@ -198,7 +228,11 @@ def _otherwise(decision: Decision, *, refused: bool, text: str) -> str:
         case Deny() | Allow():
             return ""
         case _:
-            return "" if not refused or by_person else f"was refused then ({then}), a person would be asked today"
+            return (
+                ""
+                if not refused or by_person
+                else f"was refused then ({then}), a person would be asked today"
+            )
 
 
 async def _unanswered(digest: str) -> None:  # noqa: ARG001

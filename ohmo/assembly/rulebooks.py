@@ -1,4 +1,5 @@
-"""By whose rules a turn is judged when the configuration changes under it: its own and the new ones, at each call the stricter."""
+"""By whose rules a turn is judged when the configuration changes under it: its own and the new
+ones, at each call the stricter."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ ELDERS = 64  # configurations before this one; a turn does not outlive so many
 
 @record
 class Rulebook:
-    """What one configuration lets be done. ``busy`` and ``workspace`` are no rules; a turn keeps them with the rest."""
+    """What one configuration lets be done. ``busy`` and ``workspace`` are no rules; a turn keeps
+    them with the rest."""
 
     policy: Policy
     mode: Mode
@@ -46,14 +48,16 @@ class Rulebook:
 
 @record
 class Elder:
-    """A configuration that ended while the process went on. Turns whose id is smaller than ``until`` began under it."""
+    """A configuration that ended while the process went on. Turns whose id is smaller than
+    ``until`` began under it."""
 
     until: str
     book: Rulebook
 
 
 class Rulebooks:
-    """``elders``: oldest first. ``coming``: a configuration that is about to replace the present one."""
+    """``elders``: oldest first. ``coming``: a configuration that is about to replace the present
+    one."""
 
     def __init__(self, elders: Sequence[Elder] = ()) -> None:
         self._elders = tuple(elders)
@@ -61,24 +65,33 @@ class Rulebooks:
         self.coming: Rulebook | None = None
 
     def elders(self, turn: str) -> tuple[Rulebook, ...]:
-        """Under which the turn lived before this configuration; the first is the one it began with."""
+        """Under which the turn lived before this configuration; the first is the one it began
+        with."""
         return tuple(elder.book for elder in self._elders if turn < elder.until)
 
     def begun(self, turn: str, first: Arrival, *, mode_chosen: bool) -> None:
-        """What a coming configuration has to be asked about. ``mode_chosen``: with ``/mode``, which no configuration overrules."""
+        """What a coming configuration has to be asked about. ``mode_chosen``: with ``/mode``, which
+        no configuration overrules."""
         self._begun.pop(turn, None)
         self._begun[turn] = (first, mode_chosen)
         if len(self._begun) > REMEMBERED:
             self._begun.popitem(last=False)
 
     def others(self, context: CallContext) -> tuple[tuple[Policy, CallContext], ...]:
-        """Each policy that has a say in a call beside the present one, and as whom and in which mode it sees the caller."""
-        found = [(book.policy, context) for book in self.elders(context.turn)]  # their mode and standing are in the turn's plan
+        """Each policy that has a say in a call beside the present one, and as whom and in which
+        mode it sees the caller."""
+        found = [
+            (book.policy, context) for book in self.elders(context.turn)
+        ]  # their mode and standing are in the turn's plan
         coming = self.coming
         if coming is not None:
             first, chosen = self._begun.get(context.turn, (None, False))
             mode = context.mode if chosen else strictest((context.mode, coming.mode))
-            role = context.role if first is None else access.lower(context.role, standing_of(first, coming.access)) or "guest"
+            role = (
+                context.role
+                if first is None
+                else access.lower(context.role, standing_of(first, coming.access)) or "guest"
+            )
             found.append((coming.policy, replace(context, mode=mode, role=role)))
         return tuple(found)
 
@@ -101,7 +114,8 @@ def standing_of(first: Arrival, known: Access) -> Standing:
 
 def _of_wake(wake: Wake, known: Access) -> Standing:
     channel, colon, person = wake.person.partition(":")
-    if colon:  # the wake of somebody's job runs indoors, but never with more rights than they have themselves
+    # the wake of somebody's job runs indoors, but never with more rights than they have themselves
+    if colon:
         return known.of_absent(channel, wake.account, person) or "guest"
     return known.of_absent(wake.place.channel, wake.place.account, wake.person) or "guest"
 
@@ -116,17 +130,26 @@ def sensitive_of(config: Config, home: Path) -> SensitivePaths:
 
 
 def policy_of(config: Config, home: Path, sensitive: SensitivePaths, path: str) -> Policy:
-    """``home`` is the person's home folder, ``path`` where commands find programs. Raises ValueError with one line for a rule that cannot be read."""
+    """``home`` is the person's home folder, ``path`` where commands find programs. Raises
+    ValueError with one line for a rule that cannot be read."""
     rules = config.permissions
-    places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}
+    places = {
+        "WORKSPACE": str(config.workspace),
+        "HOME": str(home),
+        "OHMO_HOME": str(config.home.root),
+    }
     known = rule_set(rules.allow, rules.ask, rules.deny, places)
     return Policy(known, sensitive, Shell(home, path), config.workspace, rules.read_outside)
 
 
 def rulebook(
-    config: Config, policy: Policy, people: Iterable[PersonRow], doors: Callable[[str, str], access.Policy] | None = None
+    config: Config,
+    policy: Policy,
+    people: Iterable[PersonRow],
+    doors: Callable[[str, str], access.Policy] | None = None,
 ) -> Rulebook:
-    """``doors``: who is let in by channel and account, None: as the configuration says. Raises ConfigError."""
+    """``doors``: who is let in by channel and account, None: as the configuration says. Raises
+    ConfigError."""
     if doors is None:
         doors = Accounts(open_channels(config.channels, manifests()[0])).policy
     known = Access(doors, roles(config), is_command=lambda _: False, open_question=lambda _: ())

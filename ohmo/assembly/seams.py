@@ -1,4 +1,5 @@
-"""What of the outside world is handed in: time, ids, environment, failpoints. Tests bring their own."""
+"""What of the outside world is handed in: time, ids, environment, failpoints. Tests bring their
+own."""
 
 from __future__ import annotations
 
@@ -22,10 +23,11 @@ from ohmo.sessions.clockwatch import HeldClock
 
 @record
 class Seams:
-    """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a moment of
-    ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in leases; never twice
-    the same, because a process id is (in a container always). ``boot``: names this start of the machine. ``metrics`` and ``began``, when
-    the daemon did, go on when a changed configuration begins another life of the house."""
+    """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a
+    moment of ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in
+    leases; never twice the same, because a process id is (in a container always). ``boot``: names
+    this start of the machine. ``metrics`` and ``began``, when the daemon did, go on when a changed
+    configuration begins another life of the house."""
 
     clock: HeldClock = field(default_factory=HeldClock)
     new_id: NewId = field(default_factory=IdSource)
@@ -33,7 +35,9 @@ class Seams:
     failpoint: Failpoint = inert
     call: Call | None = None
     alarm: Alarm | None = None
-    owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}")
+    owner: str = field(
+        default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+    )
     boot: str = field(default_factory=boot_id)
     metrics: Metrics = field(default_factory=Metrics)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -43,6 +47,7 @@ class Seams:
         return MarkFile(home / "run" / "clock.json", self.boot)
 
     def recall(self, home: Path) -> None:
-        """Before the store is opened: what it writes has to be of the same time as what waits in it."""
+        """Before the store is opened: what it writes has to be of the same time as what waits in
+        it."""
         if (known := self.marks(home).read()) is not None:
             self.clock.recall(known)

@@ -18,7 +18,8 @@ from ohmo.sessions.pool import Pool
 
 @dataclass(slots=True)
 class Truth:
-    """``ready`` is set by the daemon when store, sessions and control are up. ``away``: why nothing can be stored, empty while everything is well."""
+    """``ready`` is set by the daemon when store, sessions and control are up. ``away``: why nothing
+    can be stored, empty while everything is well."""
 
     reports: Reports
     pool: Pool
@@ -49,7 +50,10 @@ class Truth:
     async def _asking(self) -> int:
         """Whose code may still be typed."""
         now = self.clock()
-        return sum(row.role == "asking" and row.expires is not None and row.expires > now for row in await self.people())
+        return sum(
+            row.role == "asking" and row.expires is not None and row.expires > now
+            for row in await self.people()
+        )
 
     async def __call__(self) -> HouseStatus:
         counts = await self.reports.counts(spare=True)
@@ -60,15 +64,34 @@ class Truth:
         for (_, state), number in counts.outbox.items():
             outbox[state] = outbox.get(state, 0) + number
         away = self.away()
-        warnings = (*((f"{away}; no message is accepted until that is mended.",) if away else ()), *self.warnings())
+        warnings = (
+            *((f"{away}; no message is accepted until that is mended.",) if away else ()),
+            *self.warnings(),
+        )
         if self.pool.outage:
             warnings = (
                 *warnings,
-                f"The model cannot be reached ({self.pool.outage}); it is tried again by itself, `ohmo doctor --live` looks closer.",
+                (
+                    f"The model cannot be reached ({self.pool.outage}); it is tried again by"
+                    " itself, `ohmo doctor --live` looks closer."
+                ),
             )
         return HouseStatus(
-            ready=self.ready and not away, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
-            channels=with_queues(self.board.report(), counts), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
-            turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=warnings, asking=await self._asking(),
-            mode=self.mode, models=self.models,
-        )  # fmt: skip
+            ready=self.ready and not away,
+            version=ohmo.__version__,
+            started=self.started,
+            provider=self.provider,
+            model=self.model,
+            channels=with_queues(self.board.report(), counts),
+            inbox=inbox,
+            outbox=outbox,
+            oldest_waiting=counts.oldest_waiting,
+            turns_running=self.pool.running,
+            turns_parked=counts.turns_parked,
+            cron=self.cron(),
+            budget={"day": await self._today()},
+            warnings=warnings,
+            asking=await self._asking(),
+            mode=self.mode,
+            models=self.models,
+        )

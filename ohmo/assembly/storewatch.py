@@ -1,4 +1,5 @@
-"""Tells the owner that nothing can be stored while it is so, past the store, and that it is over."""
+"""Tells the owner that nothing can be stored while it is so, past the store, and that it is
+over."""
 
 from __future__ import annotations
 
@@ -25,9 +26,18 @@ class StoreWatch:
     """``run`` is a life of the house."""
 
     def __init__(
-        self, store: Watched, notices: Notices, board: Switchboard, seams: Seams, monotonic: Callable[[], float] = time.monotonic
+        self,
+        store: Watched,
+        notices: Notices,
+        board: Switchboard,
+        seams: Seams,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._notices, self._board, self._seams, self._monotonic = store, notices, board, seams, monotonic
+        self._store = store
+        self._notices = notices
+        self._board = board
+        self._seams = seams
+        self._monotonic = monotonic
         self._since = self._told = float("-inf")
 
     async def run(self) -> None:
@@ -43,7 +53,10 @@ class StoreWatch:
         log.error("store_away", why=away)
         if now - self._told >= AGAIN:
             self._told = now
-            text = f"Nothing can be stored: {away}. No message is accepted until that is mended; then ohmo goes on by itself and reads what was said meanwhile."
+            text = (
+                f"Nothing can be stored: {away}. No message is accepted until that is mended; then"
+                " ohmo goes on by itself and reads what was said meanwhile."
+            )
             place = self._notices.owner_place()
             said = await self._board.say_now(Outbound(place, text), self._seams.new_id())
             log.warning("owner_told_past_the_store", said=said, channel=place.channel)
@@ -53,5 +66,7 @@ class StoreWatch:
         log.warning("store_is_back", seconds=lasted)
         span = f"{lasted} s" if lasted < 120 else f"{lasted // 60} minutes"
         await self._notices.tell(
-            "store away", f"Messages can be stored again; for {span} they could not be. What was said meanwhile is read now."
+            "store away",
+            f"Messages can be stored again; for {span} they could not be. What was said meanwhile"
+            " is read now.",
         )

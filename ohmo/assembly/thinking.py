@@ -22,7 +22,13 @@ from ohmo.sessions.tally import Tally
 
 def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> Pool:
     """``knot`` leads to the switchboard, which is built after this."""
-    config, seams, store, clockwork, redact = ground.config, ground.seams, ground.store, ground.clockwork, ground.redact
+    config, seams, store, clockwork, redact = (
+        ground.config,
+        ground.seams,
+        ground.store,
+        ground.clockwork,
+        ground.redact,
+    )
     media = Media(config.home.media)
     teller = Teller(media, redact)
     idle = config.sessions.idle_reset
@@ -31,7 +37,11 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         return footnote(ground.wired.activity(place.channel, place.account), tally, redact)
 
     def overdue(work: Work) -> Question | None:
-        return late(work, seams.clock() - seams.clock.set_since(work.arrivals[0].at), config.sessions.ask_after)
+        return late(
+            work,
+            seams.clock() - seams.clock.set_since(work.arrivals[0].at),
+            config.sessions.ask_after,
+        )
 
     def silence() -> float | None:
         return None if idle is None else (seams.clock() - seams.clock.before(idle)).total_seconds()
@@ -41,7 +51,10 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
 
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
-        text = f"A message in {where} failed for good: {reason.rstrip('.')}. `ohmo inbox list --state dead` shows it."
+        text = (
+            f"A message in {where} failed for good: {reason.rstrip('.')}. `ohmo inbox list --state"
+            " dead` shows it."
+        )
         await ground.notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
     parts = SessionParts(
@@ -68,4 +81,9 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         clock=seams.clock,
         idle=silence,
     )
-    return Pool(parts, owner=seams.owner, width=config.limits.concurrent_turns, crowded=lambda: ground.bus.crowded)
+    return Pool(
+        parts,
+        owner=seams.owner,
+        width=config.limits.concurrent_turns,
+        crowded=lambda: ground.bus.crowded,
+    )

@@ -12,7 +12,16 @@ import structlog
 import ohmo
 from channels.record import record
 from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.events import Event, Failure, ModelDone, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import (
+    Event,
+    Failure,
+    ModelDone,
+    ToolDone,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from ohmo.contracts.store import OutRow
 from ohmo.discovery import load
 from ohmo.gateway.sending import Done, Sender
@@ -23,15 +32,21 @@ Sent = Callable[[OutRow, str, float], None]
 
 
 def spans(environ: Mapping[str, str]) -> Any | None:
-    """``ohmo.tracing.spans.Spans``; None when no endpoint is named, and then nothing is imported. Raises ConfigError: its package is missing."""
+    """``ohmo.tracing.spans.Spans``; None when no endpoint is named, and then nothing is imported.
+    Raises ConfigError: its package is missing."""
     url = endpoint(environ)
     if url is None:
         return None
     try:
         found = load("ohmo.tracing.spans:Spans")
     except ConfigError as error:
-        raise ConfigError(f"traces are wanted at {url}, but OpenTelemetry is not installed; pip install 'ohmo[otel]'") from error
-    return cast("Callable[[str, Mapping[str, str], str], Any]", found)(url, environ, ohmo.__version__)
+        raise ConfigError(
+            f"traces are wanted at {url}, but OpenTelemetry is not installed; pip install"
+            " 'ohmo[otel]'"
+        ) from error
+    return cast("Callable[[str, Mapping[str, str], str], Any]", found)(
+        url, environ, ohmo.__version__
+    )
 
 
 @record
@@ -63,8 +78,9 @@ class _Run:
 
 
 class TurnLog:
-    """A line for each tool that ended, each failure, and the end of each turn, with thread, turn and channel: `ohmo logs --thread` tells what happened.
-    What people, models and tools said never stands there; why a turn failed does. ``monotonic``: seconds."""
+    """A line for each tool that ended, each failure, and the end of each turn, with thread, turn
+    and channel: `ohmo logs --thread` tells what happened. What people, models and tools said never
+    stands there; why a turn failed does. ``monotonic``: seconds."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -74,7 +90,9 @@ class TurnLog:
         """Never fails and never waits. A turn whose start was not heard is passed over."""
         now = self._monotonic()
         if isinstance(event, TurnStarted):
-            self._runs[event.turn] = _Run(event.address.channel if event.address is not None else "", now)
+            self._runs[event.turn] = _Run(
+                event.address.channel if event.address is not None else "", now
+            )
             return
         if (run := self._runs.get(event.turn)) is None:
             return
@@ -86,7 +104,13 @@ class TurnLog:
             case ToolStarted(_, call, name) | ToolRefused(_, call, name):
                 run.tools[call] = (name, now)
             case ToolDone() if (ran := run.tools.pop(event.call, None)) is not None:
-                log.info("tool_ended", **place, tool=ran[0], ok=not event.result.error, seconds=round(now - ran[1], 3))
+                log.info(
+                    "tool_ended",
+                    **place,
+                    tool=ran[0],
+                    ok=not event.result.error,
+                    seconds=round(now - ran[1], 3),
+                )
             case Failure():
                 log.warning("turn_failure", **place, error=event.text, fatal=event.fatal)
             case TurnEnded():

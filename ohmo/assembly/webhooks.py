@@ -22,21 +22,35 @@ class _Both(Store, Reports, Protocol):
 
 
 def build_hooks(
-    config: Config, seams: Seams, store: _Both, publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]],
+    config: Config,
+    seams: Seams,
+    store: _Both,
+    publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]],
     resolve: Callable[[str], Address],
-) -> Hooks:  # fmt: skip
+) -> Hooks:
     """Raises ConfigError: a secret is missing."""
     hooks: dict[str, Webhook] = {}
     for name, written in config.webhooks.items():
         try:
             secret = config.vault.reveal(written.secret)
         except SecretMissing as error:
-            raise ConfigError(str(config.source.problem(("webhooks", name, "secret"), str(error)))) from error
+            raise ConfigError(
+                str(config.source.problem(("webhooks", name, "secret"), str(error)))
+            ) from error
         deadline = DEADLINE if written.deadline is None else written.deadline.total_seconds()
         hooks[name] = Webhook(
-            name, secret, written.style, written.prompt, written.deliver, written.to, written.rules, written.when, written.role, deadline,
+            name,
+            secret,
+            written.style,
+            written.prompt,
+            written.deliver,
+            written.to,
+            written.rules,
+            written.when,
+            written.role,
+            deadline,
             written.window.total_seconds(),
-        )  # fmt: skip
+        )
 
     async def wake(one: Wake) -> Accepted:
         return await publish(one, None)
@@ -49,4 +63,12 @@ def build_hooks(
         found = await store.post_row(id)
         return found.row.outbound if found is not None else None
 
-    return Hooks(hooks, publish=wake, post=store.post, stored=stored, posted=posted, resolve=resolve, clock=seams.clock)
+    return Hooks(
+        hooks,
+        publish=wake,
+        post=store.post,
+        stored=stored,
+        posted=posted,
+        resolve=resolve,
+        clock=seams.clock,
+    )

@@ -1,4 +1,5 @@
-"""Two bounded queues in front of the store: what is published is awaited until it is durable, what is emitted is never waited for."""
+"""Two bounded queues in front of the store: what is published is awaited until it is durable, what
+is emitted is never waited for."""
 
 from __future__ import annotations
 
@@ -34,38 +35,56 @@ class Batch:
 
 
 class MessageBus:
-    """``seat`` decides where an arrival belongs; ``accept`` stores a batch in one transaction; ``tell`` is called in commit order with
-    what is new. ``bound``: batches that may wait; when it is reached publish waits, and so does the platform.
-    ``acknowledged`` is told the seconds from receipt to commit of every batch.
-    ``inbound`` batches are handed to the store one after the other without waiting for each commit: the writer groups them."""
+    """``seat`` decides where an arrival belongs; ``accept`` stores a batch in one transaction;
+    ``tell`` is called in commit order with what is new. ``bound``: batches that may wait; when it
+    is reached publish waits, and so does the platform. ``acknowledged`` is told the seconds from
+    receipt to commit of every batch. ``inbound`` batches are handed to the store one after the
+    other without waiting for each commit: the writer groups them."""
 
     def __init__(
-        self, *, seat: Callable[[Arrival], Seat], accept: Accept, tell: Tell, failpoint: Callable[[str], None], bound: int = 1024,
+        self,
+        *,
+        seat: Callable[[Arrival], Seat],
+        accept: Accept,
+        tell: Tell,
+        failpoint: Callable[[str], None],
+        bound: int = 1024,
         acknowledged: Callable[[float], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.inbound: asyncio.Queue[Batch] = asyncio.Queue(bound)
         self.outbound = EventStream(bound)
-        self._seat, self._accept, self._tell, self._failpoint = seat, accept, tell, failpoint
+        self._seat = seat
+        self._accept = accept
+        self._tell = tell
+        self._failpoint = failpoint
         self._width = asyncio.Semaphore(64)
-        self._stopped, self._acknowledged = False, acknowledged
+        self._stopped = False
+        self._acknowledged = acknowledged
         self._on_the_way = 0
 
     @property
     def crowded(self) -> bool:
-        """More comes in just now than is stored. Jobs that are due do not count: no platform waits for their acknowledgement, and to begin late
-        is what they must not."""
+        """More comes in just now than is stored. Jobs that are due do not count: no platform waits
+        for their acknowledgement, and to begin late is what they must not."""
         return self._on_the_way >= CROWD
 
     async def publish(
-        self, arrivals: Sequence[Arrival], cursor: CursorSave | None = None, *, settings: ThreadSettings | None = None
+        self,
+        arrivals: Sequence[Arrival],
+        cursor: CursorSave | None = None,
+        *,
+        settings: ThreadSettings | None = None,
     ) -> list[Accepted]:
-        """Returns after the commit. ``settings``: chosen with these arrivals, for their threads. Raises Unavailable (nothing may be acknowledged)
-        and LeaseLost (the cursor is fenced off)."""
+        """Returns after the commit. ``settings``: chosen with these arrivals, for their threads.
+        Raises Unavailable (nothing may be acknowledged) and LeaseLost (the cursor is fenced
+        off)."""
         received = time.monotonic()
         if arrivals:  # a cursor alone is no message
             self._failpoint("inbound.received")
         batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
-        waited_for = int(not all(isinstance(one, Wake) and one.occurrence is not None for one in arrivals))
+        waited_for = int(
+            not all(isinstance(one, Wake) and one.occurrence is not None for one in arrivals)
+        )
         self._on_the_way += waited_for
         try:
             await self.inbound.put(batch)
@@ -105,20 +124,37 @@ class MessageBus:
     async def _store(self, batch: Batch) -> None:
         try:
             seated = [(arrival, self._seated(arrival, batch)) for arrival in batch.arrivals]
-            accepted = await self._accept(seated, batch.cursor) if seated or batch.cursor is not None else []
+            accepted = (
+                await self._accept(seated, batch.cursor)
+                if seated or batch.cursor is not None
+                else []
+            )
         except (Unavailable, StoreError) as error:
             _fail(batch, error)
         except asyncio.CancelledError:
             _fail(batch, Unavailable("the daemon is stopping"))
             raise
-        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+        except (
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            AssertionError,
+        ) as error:
             # One batch that cannot be seated or written must not make every channel deaf.
             log.error("batch_failed", error=f"{type(error).__name__}: {error}", exc_info=error)
             _fail(batch, Unavailable(f"this batch could not be stored: {error}"))
         else:
             if not batch.stored.done():
                 batch.stored.set_result(accepted)
-            self._tell([(got, arrival, seat) for got, (arrival, seat) in zip(accepted, seated, strict=True) if not got.duplicate])
+            self._tell(
+                [
+                    (got, arrival, seat)
+                    for got, (arrival, seat) in zip(accepted, seated, strict=True)
+                    if not got.duplicate
+                ]
+            )
         finally:
             # Only when nobody has said anything: a publisher never waits for ever.
             _fail(batch, Unavailable("this batch could not be stored"))

@@ -1,4 +1,5 @@
-"""What running turns say, fanned out to whoever watches. Ephemeral: a slow watcher loses events, never delays a turn."""
+"""What running turns say, fanned out to whoever watches. Ephemeral: a slow watcher loses events,
+never delays a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``--allow RULE``: whether a rule covers what a turn of ``-p`` asks for, by the matching of the gate itself."""
+"""``--allow RULE``: whether a rule covers what a turn of ``-p`` asks for, by the matching of the
+gate itself."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from pathlib import Path
 
 from ohmo.cli.question import Wanted
 from ohmo.permissions.protected import ProtectedPlaces
-from ohmo.permissions.rules import PATH_TOOLS, READERS, WRITERS, host_matches, parse_rule, path_matches
+from ohmo.permissions.rules import (
+    PATH_TOOLS,
+    READERS,
+    WRITERS,
+    host_matches,
+    parse_rule,
+    path_matches,
+)
 from ohmo.permissions.shell import Shell, Simple
 from ohmo.permissions.shell.admitting import covers
 
@@ -18,12 +26,16 @@ class Allowed:
     """Raises ValueError with one line for a rule that cannot be read."""
 
     def __init__(self, rules: Sequence[str], home: Path) -> None:
-        self._rules = [parse_rule(text, {"HOME": str(home), "WORKSPACE": os.getcwd()}) for text in rules]  # noqa: PTH109 - text
+        self._rules = [
+            parse_rule(text, {"HOME": str(home), "WORKSPACE": os.getcwd()})  # noqa: PTH109
+            for text in rules
+        ]
         self._shell = Shell(home)
 
     def covers(self, wanted: Wanted, cwd: Path) -> bool:
-        """A command is covered when each of its parts is, and none writes to a file or hides what it runs;
-        a change in a protected place, or in one that the card does not show whole, never is."""
+        """A command is covered when each of its parts is, and none writes to a file or hides what
+        it runs; a change in a protected place, or in one that the card does not show whole, never
+        is."""
         if wanted.tool in WRITERS:
             place = ProtectedPlaces(cwd).reached(cwd / wanted.value)
             if place is not None or not wanted.value:
@@ -42,14 +54,19 @@ class Allowed:
         return False
 
     def _covers_command(self, command: str, cwd: Path) -> bool:
-        """The whole line as a rule says it; else each of its plain commands, when none writes to a file."""
+        """The whole line as a rule says it; else each of its plain commands, when none writes to a
+        file."""
         if any(rule.tool == "Bash" and rule.pattern == command for rule in self._rules):
             return True
         plain = self._shell.parse(command, cwd).plain
-        return plain != () and not any(each.redirects or not self._named(each, cwd) for each in plain)
+        return plain != () and not any(
+            each.redirects or not self._named(each, cwd) for each in plain
+        )
 
     def _named(self, command: Simple, cwd: Path) -> bool:
         def inside(word: str) -> bool:
             return Path(os.path.realpath(cwd / word)).is_relative_to(os.path.realpath(cwd))
 
-        return any(rule.tool == "Bash" and covers(rule.pattern, command, inside) for rule in self._rules)
+        return any(
+            rule.tool == "Bash" and covers(rule.pattern, command, inside) for rule in self._rules
+        )

@@ -63,14 +63,26 @@ class _Unix(http.client.HTTPConnection):
 
 
 class Client:
-    """Each call is one connection. Raises NotRunning, Refused with the daemon's own line, OhmoError for anything else.
+    """Each call is one connection. Raises NotRunning, Refused with the daemon's own line, OhmoError
+    for anything else.
 
-    ``patience``: seconds for which a daemon that answered before is waited for when its door is shut, as between two of its lives."""
+    ``patience``: seconds for which a daemon that answered before is waited for when its door is
+    shut, as between two of its lives."""
 
     def __init__(
-        self, *, path: Path | None = None, remote: str | None = None, token: str | None = None, timeout: float = 30.0, patience: float = 0.0
+        self,
+        *,
+        path: Path | None = None,
+        remote: str | None = None,
+        token: str | None = None,
+        timeout: float = 30.0,
+        patience: float = 0.0,
     ) -> None:
-        self._path, self._remote, self._token, self._timeout, self._patience = path, remote, token, timeout, patience
+        self._path = path
+        self._remote = remote
+        self._token = token
+        self._timeout = timeout
+        self._patience = patience
         self._met = False
 
     def get(self, path: str, **query: str | int | None) -> Json:
@@ -78,7 +90,9 @@ class Client:
         return self._ask("GET", f"{path}?{urllib.parse.urlencode(wanted)}" if wanted else path)
 
     def post(self, path: str, body: Mapping[str, object]) -> Json:
-        return self._ask("POST", path, {name: value for name, value in body.items() if value is not None})
+        return self._ask(
+            "POST", path, {name: value for name, value in body.items() if value is not None}
+        )
 
     def delete(self, path: str) -> Json:
         return self._ask("DELETE", path)
@@ -106,14 +120,17 @@ class Client:
 
     @contextmanager
     def log(self, *, level: str, words: str, since: str) -> Generator[Iterator[Happening | None]]:
-        """The log as it grows behind ``since`` (a place that ``/api/v1/logs`` told): ``log`` for each line; None is a heartbeat."""
+        """The log as it grows behind ``since`` (a place that ``/api/v1/logs`` told): ``log`` for
+        each line; None is a heartbeat."""
         with self._stream("/api/v1/logs/events", level=level, q=words, since=since) as found:
             yield found
 
     @contextmanager
     def _stream(self, path: str, **query: str) -> Generator[Iterator[Happening | None]]:
         with self._connection() as link:
-            yield _happenings(self._send(link, "GET", f"{path}?{urllib.parse.urlencode(query)}", None))
+            yield _happenings(
+                self._send(link, "GET", f"{path}?{urllib.parse.urlencode(query)}", None)
+            )
 
     def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
         with self._connection() as link:
@@ -121,11 +138,17 @@ class Client:
             try:
                 found: object = json.loads(response.read())
             except (ValueError, http.client.HTTPException) as error:
-                raise OhmoError(f"{self._where()}: the answer is not JSON; is this ohmo?") from error
+                raise OhmoError(
+                    f"{self._where()}: the answer is not JSON; is this ohmo?"
+                ) from error
         return found if isinstance(found, dict) else {"value": found}  # pyright: ignore[reportUnknownVariableType]
 
     def _send(
-        self, link: http.client.HTTPConnection, method: str, path: str, body: Mapping[str, object] | None
+        self,
+        link: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
     ) -> http.client.HTTPResponse:
         headers = {"Accept": "application/json, text/event-stream"}
         if self._token is not None:
@@ -136,18 +159,30 @@ class Client:
         try:
             response = self._knocked(link, method, path, data, headers)
         except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise NotRunning(f"not running (nobody answers at {self._where()}); start it with: ohmo run") from error
+            raise NotRunning(
+                f"not running (nobody answers at {self._where()}); start it with: ohmo run"
+            ) from error
         except TimeoutError as error:
-            raise OhmoError(f"{self._where()}: no answer within {self._timeout:.0f} s; see ohmo logs") from error
+            raise OhmoError(
+                f"{self._where()}: no answer within {self._timeout:.0f} s; see ohmo logs"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
-            raise NotRunning(f"cannot reach {self._where()} ({getattr(error, 'strerror', None) or type(error).__name__})") from error
+            raise NotRunning(
+                f"cannot reach {self._where()}"
+                f" ({getattr(error, 'strerror', None) or type(error).__name__})"
+            ) from error
         self._met = True
         if response.status >= 400:
             raise Refused(_reason(response), response.status)
         return response
 
     def _knocked(
-        self, link: http.client.HTTPConnection, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
+        self,
+        link: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: Mapping[str, str],
     ) -> http.client.HTTPResponse:
         """Again only what was certainly not heard, or only asks. Raises OSError, HTTPException."""
         until = time.monotonic() + (self._patience if self._met else 0.0)
@@ -170,7 +205,11 @@ class Client:
             link = _Unix(self._path, self._timeout)
         else:
             parts = urllib.parse.urlsplit(self._remote)
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            kind = (
+                http.client.HTTPSConnection
+                if parts.scheme == "https"
+                else http.client.HTTPConnection
+            )
             link = kind(parts.hostname or "", parts.port, timeout=self._timeout)
         try:
             yield link
@@ -181,8 +220,15 @@ class Client:
         return self._remote or str(self._path)
 
 
-def connect(remote: str | None, environ: Mapping[str, str] = os.environ, *, patience: float = 0.0, timeout: float = 30.0) -> Client:
-    """The daemon of this home, or the one at ``remote`` (http or https) with the token in ``OHMO_TOKEN``. Raises OhmoError."""
+def connect(
+    remote: str | None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    patience: float = 0.0,
+    timeout: float = 30.0,
+) -> Client:
+    """The daemon of this home, or the one at ``remote`` (http or https) with the token in
+    ``OHMO_TOKEN``. Raises OhmoError."""
     if remote is None:
         return Client(path=find_home(environ).socket(), patience=patience, timeout=timeout)
     parts = urllib.parse.urlsplit(remote)
@@ -190,7 +236,9 @@ def connect(remote: str | None, environ: Mapping[str, str] = os.environ, *, pati
         raise OhmoError(f"--remote {remote}: expected an address such as http://127.0.0.1:7717")
     token = environ.get("OHMO_TOKEN", "").strip()
     if not token:
-        raise OhmoError("--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN")
+        raise OhmoError(
+            "--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN"
+        )
     return Client(remote=remote, token=token, patience=patience, timeout=timeout)
 
 

@@ -1,4 +1,5 @@
-"""Lines typed at a terminal: edited, remembered in the home, completed; a paste of several lines is one message."""
+"""Lines typed at a terminal: edited, remembered in the home, completed; a paste of several lines is
+one message."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ Arguments = Callable[[str, str], Sequence[str]]
 
 
 class Editor:
-    """``commands``: name and summary. ``arguments``: for a command's name and the words behind it, what may stand there. Both are asked
-    in a thread when somebody types a slash."""
+    """``commands``: name and summary. ``arguments``: for a command's name and the words behind it,
+    what may stand there. Both are asked in a thread when somebody types a slash."""
 
     def __init__(self, history: History, commands: Commands, arguments: Arguments) -> None:
         self._messages: PromptSession[str] = PromptSession(
@@ -43,7 +44,8 @@ class Editor:
         return self._typed(self._messages, "> ")
 
     def answer(self, prompt: str) -> str | None:
-        """What was typed before the question stood there does not answer it: it stays for the next message."""
+        """What was typed before the question stood there does not answer it: it stays for the next
+        message."""
         source = self._answers.app.input
         earlier = [*get_typeahead(source), *source.read_keys()]
         try:
@@ -88,9 +90,14 @@ def _keys() -> KeyBindings:
 
 class _Commands(Completer):
     def __init__(self, commands: Commands, arguments: Arguments) -> None:
-        self._commands, self._arguments = commands, arguments
+        self._commands = commands
+        self._arguments = arguments
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002 - its signature
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002
+    ) -> Iterable[Completion]:
         typed = document.text_before_cursor
         if not typed.startswith("/") or "\n" in typed:
             return
@@ -98,7 +105,9 @@ class _Commands(Completer):
         if not space:
             for known, summary in self._commands().items():
                 if known.startswith(name.lower()):
-                    yield Completion(known, start_position=-len(name), display=f"/{known}", display_meta=summary)
+                    yield Completion(
+                        known, start_position=-len(name), display=f"/{known}", display_meta=summary
+                    )
             return
         for choice in self._arguments(name.lower(), words):
             if choice.lower().startswith(words.lower()):
@@ -115,8 +124,9 @@ class _Kept(FileHistory):
 
 
 def history_in(folder: Path, environ: Mapping[str, str]) -> History:
-    """``history`` in that folder: for its owner's eyes, without what is or looks like a secret (values of ``environ`` with such a name,
-    and the shapes of credentials). Where it cannot be kept, only this conversation is remembered."""
+    """``history`` in that folder: for its owner's eyes, without what is or looks like a secret
+    (values of ``environ`` with such a name, and the shapes of credentials). Where it cannot be
+    kept, only this conversation is remembered."""
     path = folder / "history"
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -129,5 +139,9 @@ def history_in(folder: Path, environ: Mapping[str, str]) -> History:
                 kept.truncate()
     except OSError:
         return InMemoryHistory()
-    secrets = frozenset(value for name, value in environ.items() if name.upper().endswith(("TOKEN", "KEY", "SECRET", "PASSWORD")))
+    secrets = frozenset(
+        value
+        for name, value in environ.items()
+        if name.upper().endswith(("TOKEN", "KEY", "SECRET", "PASSWORD"))
+    )
     return _Kept(path, Redactor(lambda: secrets).text)

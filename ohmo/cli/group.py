@@ -10,7 +10,9 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [
-            (name, command.get_short_help_str(limit=1000)) for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))
+            (name, command.get_short_help_str(limit=1000))
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name))
         ]
         with formatter.section("Commands"):
             formatter.write_dl([(name, text.rstrip(".")) for name, text in rows])

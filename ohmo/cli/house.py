@@ -18,7 +18,8 @@ from ohmo.contracts.errors import ConfigError
 
 
 def manifests() -> Mapping[str, Manifest]:
-    """Every channel that is installed, by name; a broken package is named on standard error and left out. Raises ConfigError for two of one name."""
+    """Every channel that is installed, by name; a broken package is named on standard error and
+    left out. Raises ConfigError for two of one name."""
     try:
         catalogue = discover()
     except DuplicateChannel as error:
@@ -34,8 +35,13 @@ def surroundings() -> dict[str, str]:
 
 
 def of_a_service(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a service knows, which nobody's shell starts: the paths, and ``$OHMO_HOME/.env``. Raises ConfigError."""
-    paths = {"PATH": environ.get("PATH", ""), "HOME": environ.get("HOME", ""), "OHMO_HOME": str(find_home(environ).root)}
+    """What a service knows, which nobody's shell starts: the paths, and ``$OHMO_HOME/.env``. Raises
+    ConfigError."""
+    paths = {
+        "PATH": environ.get("PATH", ""),
+        "HOME": environ.get("HOME", ""),
+        "OHMO_HOME": str(find_home(environ).root),
+    }
     return environment(paths)
 
 

@@ -1,4 +1,5 @@
-"""Ctrl-C and the signals that end a process, as one exception: what was begun can be taken back before the command leaves."""
+"""Ctrl-C and the signals that end a process, as one exception: what was begun can be taken back
+before the command leaves."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def _leave(number: int, _: FrameType | None) -> NoReturn:
 
 @contextmanager
 def leaving() -> Generator[None]:
-    """Meanwhile such a signal raises Left. Who ignores one, as under ``nohup``, goes on ignoring it. Main thread only."""
+    """Meanwhile such a signal raises Left. Who ignores one, as under ``nohup``, goes on ignoring
+    it. Main thread only."""
     former = {one: signal.getsignal(one) for one in _ENDING}
     try:
         for one, was in former.items():

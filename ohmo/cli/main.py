@@ -1,4 +1,5 @@
-"""``ohmo``: finds the command by its file name, runs it, and turns every failure into one line and an exit code."""
+"""``ohmo``: finds the command by its file name, runs it, and turns every failure into one line and
+an exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ _ORDER = {  # of the help; a command that is not named here stands under "More"
 }
 
 
-_LATER = frozenset({"agents", "backend", "hooks", "mcp", "memory", "plugins", "skills", "worker"})  # named in the plan, not built yet
+_LATER = frozenset(
+    {"agents", "backend", "hooks", "mcp", "memory", "plugins", "skills", "worker"}
+)  # named in the plan, not built yet
 
 
 class Commands(click.Group):
@@ -40,13 +43,18 @@ class Commands(click.Group):
         module = importlib.import_module(f"{_PACKAGE}.{cmd_name}")
         return cast("click.Command", module.COMMAND)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         known = _names()
         if args and args[0] not in known and not args[0].startswith("-"):
             import difflib
 
             if args[0] in _LATER:
-                raise click.UsageError(f"'ohmo {args[0]}' comes in a later version; ohmo --help shows what there is today")
+                raise click.UsageError(
+                    f"'ohmo {args[0]}' comes in a later version; ohmo --help shows what there is"
+                    " today"
+                )
             close = difflib.get_close_matches(args[0], known, n=1)
             hint = f", did you mean {close[0]}?" if close else ""
             raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx)
@@ -56,8 +64,15 @@ class Commands(click.Group):
         names = _names()
         width = max(map(len, names))
         placed = {name for group in _ORDER.values() for name in group}
-        for title, group in {**_ORDER, "More": tuple(name for name in names if name not in placed)}.items():
-            rows = [(name.ljust(width), _first_line(_FOLDER / f"{name}.py")) for name in group if name in names]
+        for title, group in {
+            **_ORDER,
+            "More": tuple(name for name in names if name not in placed),
+        }.items():
+            rows = [
+                (name.ljust(width), _first_line(_FOLDER / f"{name}.py"))
+                for name in group
+                if name in names
+            ]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -81,21 +96,73 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-p", "--prompt", "text", metavar="TEXT", help="Say one thing and print the answer ('-': read it from standard input).")
-@click.option("--output", type=click.Choice(["text", "json", "stream-json"]), default="text", show_default=True, help="With -p.")
-@click.option("--continue", "again", is_flag=True, help="With -p: go on with the latest conversation of this keyboard.")
-@click.option("--resume", metavar="ID", help="With -p: go on with this session, or speak into an address such as slack:C123.")
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "-p",
+    "--prompt",
+    "text",
+    metavar="TEXT",
+    help="Say one thing and print the answer ('-': read it from standard input).",
+)
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json", "stream-json"]),
+    default="text",
+    show_default=True,
+    help="With -p.",
+)
+@click.option(
+    "--continue",
+    "again",
+    is_flag=True,
+    help="With -p: go on with the latest conversation of this keyboard.",
+)
+@click.option(
+    "--resume",
+    metavar="ID",
+    help="With -p: go on with this session, or speak into an address such as slack:C123.",
+)
 @click.option("--model", metavar="M", help="With -p: the model of this conversation.")
-@click.option("--permission-mode", type=click.Choice(["default", "plan", "full_auto"]), help="With -p: the mode of this conversation.")
-@click.option("--allow", metavar="RULE", multiple=True, help="With -p: what need not be asked, e.g. 'Bash(git status:*)'. Repeatable.")
-@click.option("--wait", is_flag=True, help="With -p: wait for as long as the model cannot be reached.")
-@click.option("--config", type=click.Path(path_type=Path), help="With -p and no running daemon: another config.yaml.")
-@click.option("--remote", metavar="URL", help="With -p: a daemon elsewhere; its token in OHMO_TOKEN.")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.option(
+    "--permission-mode",
+    type=click.Choice(["default", "plan", "full_auto"]),
+    help="With -p: the mode of this conversation.",
+)
+@click.option(
+    "--allow",
+    metavar="RULE",
+    multiple=True,
+    help="With -p: what need not be asked, e.g. 'Bash(git status:*)'. Repeatable.",
+)
+@click.option(
+    "--wait", is_flag=True, help="With -p: wait for as long as the model cannot be reached."
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="With -p and no running daemon: another config.yaml.",
+)
+@click.option(
+    "--remote", metavar="URL", help="With -p: a daemon elsewhere; its token in OHMO_TOKEN."
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version.",
+)
 @click.pass_context
-def ohmo(ctx: click.Context, text: str | None, remote: str | None, config: Path | None, **wishes: Any) -> None:
-    """A personal agent that is always on, lives in your chats, and never loses a message. Without a command: talk with it here."""
+def ohmo(
+    ctx: click.Context, text: str | None, remote: str | None, config: Path | None, **wishes: Any
+) -> None:
+    """A personal agent that is always on, lives in your chats, and never loses a message. Without a
+    command: talk with it here."""
     if ctx.invoked_subcommand is not None:
         if text is not None:
             raise click.UsageError("-p stands alone, without a command")
@@ -117,7 +184,13 @@ def ohmo(ctx: click.Context, text: str | None, remote: str | None, config: Path 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Never a traceback for what a person can mend; codes as in docs/configuration.md."""
     if sys.platform == "win32":
-        sys.exit(_say("ohmo: runs on Linux and macOS; on Windows in WSL 2: `wsl --install`, then install it there", FAILED))
+        sys.exit(
+            _say(
+                "ohmo: runs on Linux and macOS; on Windows in WSL 2: `wsl --install`, then install"
+                " it there",
+                FAILED,
+            )
+        )
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

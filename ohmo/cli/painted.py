@@ -1,4 +1,5 @@
-"""A terminal with Markdown, colours and an editor for lines (rich and prompt_toolkit, imported at such a terminal only)."""
+"""A terminal with Markdown, colours and an editor for lines (rich and prompt_toolkit, imported at
+such a terminal only)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _PICTURES = 10  # a second, of what is still written
 
 
 class Painted:
-    """Between two lines the terminal echoes nothing: what is typed meanwhile is read with the next line, a paste still as one."""
+    """Between two lines the terminal echoes nothing: what is typed meanwhile is read with the next
+    line, a paste still as one."""
 
     live = True
 
@@ -57,18 +59,27 @@ class Painted:
         self._console.print(_Shown(text))
 
     def grow(self, text: str) -> None:
-        """Finished blocks stand for good; the last one is painted below them again and again until it is finished."""
+        """Finished blocks stand for good; the last one is painted below them again and again until
+        it is finished."""
         self._text = clean_text(text)
         if self._tail is None:
             self._tail = Live(
-                get_renderable=lambda: _Shown(self._text[self._stands :], last=True), console=self._console, transient=True,
-                refresh_per_second=_PICTURES, redirect_stdout=False, redirect_stderr=False,
-            )  # fmt: skip
+                get_renderable=lambda: _Shown(self._text[self._stands :], last=True),
+                console=self._console,
+                transient=True,
+                refresh_per_second=_PICTURES,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._tail.start()
         if (now := time.monotonic()) - self._looked >= 1 / _PICTURES:
             self._looked = now
             rest = self._text[self._stands :]
-            starts = [token.map[0] for token in _PARSER.parse(rest) if token.map is not None and token.level == 0 and token.nesting >= 0]
+            starts = [
+                token.map[0]
+                for token in _PARSER.parse(rest)
+                if token.map is not None and token.level == 0 and token.nesting >= 0
+            ]
             if len(starts) > 1:  # no later text changes the blocks before the last one
                 self._stand("\n".join([*rest.split("\n")[: starts[-1]], ""]))
 
@@ -85,7 +96,10 @@ class Painted:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._former)
 
     def _stand(self, text: str) -> None:
-        first, self._stands = self._stands == 0, self._stands + len(text)  # first of all: the picture below it is without it
+        first, self._stands = (
+            self._stands == 0,
+            self._stands + len(text),
+        )  # first of all: the picture below it is without it
         if not first:
             self._console.print()
         self._console.print(_Shown(text))
@@ -103,8 +117,8 @@ _PARSER = MarkdownIt().enable("strikethrough").enable("table")  # as rich reads 
 
 
 class _Shown:
-    """CommonMark: line ends stay, addresses are shown, code has the terminal's own colours, no line ends with spaces.
-    ``last``: only as many lines at its end as the screen is high."""
+    """CommonMark: line ends stay, addresses are shown, code has the terminal's own colours, no line
+    ends with spaces. ``last``: only as many lines at its end as the screen is high."""
 
     def __init__(self, text: str, *, last: bool = False) -> None:
         self._last = last

@@ -1,4 +1,5 @@
-"""``ohmo -p``: says one thing, follows the thread until its turn ended, prints the answer. Nobody is there to ask, so questions are refused."""
+"""``ohmo -p``: says one thing, follows the thread until its turn ended, prints the answer. Nobody
+is there to ask, so questions are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ from ohmo.contracts.errors import OhmoError
 
 _FAILED, _REFUSED, _UNREACHED = 1, 3, 69  # 69: EX_UNAVAILABLE of sysexits(3)
 _WITHDRAWAL = 10.0  # seconds a withdrawn prompt may take to end
-NO_MODEL = "no model answered this: none is connected (provider offline); docs/models.md says how to connect one"
+NO_MODEL = (
+    "no model answered this: none is connected (provider offline); docs/models.md says how to"
+    " connect one"
+)
 _SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
 
 
@@ -72,7 +76,8 @@ def _allowed(rules: Sequence[str]) -> Allowed | None:
 
 @contextmanager
 def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
-    """The running daemon; without one, the house in this process for the time of the command (it takes the home's lock)."""
+    """The running daemon; without one, the house in this process for the time of the command (it
+    takes the home's lock)."""
     client = connect(remote, patience=BETWEEN_LIVES)
     if remote is not None or client.probe("/healthz"):
         yield client
@@ -88,7 +93,8 @@ def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
 
 
 def trouble(event: Happening) -> str:
-    """What a person who waits should know of the model; "" for any other event. A failure that ends the turn is told as its end."""
+    """What a person who waits should know of the model; "" for any other event. A failure that ends
+    the turn is told as its end."""
     if event.kind not in ("failure", "status") or event.data.get("fatal") or not event.data["text"]:
         return ""
     line = clean(event.data["text"]).rstrip(".")
@@ -131,7 +137,10 @@ class _Conversation:
         try:
             place, row = self._followed(body)
         except _GaveUp as end:
-            reason = f"{clean(str(end)).rstrip('.')}; the prompt is withdrawn, --wait would wait for the model"
+            reason = (
+                f"{clean(str(end)).rstrip('.')}; the prompt is withdrawn, --wait would wait for the"
+                " model"
+            )
             self._print(self._withdraw(body), "unreachable", reason, {})
             return _UNREACHED
         except (Left, BrokenPipeError):
@@ -141,10 +150,18 @@ class _Conversation:
         answer, usage = self._answer(place, row)
         outcome = str(row["ending"])
         self._print(place, outcome, answer, usage)
-        if outcome == "answered" and row["kind"] != "command" and self._client.get("/api/v1/status")["model"] == "offline":
+        if (
+            outcome == "answered"
+            and row["kind"] != "command"
+            and self._client.get("/api/v1/status")["model"] == "offline"
+        ):
             click.echo(f"ohmo: {NO_MODEL}", err=True)
         for rule in self._refused:
-            click.echo(f"ohmo: refused, nobody is there to ask: {rule}; pass --allow '{rule}' or a --permission-mode", err=True)
+            click.echo(
+                f"ohmo: refused, nobody is there to ask: {rule}; pass --allow '{rule}' or a"
+                " --permission-mode",
+                err=True,
+            )
         return _REFUSED if self._refused else 0 if outcome == "answered" else _FAILED
 
     def _publish(self, body: Json) -> _Place:
@@ -152,8 +169,9 @@ class _Conversation:
         return _Place(str(accepted["thread"]), int(accepted["seq"]))
 
     def _withdraw(self, body: Json) -> _Place:
-        """For good: it has ended when this returns. Said again under its key it is the same message,
-        so it is found also when the answer to the first time was lost. Raises OhmoError."""
+        """For good: it has ended when this returns. Said again under its key it is the same
+        message, so it is found also when the answer to the first time was lost. Raises
+        OhmoError."""
         try:
             place = self._publish(body)
             self._publish({"text": "/stop", "thread": place.thread})
@@ -163,7 +181,9 @@ class _Conversation:
                     raise OhmoError(f"it did not end within {_WITHDRAWAL:.0f} s")
                 time.sleep(0.05)
         except OhmoError as error:
-            raise OhmoError(f"the prompt could not be withdrawn and may be answered later: {error}") from error
+            raise OhmoError(
+                f"the prompt could not be withdrawn and may be answered later: {error}"
+            ) from error
         return place
 
     def _place(self) -> str | None:
@@ -171,32 +191,45 @@ class _Conversation:
         if resume is not None and ":" in resume:
             return resume
         if resume is not None:
-            return str(self._client.get(f"/api/v1/sessions/{urllib.parse.quote(resume, safe='')}")["session"]["thread"])
+            return str(
+                self._client.get(f"/api/v1/sessions/{urllib.parse.quote(resume, safe='')}")[
+                    "session"
+                ]["thread"]
+            )
         if self._wishes.again:
             known = self._client.get("/api/v1/sessions", channel="house", limit=1)["sessions"]
             if not known:
-                raise OhmoError("--continue: there is no earlier conversation of this keyboard; leave it out")
+                raise OhmoError(
+                    "--continue: there is no earlier conversation of this keyboard; leave it out"
+                )
             return str(known[0]["thread"])
         return None
 
     def _followed(self, body: Json) -> tuple[_Place, Json]:
-        """Until the message has its ending. The stream of the whole house is open before the words are
-        said, so that nothing is missed of an answer that is quick. Events may be lost, rows may not:
-        each sign of life is a reason to look at the row. Raises _GaveUp."""
+        """Until the message has its ending. The stream of the whole house is open before the words
+        are said, so that nothing is missed of an answer that is quick. Events may be lost, rows may
+        not: each sign of life is a reason to look at the row. Raises _GaveUp."""
         place, mark = None, ""
         while True:
             with self._client.house_events(mark) as events:
                 for event in events:
-                    quiet = event is None or event.kind in ("ready", "reset")  # nothing is on its way
+                    quiet = event is None or event.kind in (
+                        "ready",
+                        "reset",
+                    )  # nothing is on its way
                     mark = event.mark or mark if event is not None else mark
                     if place is None and event is not None and event.kind == "ready":
                         place, quiet = self._publish(body), False
                         self._shown = place.seq - 1
-                    if place is not None and (row := self._heard(event, place, quiet=quiet)) is not None:
+                    if (
+                        place is not None
+                        and (row := self._heard(event, place, quiet=quiet)) is not None
+                    ):
                         return place, row
 
     def _heard(self, event: Happening | None, place: _Place, *, quiet: bool) -> Json | None:
-        """The row, once it has ended and, for who wants every event, its turn has told its last one."""
+        """The row, once it has ended and, for who wants every event, its turn has told its last
+        one."""
         if event is not None and event.kind not in ("ready", "reset"):
             if event.data["thread"] not in ("", place.thread):
                 return None
@@ -234,22 +267,46 @@ class _Conversation:
             if asked["state"] != "asked":
                 continue
             wanted = read(ask["question"])
-            if ask["question"]["kind"] == "permission" and self._allowed is not None and self._allowed.covers(wanted, Path(ask["cwd"])):
+            if (
+                ask["question"]["kind"] == "permission"
+                and self._allowed is not None
+                and self._allowed.covers(wanted, Path(ask["cwd"]))
+            ):
                 self._client.post(f"/api/v1/approvals/{ask['id']}", {"verdict": "allowed"})
             else:
                 self._refused.append(wanted.rule)
-                self._client.post(f"/api/v1/approvals/{ask['id']}", {"verdict": "denied", "word": "nobody is there to answer"})
+                self._client.post(
+                    f"/api/v1/approvals/{ask['id']}",
+                    {"verdict": "denied", "word": "nobody is there to answer"},
+                )
 
     def _answer(self, place: _Place, row: Json) -> tuple[str, Json]:
-        """The text of the turn's last model step, or why there is none; and what the turn cost, by model."""
+        """The text of the turn's last model step, or why there is none; and what the turn cost, by
+        model."""
         said, usage = "", dict[str, Json]()
         for page in self._pages(place.thread, place.seq):
-            usage |= {spent["model"]: spent for spent in page["usage"] if spent["turn"] == row["turn"]}
+            usage |= {
+                spent["model"]: spent for spent in page["usage"] if spent["turn"] == row["turn"]
+            }
             for item in page["history"]:
                 if row["kind"] == "command" and item["type"] == "out_row":
-                    return str(item["row"]["outbound"]["text"]), {}  # its reply, committed with its end
-                if item["type"] == "step_info" and item["turn"] == row["turn"] and item["step"]["type"] == "model_step":
-                    said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text") or said
+                    return (
+                        str(item["row"]["outbound"]["text"]),
+                        {},
+                    )  # its reply, committed with its end
+                if (
+                    item["type"] == "step_info"
+                    and item["turn"] == row["turn"]
+                    and item["step"]["type"] == "model_step"
+                ):
+                    said = (
+                        "".join(
+                            block["text"]
+                            for block in item["step"]["blocks"]
+                            if block["type"] == "text"
+                        )
+                        or said
+                    )
         return thinking.quoted(said) or str(row["reason"] or ""), usage
 
     def _tell(self, event: Happening) -> None:
@@ -271,8 +328,16 @@ class _Conversation:
                 click.echo(f"ohmo: {outcome}: {clean(answer)}", err=True)
             return
         where = {"thread": place.thread, "seq": place.seq}
-        found = {"outcome": outcome, "text": answer, **where, "refused": self._refused, **_spent(usage)}
-        click.echo(json.dumps({"event": "result", **found} if self._streams else found, ensure_ascii=False))
+        found = {
+            "outcome": outcome,
+            "text": answer,
+            **where,
+            "refused": self._refused,
+            **_spent(usage),
+        }
+        click.echo(
+            json.dumps({"event": "result", **found} if self._streams else found, ensure_ascii=False)
+        )
 
 
 def _out_of_reach(event: Happening) -> str:
@@ -282,7 +347,8 @@ def _out_of_reach(event: Happening) -> str:
 
 
 def _spent(usage: Mapping[str, Json]) -> Json:
-    """Of one turn: tokens together and by model, and US dollars; null when the price of a call is not known."""
+    """Of one turn: tokens together and by model, and US dollars; null when the price of a call is
+    not known."""
     kinds = ("calls", "input", "cached", "written", "output")
     tokens = {kind: sum(spent[kind] for spent in usage.values()) for kind in kinds}
     models = {model: {kind: spent[kind] for kind in kinds} for model, spent in usage.items()}

@@ -1,4 +1,5 @@
-"""What a permission card asks for, read back from its text: tool, argument, and the rule that would allow exactly this."""
+"""What a permission card asks for, read back from its text: tool, argument, and the rule that would
+allow exactly this."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _WRITTEN_OUT = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r)")
 
 @record
 class Wanted:
-    """``argument`` and ``value``: what the call is about, when the card shows it whole and on one line; else empty."""
+    """``argument`` and ``value``: what the call is about, when the card shows it whole and on one
+    line; else empty."""
 
     tool: str
     argument: str
@@ -26,8 +28,8 @@ class Wanted:
 
 
 def read(question: Mapping[str, Any]) -> Wanted:
-    """Nothing is guessed: what is cut, spread over lines or holds what nobody sees has no value, and
-    only a rule for the whole tool can cover it."""
+    """Nothing is guessed: what is cut, spread over lines or holds what nobody sees has no value,
+    and only a rule for the whole tool can cover it."""
     title, detail = str(question["title"]), str(question["detail"])
     match = _TITLE.fullmatch(title) if question["kind"] == "permission" else None
     if match is None:
@@ -41,7 +43,8 @@ def read(question: Mapping[str, Any]) -> Wanted:
 
 
 def _outside_of_fences(detail: str) -> Iterator[str]:
-    """The lines that the house wrote: what a text of several lines says of itself is no argument."""
+    """The lines that the house wrote: what a text of several lines says of itself is no
+    argument."""
     fence = ""
     for line in detail.split("\n"):
         if not fence:

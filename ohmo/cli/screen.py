@@ -1,4 +1,5 @@
-"""What a conversation is shown on and typed at: lines and text as they are, for pipes, dumb terminals and ``NO_COLOR``."""
+"""What a conversation is shown on and typed at: lines and text as they are, for pipes, dumb
+terminals and ``NO_COLOR``."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Screen(Protocol):
         ...
 
     def grow(self, text: str) -> None:
-        """The whole of an answer that is still written; it begins with what was shown of it before."""
+        """The whole of an answer that is still written; it begins with what was shown of it
+        before."""
         ...
 
     def grown(self) -> None:
@@ -84,7 +86,8 @@ class Plain:
 
 
 def paints(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether lines may be edited and text painted: at a terminal that understands it, unless ``NO_COLOR`` is there (no-color.org)."""
+    """Whether lines may be edited and text painted: at a terminal that understands it, unless
+    ``NO_COLOR`` is there (no-color.org)."""
     return (
         sys.stdin.isatty()
         and sys.stdout.isatty()

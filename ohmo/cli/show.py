@@ -1,4 +1,5 @@
-"""How listings look: aligned columns for people, JSON for programs; and the options every client command takes."""
+"""How listings look: aligned columns for people, JSON for programs; and the options every client
+command takes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ Columns = Mapping[str, Callable[[Row], object]]
 
 def client_options(function: Callable[P, R]) -> Callable[P, R]:
     """``--json`` and ``--remote``."""
-    function = click.option("--remote", metavar="URL", help="A daemon elsewhere; its token in OHMO_TOKEN.")(function)
+    function = click.option(
+        "--remote", metavar="URL", help="A daemon elsewhere; its token in OHMO_TOKEN."
+    )(function)
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
@@ -38,7 +41,8 @@ def as_json_text(value: object) -> str:
 
 
 def print_rows(rows: Sequence[Row], columns: Columns, empty: str) -> None:
-    """One line for each row; ``empty`` when there is none. Lines are cut at a terminal's width, but never the reason of a trouble (``DETAIL``)."""
+    """One line for each row; ``empty`` when there is none. Lines are cut at a terminal's width, but
+    never the reason of a trouble (``DETAIL``)."""
     if not rows:
         click.echo(empty)
         return
@@ -47,7 +51,9 @@ def print_rows(rows: Sequence[Row], columns: Columns, empty: str) -> None:
     whole = "DETAIL" in columns or not sys.stdout.isatty()
     screen = 10_000 if whole else max(shutil.get_terminal_size((160, 24)).columns, 60)
     for line in table:
-        text = "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
+        text = "  ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
         click.echo(text if len(text) <= screen else text[: screen - 1] + "…")
 
 
@@ -71,7 +77,8 @@ def ago(value: object, now: datetime | None = None) -> str:
 
 
 def moment(value: object) -> str:
-    """``2026-11-22 16:02:17 CET (Europe/Berlin)`` of an ISO time, in the zone of this terminal; ``-`` for none."""
+    """``2026-11-22 16:02:17 CET (Europe/Berlin)`` of an ISO time, in the zone of this terminal;
+    ``-`` for none."""
     if not isinstance(value, str):
         return "-"
     return wall(datetime.fromisoformat(value), zone_of(local_zone(os.environ)), "%Y-%m-%d %H:%M:%S")
@@ -93,13 +100,21 @@ def some(number: int, thing: str) -> str:
 def clean(value: object) -> str:
     """One line without characters that command a terminal or reorder what it shows."""
     text = "-" if value is None or value == "" else str(value)
-    return "".join(c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else " " for c in text)
+    return "".join(
+        c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else " " for c in text
+    )
 
 
 def clean_text(text: str) -> str:
     """The same for text of several lines: line feed and tab stay."""
-    return "".join(c if c in "\n\t\u200d" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else "\ufffd" for c in text)
+    return "".join(
+        c if c in "\n\t\u200d" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else "\ufffd"
+        for c in text
+    )
 
 
 def _width(text: str) -> int:
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

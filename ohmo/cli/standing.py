@@ -16,15 +16,22 @@ def show_status(status: Mapping[str, Any]) -> None:
     ready = "ready" if status["ready"] else "not ready yet"
     click.echo(f"ohmo {status['version']}: {ready}, started {ago(status['started'])} ago")
     model, provider = clean(status["model"]), clean(status["provider"])
-    click.echo(f"model: {provider}" if provider.startswith(model) else f"model: {model} ({provider})")
+    click.echo(
+        f"model: {provider}" if provider.startswith(model) else f"model: {model} ({provider})"
+    )
     inbox, outbox = dict(status["inbox"]), dict(status["outbox"])
     click.echo(f"messages: {_counts(inbox)}; oldest waiting: {ago(status['oldest_waiting'])}")
     click.echo(f"answers: {_counts(outbox)}")
-    click.echo(f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer")
+    click.echo(
+        f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer"
+    )
     click.echo(f"cron: {_cron(dict(status['cron']))}")
     click.echo(f"spent today: {_spent(dict(status['budget'].get('day', {})))}")
     if status.get("asking"):
-        click.echo(f"people: {status['asking']} asking to be let in; ohmo pairing list, then ohmo pairing approve CODE")
+        click.echo(
+            f"people: {status['asking']} asking to be let in; ohmo pairing list, then ohmo pairing"
+            " approve CODE"
+        )
     rows = [{"name": name, **channel} for name, channel in dict(status["channels"]).items()]
     columns: Columns = {
         "CHANNEL": lambda row: row["name"],
@@ -42,11 +49,19 @@ def show_status(status: Mapping[str, Any]) -> None:
         click.echo(f"warning: {clean(line)}")
 
 
-_STATES = {"taken": "being answered", "dead": "failed", "ready": "to be sent", "sending": "being sent"}
+_STATES = {
+    "taken": "being answered",
+    "dead": "failed",
+    "ready": "to be sent",
+    "sending": "being sent",
+}
 
 
 def _counts(table: dict[str, int]) -> str:
-    return ", ".join(f"{number} {_STATES.get(name, name)}" for name, number in table.items() if number) or "none"
+    return (
+        ", ".join(f"{number} {_STATES.get(name, name)}" for name, number in table.items() if number)
+        or "none"
+    )
 
 
 def _cron(cron: dict[str, Any]) -> str:
@@ -60,4 +75,7 @@ def _spent(day: dict[str, Any]) -> str:
     usd, tokens = day.get("usd", 0), day.get("tokens", 0)
     cost = cost_words(None if usd is None else round(usd * 1e6), day.get("unpriced", 0))
     most, many = day.get("usd_limit"), day.get("tokens_limit")
-    return f"{cost}{f' of ${most:.4g}' if most is not None else ''}, {tokens} tokens{f' of {many}' if many is not None else ''}"
+    return (
+        f"{cost}{f' of ${most:.4g}' if most is not None else ''}, {tokens}"
+        f" tokens{f' of {many}' if many is not None else ''}"
+    )

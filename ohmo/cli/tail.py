@@ -25,14 +25,17 @@ def last_lines(path: Path, lines: int) -> tuple[list[str], int]:
 
 
 def growing(path: Path, position: int) -> Iterator[str]:
-    """New lines behind ``position``. A file that is turned over is read to its end, then the one that came after it."""
+    """New lines behind ``position``. A file that is turned over is read to its end, then the one
+    that came after it."""
     file: BinaryIO | None = None
     try:
         while True:
             if file is None and path.exists():
                 file = path.open("rb")
                 file.seek(position if position <= os.fstat(file.fileno()).st_size else 0)
-            moved = file is not None and not _is(path, file)  # looked at first: what was written before it moved is then read
+            moved = file is not None and not _is(
+                path, file
+            )  # looked at first: what was written before it moved is then read
             if file is not None:
                 yield from _whole_lines(file, torn=moved)
             if file is not None and moved:
@@ -53,7 +56,10 @@ def _is(path: Path, file: BinaryIO) -> bool:
         here, there = os.fstat(file.fileno()), path.stat()
     except FileNotFoundError:
         return False
-    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) and there.st_size >= file.tell()
+    return (here.st_dev, here.st_ino) == (
+        there.st_dev,
+        there.st_ino,
+    ) and there.st_size >= file.tell()
 
 
 def _whole_lines(file: BinaryIO, *, torn: bool) -> Iterator[str]:

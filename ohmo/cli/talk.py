@@ -1,4 +1,5 @@
-"""A conversation at the keyboard: each line is a message to the running daemon; what it says, does and asks is printed as it comes."""
+"""A conversation at the keyboard: each line is a message to the running daemon; what it says, does
+and asks is printed as it comes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from ohmo.cli.prompt import Wishes, trouble
 from ohmo.cli.screen import Screen
 from ohmo.cli.show import clean
 
-_LOOKS = ("turn_ended", "ready", "item")  # events after which the rows are looked at: events may be lost, rows may not
+_LOOKS = (
+    "turn_ended",
+    "ready",
+    "item",
+)  # events after which the rows are looked at: events may be lost, rows may not
 _WORDS = {
     "y": "once",
     "yes": "once",
@@ -27,7 +32,9 @@ _WORDS = {
     "workspace": "workspace",
 }
 _NO = ("n", "no")  # so does an empty line; from a pipe any other
-_NO_MODEL = "no model is connected: only tools can be tried by hand; docs/models.md says how to connect one"
+_NO_MODEL = (
+    "no model is connected: only tools can be tried by hand; docs/models.md says how to connect one"
+)
 LEAVE = ("/exit", "/quit")
 
 
@@ -35,8 +42,13 @@ class Talk:
     """``thread``: the session that goes on; empty: the first line begins one."""
 
     def __init__(self, client: Client, screen: Screen, wishes: Wishes, thread: str = "") -> None:
-        self._client, self._screen, self._thread = client, screen, thread
-        self._first: dict[str, str | None] = {"mode": wishes.permission_mode, "model": wishes.model}  # said with the first line only
+        self._client = client
+        self._screen = screen
+        self._thread = thread
+        self._first: dict[str, str | None] = {
+            "mode": wishes.permission_mode,
+            "model": wishes.model,
+        }  # said with the first line only
         self._seen = 0  # the newest item of the thread that was shown
         self._streamed = ""  # of the model's present step
         self._told: list[str] = []  # texts that were shown while they were written
@@ -49,7 +61,9 @@ class Talk:
         if self._screen.live:
             model = f"{self._model(status)}, {clean(status['provider'])}"
             self._screen.line(
-                f"ohmo {status['version']}, {model}. /help says what can be said, /exit leaves, Ctrl-C stops a turn.", "aside"
+                f"ohmo {status['version']}, {model}. /help says what can be said, /exit leaves,"
+                " Ctrl-C stops a turn.",
+                "aside",
             )
         if status["model"] == "offline":
             click.echo(f"ohmo: {_NO_MODEL}", err=True)
@@ -72,18 +86,24 @@ class Talk:
         """Which answers here."""
         chosen = self._first.get("model")
         if chosen is None and self._thread:
-            chosen = self._client.get(f"/api/v1/sessions/{self._thread}", limit=1)["session"]["settings"]["model"]
+            chosen = self._client.get(f"/api/v1/sessions/{self._thread}", limit=1)["session"][
+                "settings"
+            ]["model"]
         return clean(chosen or status["model"])
 
     def _say(self, text: str) -> None:
-        accepted = self._client.post("/api/v1/messages", {"text": text, "thread": self._thread or None, **self._first})
+        accepted = self._client.post(
+            "/api/v1/messages", {"text": text, "thread": self._thread or None, **self._first}
+        )
         self._thread, seq = str(accepted["thread"]), int(accepted["seq"])
         self._seen, self._first = max(self._seen, seq), {}
         self._troubles.clear()
         waits: int | None = seq
         while waits is not None:
             self._to_its_end(waits)
-            waits = self._waiting() if text.startswith("/") else None  # what a command begins is a message of its own
+            waits = (
+                self._waiting() if text.startswith("/") else None
+            )  # what a command begins is a message of its own
 
     def _to_its_end(self, seq: int) -> None:
         stopping = False
@@ -97,13 +117,22 @@ class Talk:
                 stopping = True
                 self._client.post("/api/v1/messages", {"text": "/stop", "thread": self._thread})
         self._catch_up()
-        if row["ending"] not in ("answered", "merged") and not (stopping and row["ending"] == "stopped"):
+        if row["ending"] not in ("answered", "merged") and not (
+            stopping and row["ending"] == "stopped"
+        ):
             click.echo(f"ohmo: {row['ending']}: {clean(row['reason'])}", err=True)
 
     def _waiting(self) -> int | None:
         """The oldest message of this conversation that has no ending yet."""
         found = self._client.get("/api/v1/inbox", limit=100)["inbox"]  # what waits stands first
-        return min((one["seq"] for one in found if one["thread"] == self._thread and one["state"] != "ended"), default=None)
+        return min(
+            (
+                one["seq"]
+                for one in found
+                if one["thread"] == self._thread and one["state"] != "ended"
+            ),
+            default=None,
+        )
 
     def _followed(self, seq: int) -> Json:
         """The arrival's row, once it has its ending."""
@@ -136,7 +165,11 @@ class Talk:
         self._screen.line(clean(question["title"]), "question")
         if detail := question["detail"].rstrip():
             self._screen.say(detail)
-        verdict = self._permission(question) if question["kind"] == "permission" else self._words(question)
+        verdict = (
+            self._permission(question)
+            if question["kind"] == "permission"
+            else self._words(question)
+        )
         try:
             self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
         except Refused as error:  # its time was over, or somebody else was faster
@@ -147,12 +180,21 @@ class Talk:
         wider += ", all edits in this [w]orkspace" if question.get("wider") else ""
         asked = f"Allow it? [y]es once{wider}, [N]o: "
         said = self._screen.answer(asked)
-        while self._screen.live and said is not None and (word := said.strip().lower()) and word not in _WORDS and word not in _NO:
+        while (
+            self._screen.live
+            and said is not None
+            and (word := said.strip().lower())
+            and word not in _WORDS
+            and word not in _NO
+        ):
             self._screen.line("that is none of these letters; nothing was decided", "trouble")
             said = self._screen.answer(asked)
         scope = _WORDS.get((said or "").strip().lower())
         if scope is None:
-            return {"verdict": "denied", "word": "" if said is not None else "nobody is there to answer"}
+            return {
+                "verdict": "denied",
+                "word": "" if said is not None else "nobody is there to answer",
+            }
         return {"verdict": "allowed", "scope": scope}
 
     def _words(self, question: Json) -> dict[str, Any]:
@@ -163,7 +205,11 @@ class Talk:
         if said is None or not said.strip():
             return {"verdict": "denied", "word": "no answer was given"}
         text = said.strip()
-        chosen = labels[int(text) - 1] if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= len(labels) else text
+        chosen = (
+            labels[int(text) - 1]
+            if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= len(labels)
+            else text
+        )
         return {"verdict": "allowed", "word": chosen}
 
     # what is shown
@@ -185,7 +231,9 @@ class Talk:
                 self._end_stream()
                 self._calls.add(data["call"])
                 mark = "·" if event.kind == "tool_started" else "✗"
-                self._screen.line(f"{mark} {clean(data['name'])} {clean(data['summary'] or '')}".rstrip(), "aside")
+                self._screen.line(
+                    f"{mark} {clean(data['name'])} {clean(data['summary'] or '')}".rstrip(), "aside"
+                )
             case "status" | "failure" if (line := trouble(event)) and line not in self._troubles:
                 self._end_stream()
                 self._troubles.add(line)
@@ -205,17 +253,25 @@ class Talk:
         self._streamed = ""
 
     def _catch_up(self) -> None:
-        """What is durable and was not shown: the answer when it was not streamed, notices, and what others said here."""
+        """What is durable and was not shown: the answer when it was not streamed, notices, and what
+        others said here."""
         for item in self._items():
             self._seen = item["seq"]
             match item["type"]:
                 case "step_info" if item["step"]["type"] == "model_step":
-                    said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text").strip()
+                    said = "".join(
+                        block["text"] for block in item["step"]["blocks"] if block["type"] == "text"
+                    ).strip()
                     if said and said not in self._told:
                         self._screen.say(thinking.quoted(said))
-                    for block in item["step"]["blocks"]:  # what began while nobody listened, as after an answer
+                    for block in item["step"][
+                        "blocks"
+                    ]:  # what began while nobody listened, as after an answer
                         if block["type"] == "tool_call" and block["id"] not in self._calls:
-                            self._screen.line(f"· {clean(block['name'])} {_about(block['arguments'])}".rstrip(), "aside")
+                            self._screen.line(
+                                f"· {clean(block['name'])} {_about(block['arguments'])}".rstrip(),
+                                "aside",
+                            )
                 case "out_row" if item["row"]["kind"] == "notice" and item["row"]["target"] is None:
                     self._screen.say(item["row"]["outbound"]["text"])
                 case _:
@@ -230,22 +286,33 @@ class Talk:
             since = page["next"]
 
     def _newest(self) -> int:
-        last = self._client.get(f"/api/v1/sessions/{self._thread}", before=2**62, limit=1)["history"]
+        last = self._client.get(f"/api/v1/sessions/{self._thread}", before=2**62, limit=1)[
+            "history"
+        ]
         return int(last[0]["seq"]) if last else 0
 
 
 def _about(arguments: Json) -> str:
     """The first argument that is text, on one short line."""
-    return next((clean(value)[:120] for value in arguments.values() if isinstance(value, str) and value), "")
+    return next(
+        (clean(value)[:120] for value in arguments.values() if isinstance(value, str) and value), ""
+    )
 
 
 def thread_of(client: Client, wishes: Wishes) -> str:
-    """The session that ``--resume`` or ``--continue`` names; empty for a new one. Raises Refused, UsageError."""
+    """The session that ``--resume`` or ``--continue`` names; empty for a new one. Raises Refused,
+    UsageError."""
     if wishes.resume is not None:
-        return str(client.get(f"/api/v1/sessions/{urllib.parse.quote(wishes.resume, safe='')}")["session"]["thread"])
+        return str(
+            client.get(f"/api/v1/sessions/{urllib.parse.quote(wishes.resume, safe='')}")["session"][
+                "thread"
+            ]
+        )
     if not wishes.again:
         return ""
     known = client.get("/api/v1/sessions", channel="house", limit=1)["sessions"]
     if not known:
-        raise click.UsageError("--continue: there is no earlier conversation of this keyboard; leave it out")
+        raise click.UsageError(
+            "--continue: there is no earlier conversation of this keyboard; leave it out"
+        )
     return str(known[0]["thread"])

@@ -1,4 +1,5 @@
-"""What ``ohmo init`` tries when the files stand: whether the model and the channels answer, and whether a service would start."""
+"""What ``ohmo init`` tries when the files stand: whether the model and the channels answer, and
+whether a service would start."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Trial:
     """``environ``: of whoever sits there; ``manifests``: of the channels that are installed."""
 
     def __init__(self, environ: Mapping[str, str], manifests: Mapping[str, Manifest]) -> None:
-        self._environ, self._manifests = environ, manifests
+        self._environ = environ
+        self._manifests = manifests
 
     def tests(self, home: Home, answers: Answers) -> bool:
         """Every test that can be made now; each failure says the page and the step."""
@@ -39,18 +41,27 @@ class Trial:
                 for name in answers.channels:
                     if f"channels.{name}." in line and name in self._manifests:
                         asks = platforms.setup_of(self._manifests[name]).asks
-                        page = next((ask.page for ask in asks if f"channels.{name}.{ask.key}:" in line), "")
-                        click.echo(f"        {page}; then put it into {home.root / '.env'}" if page else f"        {home.config}")
+                        page = next(
+                            (ask.page for ask in asks if f"channels.{name}.{ask.key}:" in line), ""
+                        )
+                        click.echo(
+                            f"        {page}; then put it into {home.root / '.env'}"
+                            if page
+                            else f"        {home.config}"
+                        )
             return all("missing secret" in line for line in lines)
         return self._model_answers(config, surroundings) and self._channels_connect(surroundings)
 
     def _model_answers(self, config: Config, surroundings: Mapping[str, str]) -> bool:
         from ohmo.providers.trial import try_model
 
-        found = asyncio.run(try_model(config, surroundings, config.profile_name, config.profile, limit=TRIAL))
+        found = asyncio.run(
+            try_model(config, surroundings, config.profile_name, config.profile, limit=TRIAL)
+        )
         if found.offline:
             click.echo(
-                "model   none yet: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a model server on this machine (docs/models.md)"
+                "model   none yet: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a model server"
+                " on this machine (docs/models.md)"
             )
         elif found.fine:
             click.echo(f"model   {found.who} answered")
@@ -63,7 +74,9 @@ class Trial:
 
         ground = survey(surroundings, lambda _: None)
         fine = True
-        for one in examine(ground, live=True, only=tuple(f"channels.{name}" for name in platforms.NAMES)):
+        for one in examine(
+            ground, live=True, only=tuple(f"channels.{name}" for name in platforms.NAMES)
+        ):
             name = one.check.name.partition(".")[2]
             if one.finding.state == "ok":
                 click.echo(f"channel {name}: connected")
@@ -73,19 +86,29 @@ class Trial:
         return fine
 
     def serves(self, wanted: bool | None, *, asking: bool) -> bool:
-        """Nothing is installed, started or offered that would not start with this configuration; False: though it was wanted."""
+        """Nothing is installed, started or offered that would not start with this configuration;
+        False: though it was wanted."""
         if wanted is False or (wanted is None and not asking):
             return True
         if hindered := self._hindered():
-            mark, then = "failed" if wanted else "note", "mend it, then: ohmo service install && ohmo service start"
-            click.echo(f"{mark:7} the service is left as it is, because it would not start with this configuration: {hindered}; {then}")
+            mark, then = (
+                "failed" if wanted else "note",
+                "mend it, then: ohmo service install && ohmo service start",
+            )
+            click.echo(
+                f"{mark:7} the service is left as it is, because it would not start with this"
+                f" configuration: {hindered}; {then}"
+            )
             return not wanted
-        if wanted or click.confirm("Install and start the service, so that ohmo is always on?", default=False):
+        if wanted or click.confirm(
+            "Install and start the service, so that ohmo is always on?", default=False
+        ):
             self._serve()
         return True
 
     def _hindered(self) -> str:
-        """Why a service would not start with this configuration, the first reason; empty: it would."""
+        """Why a service would not start with this configuration, the first reason; empty: it
+        would."""
         try:
             load(environ=of_a_service(self._environ), manifests=self._manifests)
         except ConfigError as error:
@@ -94,6 +117,11 @@ class Trial:
 
     def _serve(self) -> None:
         for verb in ("install", "start"):
-            done = subprocess.run([sys.executable, "-P", "-m", "ohmo", "service", verb], check=False)  # noqa: S603 - our own command
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, "-P", "-m", "ohmo", "service", verb], check=False
+            )
             if done.returncode != 0:
-                raise click.ClickException(f"ohmo service {verb} failed; the files stand, ohmo run starts it in the foreground")
+                raise click.ClickException(
+                    f"ohmo service {verb} failed; the files stand, ohmo run starts it in the"
+                    " foreground"
+                )

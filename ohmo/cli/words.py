@@ -1,4 +1,5 @@
-"""What can be typed behind a slash in a conversation: the commands, and what may stand behind each."""
+"""What can be typed behind a slash in a conversation: the commands, and what may stand behind
+each."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def commands() -> Mapping[str, str]:
 
     found = [one for one in scan("ohmo.commands", "COMMAND").values() if isinstance(one, Command)]
     known = {one.name: f"{one.usage} {one.summary}".strip() for one in found}
-    return {name: known[name] for name in sorted(known, key=(*ORDER, *known).index)} | {"exit": "leave; the daemon goes on"}
+    return {name: known[name] for name in sorted(known, key=(*ORDER, *known).index)} | {
+        "exit": "leave; the daemon goes on"
+    }
 
 
 class Arguments:
@@ -43,7 +46,10 @@ class Arguments:
             if name == "cron" and space and verb in _ARGUMENTS["cron"]:
                 return [f"{verb} {job['name']}" for job in self._client.get("/api/v1/cron")["jobs"]]
             if name == "permissions" and space and verb == "revoke":
-                return [f"{verb} {grant['id']}" for grant in self._client.get("/api/v1/permissions")["permissions"]]
+                return [
+                    f"{verb} {grant['id']}"
+                    for grant in self._client.get("/api/v1/permissions")["permissions"]
+                ]
         except OhmoError:
             return ()
         return _ARGUMENTS.get(name, ())

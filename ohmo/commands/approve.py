@@ -1,21 +1,45 @@
-"""``/approve [session|always|workspace]``: allows what is asked in this thread or on a card that stands here, or runs what nobody allowed in time."""
+"""``/approve [session|always|workspace]``: allows what is asked in this thread or on a card that
+stands here, or runs what nobody allowed in time."""
 
 from __future__ import annotations
 
-from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, RunNow, several
+from ohmo.commands.contract import (
+    MEMBERS,
+    Command,
+    Decide,
+    Desk,
+    Effect,
+    Order,
+    Reply,
+    RunNow,
+    several,
+)
 from ohmo.contracts.questions import Scope
 
-_SCOPES: dict[str, Scope] = {"": "once", "once": "once", "session": "session", "always": "always", "workspace": "workspace"}
+_SCOPES: dict[str, Scope] = {
+    "": "once",
+    "once": "once",
+    "session": "session",
+    "always": "always",
+    "workspace": "workspace",
+}
 
 
 async def _run(order: Order, desk: Desk) -> Effect:
     scope = _SCOPES.get(order.argument.lower())
     if scope is None:
-        return Reply(f"`/approve {order.argument}`: say `/approve`, `/approve session`, `/approve always` or `/approve workspace`.")
+        return Reply(
+            f"`/approve {order.argument}`: say `/approve`, `/approve session`, `/approve always` or"
+            " `/approve workspace`."
+        )
     questions = await desk.meant(order)
     if len(questions) > 1:
         return several(questions)
-    if not questions and order.argument == "" and (lapsed := await desk.lapsed(order.thread)) is not None:
+    if (
+        not questions
+        and order.argument == ""
+        and (lapsed := await desk.lapsed(order.thread)) is not None
+    ):
         return RunNow(lapsed)
     if not questions:
         return Reply("Nothing is asked here.")
@@ -25,5 +49,9 @@ async def _run(order: Order, desk: Desk) -> Effect:
 
 
 COMMAND = Command(
-    "approve", "allow it: once, for the session, always, or all edits in this workspace", _run, MEMBERS, usage="[session|always|workspace]"
+    "approve",
+    "allow it: once, for the session, always, or all edits in this workspace",
+    _run,
+    MEMBERS,
+    usage="[session|always|workspace]",
 )

@@ -9,7 +9,12 @@ from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 async def _run(order: Order, desk: Desk) -> Effect:
     del desk
-    return Choose("Messages that come while I work are answered together.", replace(order.settings, busy="collect"))
+    return Choose(
+        "Messages that come while I work are answered together.",
+        replace(order.settings, busy="collect"),
+    )
 
 
-COMMAND = Command("collect", "later messages are collected and answered together", _run, MEMBERS, alone=True)
+COMMAND = Command(
+    "collect", "later messages are collected and answered together", _run, MEMBERS, alone=True
+)

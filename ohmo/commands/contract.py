@@ -1,4 +1,5 @@
-"""What a slash command is: a name, who may say it, and a function from what was said to an effect that is committed as one."""
+"""What a slash command is: a name, who may say it, and a function from what was said to an effect
+that is committed as one."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from ohmo.contracts.store import Asked, Lapsed, ThreadSettings
 from ohmo.sessions.said import is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
-_COMMAND = re.compile(r"\s*/(?P<name>[a-z][a-z_-]*)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE)
+_COMMAND = re.compile(
+    r"\s*/(?P<name>[a-z][a-z_-]*)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE
+)
 MEMBERS: frozenset[Standing] = frozenset({"user", "admin", "owner"})
 EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
 
@@ -74,7 +77,8 @@ class Restart:
 
 @record
 class Retry:
-    """Bring back what failed: numbers of dead letters of the thread. The answer to them is the reply."""
+    """Bring back what failed: numbers of dead letters of the thread. The answer to them is the
+    reply."""
 
     letters: tuple[int, ...]
 
@@ -86,21 +90,35 @@ class Desk(Protocol):
     """What commands may look at."""
 
     async def open_questions(self, thread: str) -> list[Asked]: ...
-    async def meant(self, order: Order) -> list[Asked]: ...  # what this person may mean here, more than one: nobody can say which
-    async def lapsed(self, thread: str) -> Lapsed | None: ...  # the newest permission here that nobody gave in time
-    async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]: ...  # dead letters of that turn, None: the last one
+    async def meant(
+        self, order: Order
+    ) -> list[Asked]: ...  # what this person may mean here, more than one: nobody can say which
+    async def lapsed(
+        self, thread: str
+    ) -> Lapsed | None: ...  # the newest permission here that nobody gave in time
+    async def failed(
+        self, thread: str, turn: str | None = None
+    ) -> list[ArrivalInfo]: ...  # dead letters of that turn, None: the last one
     async def thread(self, thread: str) -> ThreadInfo | None: ...
     async def status(self) -> HouseStatus: ...
     async def usage_today(self) -> str: ...
     async def inbox_of(self, thread: str) -> str: ...
-    async def jobs_of(self, order: Order) -> str: ...  # may pause, resume or remove one of the person's own: done twice it is the same
-    async def permissions_of(self, order: Order) -> str: ...  # may revoke one of the person's own: done twice it is the same
+    async def jobs_of(
+        self, order: Order
+    ) -> str: ...  # may pause, resume or remove one of the person's own: done twice it is the same
+    async def permissions_of(
+        self, order: Order
+    ) -> str: ...  # may revoke one of the person's own: done twice it is the same
     async def why(self, thread: str, number: str) -> str: ...
     def running_turn(self, thread: str) -> str | None: ...
-    def free_until(self) -> tuple[datetime, str]: ...  # when a full_auto that is chosen now ends, and that in words
+    def free_until(
+        self,
+    ) -> tuple[datetime, str]: ...  # when a full_auto that is chosen now ends, and that in words
     def when(self, at: datetime) -> str: ...
     def commands(self) -> tuple[Command, ...]: ...
-    def models(self) -> tuple[str, ...]: ...  # configured ones, small to large; the last is the default
+    def models(
+        self,
+    ) -> tuple[str, ...]: ...  # configured ones, small to large; the last is the default
 
 
 @record
@@ -118,8 +136,9 @@ class Order:
 
 @record
 class Command:
-    """``run`` must not write: its effect, its reply and the command's ending are one transaction of the caller. ``alone``: it reads no words
-    behind its name, and somebody who writes some is told so. ``usage``: what may stand behind the name, ``[NAME|default]``."""
+    """``run`` must not write: its effect, its reply and the command's ending are one transaction of
+    the caller. ``alone``: it reads no words behind its name, and somebody who writes some is told
+    so. ``usage``: what may stand behind the name, ``[NAME|default]``."""
 
     name: str
     summary: str
@@ -129,15 +148,24 @@ class Command:
     usage: str = ""
 
     def heeded(self, effect: Effect, argument: str) -> Effect:
-        """``effect``, with a word about words that were not read: they were meant for somebody, and nothing may get lost in silence."""
-        if not self.alone or not argument or not isinstance(effect, Reply | Choose | Stop | Restart):
+        """``effect``, with a word about words that were not read: they were meant for somebody, and
+        nothing may get lost in silence."""
+        if (
+            not self.alone
+            or not argument
+            or not isinstance(effect, Reply | Choose | Stop | Restart)
+        ):
             return effect
-        told = f"{effect.text} The words behind `/{self.name}` were not read: say them again as a message of their own."
+        told = (
+            f"{effect.text} The words behind `/{self.name}` were not read: say them again as a"
+            " message of their own."
+        )
         return replace(effect, text=told)
 
 
 def parse(text: str) -> tuple[str, str] | None:
-    """Name (lower case) and argument of ``/name@bot argument``; None: not a command. A name known from elsewhere is read as ours."""
+    """Name (lower case) and argument of ``/name@bot argument``; None: not a command. A name known
+    from elsewhere is read as ours."""
     match = _COMMAND.fullmatch(text)
     if match is None:
         return None
@@ -148,7 +176,21 @@ def parse(text: str) -> tuple[str, str] | None:
 
 # How they are listed: what is used most comes first; one that is not named here comes last.
 ORDER = (
-    *("new", "stop", "status", "model", "mode", "retry", "approve", "deny", "usage", "cron", "permissions", "steer", "queue"),
+    *(
+        "new",
+        "stop",
+        "status",
+        "model",
+        "mode",
+        "retry",
+        "approve",
+        "deny",
+        "usage",
+        "cron",
+        "permissions",
+        "steer",
+        "queue",
+    ),
     *("interrupt", "collect", "inbox", "why", "whoami", "restart", "help", "start"),
 )
 
@@ -156,10 +198,15 @@ ORDER = (
 def several(questions: Sequence[Asked]) -> Reply:
     """What is said when a command may mean more than one question."""
     titles = ", ".join(f"**{literal(asked.ask.question.title)}**" for asked in questions)
-    return Reply(f"Several things are asked here: {titles}. Use the button of the one you mean, or reply to it with this command.")
+    return Reply(
+        f"Several things are asked here: {titles}. Use the button of the one you mean, or reply to"
+        " it with this command."
+    )
 
 
-LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named in the documentation, not built yet
+LATER = frozenset(
+    {"compact", "undo", "rollback", "memory", "agents"}
+)  # named in the documentation, not built yet
 
 
 def unknown(name: str, known: Collection[str]) -> str:
@@ -167,16 +214,23 @@ def unknown(name: str, known: Collection[str]) -> str:
     if name in INSTEAD:
         return INSTEAD[name]
     close = get_close_matches(name, known, n=1)
-    return f"There is no `/{name}`{f'; did you mean `/{close[0]}`?' if close else '.'} `/help` shows what there is."
+    return (
+        f"There is no `/{name}`{f'; did you mean `/{close[0]}`?' if close else '.'} `/help` shows"
+        " what there is."
+    )
 
 
 def is_order(text: str, known: Collection[str]) -> bool:
-    """Whether a text is for the house: a command it knows, one known from elsewhere, or a lone word that can only be one mistyped
-    (``/stpo`` must not go to the model)."""
+    """Whether a text is for the house: a command it knows, one known from elsewhere, or a lone word
+    that can only be one mistyped (``/stpo`` must not go to the model)."""
     said = parse(text)
     if said is None:
         return False
     name, argument = said
     if is_steering(text):
         return False  # its words are a message
-    return name in known or name in INSTEAD or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))
+    return (
+        name in known
+        or name in INSTEAD
+        or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))
+    )

@@ -10,5 +10,9 @@ async def _run(order: Order, desk: Desk) -> Effect:
 
 
 COMMAND = Command(
-    "cron", "your scheduled jobs; history, pause, resume or remove one", _run, MEMBERS, usage="[history|pause|resume|remove NAME]"
+    "cron",
+    "your scheduled jobs; history, pause, resume or remove one",
+    _run,
+    MEMBERS,
+    usage="[history|pause|resume|remove NAME]",
 )

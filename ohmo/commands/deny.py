@@ -9,7 +9,13 @@ async def _run(order: Order, desk: Desk) -> Effect:
     questions = await desk.meant(order)
     if len(questions) > 1:
         return several(questions)
-    return Decide(questions[0].ask.id, "denied", word=order.argument) if questions else Reply("Nothing is asked here.")
+    return (
+        Decide(questions[0].ask.id, "denied", word=order.argument)
+        if questions
+        else Reply("Nothing is asked here.")
+    )
 
 
-COMMAND = Command("deny", "refuse what is asked here, with a reason if you like", _run, MEMBERS, usage="[why]")
+COMMAND = Command(
+    "deny", "refuse what is asked here, with a reason if you like", _run, MEMBERS, usage="[why]"
+)

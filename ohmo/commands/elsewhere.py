@@ -1,5 +1,6 @@
-"""What people type who come from another agent: the same under our name, or one line that says what there is instead. ``docs/commands.md``
-has a row for each; a command of ours with the same name goes first."""
+"""What people type who come from another agent: the same under our name, or one line that says what
+there is instead. ``docs/commands.md`` has a row for each; a command of ours with the same name goes
+first."""
 
 from __future__ import annotations
 
@@ -23,26 +24,47 @@ SAME: Mapping[str, str] = {
 }
 
 _LATER = "`/{}` comes in a later version. `/help` shows what there is."
-_ASK = "There is no `/{}` here: ask for it in your own words. Before something is changed, you are asked."
-_GOES_ON = "There is no `/{}` here, and none is needed: a conversation goes on by itself, also after a restart. `/new` begins another one."
-_CONFIG = "There is no `/{}` here: `/model` and `/mode` change this conversation, the rest is the owner's to set."
-_PROFILE = "There is no `/{}` here: `/model` shows the models there are, and `/model NAME` takes another one."
+_ASK = (
+    "There is no `/{}` here: ask for it in your own words. Before something is changed, you are"
+    " asked."
+)
+_GOES_ON = (
+    "There is no `/{}` here, and none is needed: a conversation goes on by itself, also after a"
+    " restart. `/new` begins another one."
+)
+_CONFIG = (
+    "There is no `/{}` here: `/model` and `/mode` change this conversation, the rest is the owner's"
+    " to set."
+)
+_PROFILE = (
+    "There is no `/{}` here: `/model` shows the models there are, and `/model NAME` takes another"
+    " one."
+)
 _VENDOR = "There is no `/{}` here: no account of a vendor stands behind this conversation."
 _NO = "There is no `/{}` here. `/help` shows what there is."
 
 _LINES: Mapping[str, str] = {
-    _LATER: "agents autopilot compact context doctor dream hooks keybindings mcp memory output-style plugin reload-plugins rewind rollback "
-    "skills subagents summary tasks undo upgrade vim",
-    _ASK: "branch bug commit diff files history image issue pr_comments pr-comments review search ship todos",
+    _LATER: (
+        "agents autopilot compact context doctor dream hooks keybindings mcp memory output-style"
+        " plugin reload-plugins rewind rollback skills subagents summary tasks undo upgrade vim"
+    ),
+    _ASK: (
+        "branch bug commit diff files history image issue pr_comments pr-comments review search"
+        " ship todos"
+    ),
     _GOES_ON: "continue resume load save session sessions",
     _CONFIG: "config init language privacy-settings settings turns",
     _PROFILE: "effort fast provider reasoning think",
     _VENDOR: "feedback login logout onboarding passes",
     _NO: "bridge tag theme verbose voice",
-    "There is no `/{}` here: close the window, or simply stop writing. `/stop` ends what runs.": "exit quit",
+    "There is no `/{}` here: close the window, or simply stop writing. `/stop` ends what runs.": (
+        "exit quit"
+    ),
     "There is no `/{}` here: copy what you see.": "copy",
     "There is no `/{}` here: the owner can write a conversation into a file.": "export share",
     "There is no `/{}` here: waits are obeyed, and whoever waits is told.": "rate-limit-options",
     "There is no `/{}` here: what changed stands in CHANGELOG.md.": "release-notes",
 }
-INSTEAD: Mapping[str, str] = {name: line.format(name) for line, names in _LINES.items() for name in names.split()}
+INSTEAD: Mapping[str, str] = {
+    name: line.format(name) for line, names in _LINES.items() for name in names.split()
+}

@@ -9,7 +9,12 @@ from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 async def _run(order: Order, desk: Desk) -> Effect:
     del desk
-    return Choose("A message that comes while I work interrupts it.", replace(order.settings, busy="interrupt"))
+    return Choose(
+        "A message that comes while I work interrupts it.",
+        replace(order.settings, busy="interrupt"),
+    )
 
 
-COMMAND = Command("interrupt", "a later message interrupts the running turn", _run, MEMBERS, alone=True)
+COMMAND = Command(
+    "interrupt", "a later message interrupts the running turn", _run, MEMBERS, alone=True
+)

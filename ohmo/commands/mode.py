@@ -9,8 +9,9 @@ from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 _KNOWS = re.compile(r"\s[-\u2012-\u2015]*i[ -]know\W*$")  # keyboards make one dash of two
 _WARNING = (
-    "`full_auto` lets everything run unasked, commands too, and no sandbox holds it. If that is what you want, say "
-    "`/mode full_auto --i-know`: it holds in this conversation for 8 hours and ends by itself."
+    "`full_auto` lets everything run unasked, commands too, and no sandbox holds it. If that is"
+    " what you want, say `/mode full_auto --i-know`: it holds in this conversation for 8 hours and"
+    " ends by itself."
 )
 
 
@@ -19,19 +20,30 @@ async def _run(order: Order, desk: Desk) -> Effect:
     wanted = _KNOWS.sub("", said).replace("-", "_")
     match wanted:
         case "":
-            return Reply(f"Mode: {_now(order, desk)}. Say `/mode default`, `/mode plan` or `/mode full_auto`.")
+            return Reply(
+                f"Mode: {_now(order, desk)}. Say `/mode default`, `/mode plan` or `/mode"
+                " full_auto`."
+            )
         case "full_auto" if order.standing != "owner":
             return Reply("Only the owner may switch to full_auto.")
         case "full_auto" if not _KNOWS.search(said):
             return Reply(_WARNING)
         case "full_auto":
             until, words = desk.free_until()
-            text = f"Mode is now `full_auto`: nothing is asked in this conversation until {words}. `/mode default` ends it before."
+            text = (
+                f"Mode is now `full_auto`: nothing is asked in this conversation until {words}."
+                " `/mode default` ends it before."
+            )
             return Choose(text, replace(order.settings, mode="full_auto", free_until=until))
         case "default" | "plan":
-            return Choose(f"Mode is now `{wanted}`.", replace(order.settings, mode=wanted, free_until=None))
+            return Choose(
+                f"Mode is now `{wanted}`.", replace(order.settings, mode=wanted, free_until=None)
+            )
         case _:
-            return Reply(f"`{order.argument}` is not a mode: say `/mode default`, `/mode plan` or `/mode full_auto`.")
+            return Reply(
+                f"`{order.argument}` is not a mode: say `/mode default`, `/mode plan` or `/mode"
+                " full_auto`."
+            )
 
 
 def _now(order: Order, desk: Desk) -> str:
@@ -42,4 +54,10 @@ def _now(order: Order, desk: Desk) -> str:
     return f"`{chosen}`" if until is None else f"`{chosen}` until {desk.when(until)}"
 
 
-COMMAND = Command("mode", "default, plan (nothing is changed) or full_auto", _run, MEMBERS, usage="[default|plan|full_auto]")
+COMMAND = Command(
+    "mode",
+    "default, plan (nothing is changed) or full_auto",
+    _run,
+    MEMBERS,
+    usage="[default|plan|full_auto]",
+)

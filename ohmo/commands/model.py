@@ -15,22 +15,40 @@ async def _run(order: Order, desk: Desk) -> Effect:
     if order.standing == "guest":
         return Reply("A guest cannot choose the model.")
     if wanted.lower() == "default":
-        return Choose(f"This conversation uses the default model now: `{models[-1]}`.", replace(order.settings, model=None))
+        return Choose(
+            f"This conversation uses the default model now: `{models[-1]}`.",
+            replace(order.settings, model=None),
+        )
     found = next((name for name in models if name.lower() == wanted.lower()), None)
     if found is None:
         close = get_close_matches(wanted, models, n=1)
         meant = f" Did you mean `{close[0]}`?" if close else ""
-        return Reply(f"`{wanted[:100]}` is not configured.{meant} Say `/model` to see which are; they stand under `models` of the profile.")
+        return Reply(
+            f"`{wanted[:100]}` is not configured.{meant} Say `/model` to see which are; they stand"
+            " under `models` of the profile."
+        )
     return Choose(f"This conversation uses `{found}` now.", replace(order.settings, model=found))
 
 
 def _shown(models: tuple[str, ...], chosen: str | None, *, may: bool) -> str:
     """Small to large; what was chosen by other means than this command is named, too."""
     present = chosen or models[-1]
-    lines = [f"- `{name}`{' (default)' if name == models[-1] else ''}{' ← here' if name == present else ''}" for name in models]
+    lines = [
+        f"- `{name}`{' (default)' if name == models[-1] else ''}{' ← here' if name == present else ''}"
+        for name in models
+    ]
     if present not in models:
         lines.append(f"- `{present}` ← here")
-    return "\n".join(["Models, small to large:", "", *lines, *(["", "Say `/model NAME`, or `/model default`."] if may else [])])
+    return "\n".join(
+        [
+            "Models, small to large:",
+            "",
+            *lines,
+            *(["", "Say `/model NAME`, or `/model default`."] if may else []),
+        ]
+    )
 
 
-COMMAND = Command("model", "which model answers here; another one, or `default`", _run, usage="[NAME|default]")
+COMMAND = Command(
+    "model", "which model answers here; another one, or `default`", _run, usage="[NAME|default]"
+)

@@ -9,4 +9,10 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Reply(await desk.permissions_of(order))
 
 
-COMMAND = Command("permissions", "what you allowed for longer than once; revoke one", _run, MEMBERS, usage="[revoke ID]")
+COMMAND = Command(
+    "permissions",
+    "what you allowed for longer than once; revoke one",
+    _run,
+    MEMBERS,
+    usage="[revoke ID]",
+)

@@ -9,7 +9,10 @@ from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 async def _run(order: Order, desk: Desk) -> Effect:
     del desk
-    return Choose("Messages that come while I work wait for their turn.", replace(order.settings, busy="queue"))
+    return Choose(
+        "Messages that come while I work wait for their turn.",
+        replace(order.settings, busy="queue"),
+    )
 
 
 COMMAND = Command("queue", "later messages wait for their turn", _run, MEMBERS, alone=True)

@@ -10,4 +10,10 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Restart("Restarting. What runs or waits goes on in a moment.")
 
 
-COMMAND = Command("restart", "restart ohmo; what it was doing goes on afterwards", _run, frozenset({"owner"}), alone=True)
+COMMAND = Command(
+    "restart",
+    "restart ohmo; what it was doing goes on afterwards",
+    _run,
+    frozenset({"owner"}),
+    alone=True,
+)

@@ -1,4 +1,5 @@
-"""``/retry``: what failed last in this thread is tried again; the button below the failure does the same."""
+"""``/retry``: what failed last in this thread is tried again; the button below the failure does the
+same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``/start``: what Telegram sends when somebody opens the chat with a bot (https://core.telegram.org/bots/features#commands): a welcome."""
+"""``/start``: what Telegram sends when somebody opens the chat with a bot
+(https://core.telegram.org/bots/features#commands): a welcome."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ async def _run(order: Order, desk: Desk) -> Effect:
     del desk
     begin = " `/new` begins a new conversation," if order.standing != "guest" else ""
     return Reply(
-        "Welcome! I am ohmo. Write what you would like in your own words, or send a picture or a file. "
-        f"{_MAY[order.standing]}{begin} `/stop` stops me, `/help` shows the rest."
+        "Welcome! I am ohmo. Write what you would like in your own words, or send a picture or a"
+        f" file. {_MAY[order.standing]}{begin} `/stop` stops me, `/help` shows the rest."
     )
 
 

@@ -7,16 +7,29 @@ from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 async def _run(order: Order, desk: Desk) -> Effect:
     status, questions = await desk.status(), await desk.open_questions(order.thread)
-    here = "I am at work" if desk.running_turn(order.thread) else "a question waits for an answer" if questions else "nothing runs"
+    here = (
+        "I am at work"
+        if desk.running_turn(order.thread)
+        else "a question waits for an answer"
+        if questions
+        else "nothing runs"
+    )
     lines = [
-        f"**ohmo {status.version}**: {'ready' if status.ready else 'not ready'}; model {status.model} ({status.provider})",
+        (
+            f"**ohmo {status.version}**: {'ready' if status.ready else 'not ready'}; model"
+            f" {status.model} ({status.provider})"
+        ),
         f"Here: {here}.",
     ]
     if order.standing in ("owner", "admin"):
         lines += [
-            f"- {name}: {channel.state}{' (' + channel.detail + ')' if channel.detail else ''}" for name, channel in status.channels.items()
+            f"- {name}: {channel.state}{' (' + channel.detail + ')' if channel.detail else ''}"
+            for name, channel in status.channels.items()
         ]
-        lines.append(f"Everywhere: {status.turns_running} at work, {status.turns_parked} waiting for a person's answer.")
+        lines.append(
+            f"Everywhere: {status.turns_running} at work, {status.turns_parked} waiting for a"
+            " person's answer."
+        )
         lines += [f"Warning: {warning}" for warning in status.warnings]
     return Reply("\n".join(lines))
 

@@ -8,7 +8,8 @@ from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 async def _run(order: Order, desk: Desk) -> Effect:
     del desk
     return Reply(
-        f"You are `{order.address.channel}:{order.person}`, role {order.standing}; this place is `{order.address.channel}:{order.address.chat}`."
+        f"You are `{order.address.channel}:{order.person}`, role {order.standing}; this place is"
+        f" `{order.address.channel}:{order.address.chat}`."
     )
 
 

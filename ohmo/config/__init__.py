@@ -1,1 +1,2 @@
-"""What the owner wrote in ``config.yaml``, checked, as plain values. Import the modules; this page stays empty so that the command line starts fast."""
+"""What the owner wrote in ``config.yaml``, checked, as plain values. Import the modules; this page
+stays empty so that the command line starts fast."""

@@ -1,4 +1,5 @@
-"""The part of ``channels`` that every platform shares, and how a platform's own keys are read with its own model."""
+"""The part of ``channels`` that every platform shares, and how a platform's own keys are read with
+its own model."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from ohmo.config.source import Path, Plain, Problem, Source
 
 POLICY_KEYS = tuple(ChannelPolicy.model_fields)
 ON_BY_DEFAULT = ("web",)
-PUT_IT = "set it there or in .env beside config.yaml, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
+PUT_IT = (
+    "set it there or in .env beside config.yaml, or write env:NAME, file:PATH or"
+    " keyring:SERVICE/NAME"
+)
 LITERAL = "a secret stands in a file that others can read; run chmod 600 on it, or write env:NAME"
 
 
@@ -39,7 +43,8 @@ class RawChannel:
 
 @record
 class Opened:
-    """A channel that is enabled and whose settings its platform's model accepted. ``settings`` is a ``manifest.settings`` with secrets filled in."""
+    """A channel that is enabled and whose settings its platform's model accepted. ``settings`` is a
+    ``manifest.settings`` with secrets filled in."""
 
     manifest: Manifest
     policy: ChannelPolicy
@@ -56,9 +61,13 @@ def read_channels(source: Source, vault: Vault) -> tuple[tuple[RawChannel, ...],
         body = table.get(name)
         accounts = body if isinstance(body, list) else [body]
         for number, account in enumerate(accounts):
-            path: Path = ("channels", name, number) if isinstance(body, list) else ("channels", name)
+            path: Path = (
+                ("channels", name, number) if isinstance(body, list) else ("channels", name)
+            )
             if account is not None and not isinstance(account, dict):
-                problems.append(source.problem(path, "expected keys and values, for example {enabled: true}"))
+                problems.append(
+                    source.problem(path, "expected keys and values, for example {enabled: true}")
+                )
                 continue
             channel, wrong = _read_one(name, account or {}, path, source, vault)
             problems += wrong
@@ -67,13 +76,16 @@ def read_channels(source: Source, vault: Vault) -> tuple[tuple[RawChannel, ...],
     return tuple(found), problems
 
 
-def channel_problems(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]) -> list[Problem]:
+def channel_problems(
+    channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]
+) -> list[Problem]:
     """Everything wrong with the platforms' own keys; also unknown keys of disabled channels."""
     return _open_all(channels, manifests)[1]
 
 
 def decode_channel(raw: RawChannel, manifest: Manifest) -> tuple[ChannelPolicy, Any]:
-    """The shared keys, and the platform's own as an instance of ``manifest.settings`` with its secrets filled in.
+    """The shared keys, and the platform's own as an instance of ``manifest.settings`` with its
+    secrets filled in.
 
     Only for an enabled channel. Raises ConfigError with one line for each problem."""
     settings, problems = _decode(raw, manifest)
@@ -81,20 +93,27 @@ def decode_channel(raw: RawChannel, manifest: Manifest) -> tuple[ChannelPolicy, 
     return raw.policy, settings
 
 
-def open_channels(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]) -> tuple[Opened, ...]:
-    """All enabled channels. Raises ConfigError with every problem of every channel, also keys of disabled ones."""
+def open_channels(
+    channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]
+) -> tuple[Opened, ...]:
+    """All enabled channels. Raises ConfigError with every problem of every channel, also keys of
+    disabled ones."""
     opened, problems = _open_all(channels, manifests)
     raise_all(problems)
     return tuple(opened)
 
 
-def _open_all(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]) -> tuple[list[Opened], list[Problem]]:
+def _open_all(
+    channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]
+) -> tuple[list[Opened], list[Problem]]:
     opened: list[Opened] = []
     problems: list[Problem] = []
     for raw in channels:
         manifest = manifests.get(raw.name)
         if manifest is None:
-            problems.append(raw.source.problem(raw.path, unknown_name("channel", raw.name, sorted(manifests))))
+            problems.append(
+                raw.source.problem(raw.path, unknown_name("channel", raw.name, sorted(manifests)))
+            )
         elif raw.enabled:
             settings, wrong = _decode(raw, manifest)
             problems += wrong
@@ -105,7 +124,9 @@ def _open_all(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest])
     return opened, problems
 
 
-def _read_one(name: str, body: dict[str, Plain], path: Path, source: Source, vault: Vault) -> tuple[RawChannel | None, list[Problem]]:
+def _read_one(
+    name: str, body: dict[str, Plain], path: Path, source: Source, vault: Vault
+) -> tuple[RawChannel | None, list[Problem]]:
     shared: dict[str, Plain] = {key: value for key, value in body.items() if key in POLICY_KEYS}
     own = {key: value for key, value in body.items() if key not in POLICY_KEYS}
     if name in ON_BY_DEFAULT:
@@ -124,9 +145,19 @@ def _twins(accounts: Sequence[RawChannel]) -> list[Problem]:
     for channel in accounts:
         name = channel.policy.account
         if name is None:
-            problems.append(channel.source.problem(channel.path, "several accounts of one platform: give each its own account: NAME"))
+            problems.append(
+                channel.source.problem(
+                    channel.path,
+                    "several accounts of one platform: give each its own account: NAME",
+                )
+            )
         elif name in known:
-            problems.append(channel.source.problem((*channel.path, "account"), f"{name} is the name of another account; give each its own"))
+            problems.append(
+                channel.source.problem(
+                    (*channel.path, "account"),
+                    f"{name} is the name of another account; give each its own",
+                )
+            )
         known.add(name)
     return problems
 
@@ -148,7 +179,11 @@ def _decode(raw: RawChannel, manifest: Manifest) -> tuple[Any, list[Problem]]:
 
 def _unknown_keys(raw: RawChannel, manifest: Manifest) -> list[Problem]:
     known = list(_fields(manifest))
-    return [raw.source.problem((*raw.path, key), unknown_key(key, [*known, *POLICY_KEYS])) for key in raw.settings if key not in known]
+    return [
+        raw.source.problem((*raw.path, key), unknown_key(key, [*known, *POLICY_KEYS]))
+        for key in raw.settings
+        if key not in known
+    ]
 
 
 def _fields(manifest: Manifest) -> dict[str, Any]:
@@ -157,19 +192,31 @@ def _fields(manifest: Manifest) -> dict[str, Any]:
 
 
 def _fill_in(raw: RawChannel, name: str, field: Any, values: dict[str, object]) -> Problem | None:
-    """Replace the reference by the value. Not written: the model's default, else ``env:CHANNEL_NAME``; a default that leads nowhere
-    is left out when the model can do without."""
+    """Replace the reference by the value. Not written: the model's default, else
+    ``env:CHANNEL_NAME``; a default that leads nowhere is left out when the model can do without."""
     written = raw.settings.get(name)
     path = (*raw.path, name)
     if name in raw.settings and not isinstance(written, str) and written is not None:
-        return raw.source.problem(path, "expected env:NAME, file:PATH, keyring:SERVICE/NAME or the value in quotes")
+        return raw.source.problem(
+            path, "expected env:NAME, file:PATH, keyring:SERVICE/NAME or the value in quotes"
+        )
     optional = field is not None and not field.is_required()
-    default: object = field.default if field is not None and optional else f"env:{raw.name.upper()}_{name.upper()}"
+    default: object = (
+        field.default
+        if field is not None and optional
+        else f"env:{raw.name.upper()}_{name.upper()}"
+    )
     if isinstance(default, str) and Secret(default).kind == "literal":
         default = None
     if written is None and (name in raw.settings or not isinstance(default, str)):
         values[name] = None
-        return None if optional else raw.source.problem(path, "missing secret: write env:NAME, file:PATH or keyring:SERVICE/NAME")
+        return (
+            None
+            if optional
+            else raw.source.problem(
+                path, "missing secret: write env:NAME, file:PATH or keyring:SERVICE/NAME"
+            )
+        )
     secret = Secret(written if isinstance(written, str) else str(default))
     if isinstance(written, str) and secret.kind == "literal" and not raw.source.private:
         return raw.source.problem(path, LITERAL)

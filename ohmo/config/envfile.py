@@ -1,4 +1,5 @@
-"""``$OHMO_HOME/.env``: secrets for a daemon that nobody's shell started. What the environment itself says wins."""
+"""``$OHMO_HOME/.env``: secrets for a daemon that nobody's shell started. What the environment
+itself says wins."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ def env_file(home: Home) -> Path:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` and what the file adds to it. Raises ConfigError: others can read the file, or a line is no ``NAME=value``."""
+    """``environ`` and what the file adds to it. Raises ConfigError: others can read the file, or a
+    line is no ``NAME=value``."""
     return {**read(env_file(find_home(environ))), **environ}
 
 
 def read(file: Path) -> dict[str, str]:
-    """``NAME=value`` lines as systemd.exec(5) reads an EnvironmentFile: ``#`` and ``;`` begin a comment, a value may stand in quotes.
-    Empty when there is no file. Raises ConfigError."""
+    """``NAME=value`` lines as systemd.exec(5) reads an EnvironmentFile: ``#`` and ``;`` begin a
+    comment, a value may stand in quotes. Empty when there is no file. Raises ConfigError."""
     try:
         if stat.S_IMODE(file.stat().st_mode) & 0o077:
             raise ConfigError(f"{file}: others can read it; chmod 600 {file}")
@@ -29,7 +31,9 @@ def read(file: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8") from error
+        raise ConfigError(
+            f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8"
+        ) from error
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from error
     found: dict[str, str] = {}

@@ -1,4 +1,5 @@
-"""The home folder: where everything of one ohmo lies. Standard library only, because every client command starts here."""
+"""The home folder: where everything of one ohmo lies. Standard library only, because every client
+command starts here."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class Home:
         return self.root / "state" / channel
 
     def socket(self) -> Path:
-        """Where the running daemon listens: ``run/ohmo.sock``, or the path in ``run/ohmo.sock.path`` when ours would be too long."""
+        """Where the running daemon listens: ``run/ohmo.sock``, or the path in
+        ``run/ohmo.sock.path`` when ours would be too long."""
         try:
             return Path((self.root / "run" / "ohmo.sock.path").read_text(encoding="utf-8").strip())
         except (OSError, UnicodeDecodeError):
@@ -69,36 +71,58 @@ class Home:
 
     def foreign(self) -> bool:
         """Another program's folder of the same name (OpenHarness keeps ``gateway.json`` there)."""
-        return (self.root / "gateway.json").exists() and not self.database.exists() and not self.config.exists()
+        return (
+            (self.root / "gateway.json").exists()
+            and not self.database.exists()
+            and not self.config.exists()
+        )
 
     def prepare(self, *, beside: bool = False) -> None:
-        """Create the home (0700) and its folders. ``beside``: another program's files may lie there too, its owner said so.
-        Raises ConfigError: foreign, not a folder, not writable."""
+        """Create the home (0700) and its folders. ``beside``: another program's files may lie there
+        too, its owner said so. Raises ConfigError: foreign, not a folder, not writable."""
         try:
             if self.foreign() and not beside:
-                raise ConfigError(f"{self.root} belongs to another program (it holds gateway.json); set OHMO_HOME to a folder of its own")
+                raise ConfigError(
+                    f"{self.root} belongs to another program (it holds gateway.json); set OHMO_HOME"
+                    " to a folder of its own"
+                )
             self.refuse_root()
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.root.stat().st_uid == os.geteuid() and stat.S_IMODE(self.root.stat().st_mode) & 0o077:
+            if (
+                self.root.stat().st_uid == os.geteuid()
+                and stat.S_IMODE(self.root.stat().st_mode) & 0o077
+            ):
                 self.root.chmod(0o700)
             for name in FOLDERS:
                 (self.root / name).mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"{self.root}: cannot use this folder as home ({error.strerror}); set OHMO_HOME to one you own") from error
+            raise ConfigError(
+                f"{self.root}: cannot use this folder as home ({error.strerror}); set OHMO_HOME to"
+                " one you own"
+            ) from error
         for folder in (self.root, *(self.root / name for name in FOLDERS)):
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                raise ConfigError(f"{folder}: not readable and writable for you; chown and chmod it, or set OHMO_HOME to a folder you own")
+                raise ConfigError(
+                    f"{folder}: not readable and writable for you; chown and chmod it, or set"
+                    " OHMO_HOME to a folder you own"
+                )
 
     def refuse_root(self) -> None:
-        """For whatever writes here: root in somebody else's home leaves files they cannot read, and follows their links. Raises ConfigError."""
+        """For whatever writes here: root in somebody else's home leaves files they cannot read, and
+        follows their links. Raises ConfigError."""
         if os.geteuid() == 0 and (owner := self._owner()) != 0:
             raise ConfigError(
-                f"{self.root} belongs to {_user(owner)}, and what root writes there they could not read; run it as them: sudo -u {_user(owner)}"
+                f"{self.root} belongs to {_user(owner)}, and what root writes there they could not"
+                f" read; run it as them: sudo -u {_user(owner)}"
             )
 
     def _owner(self) -> int:
         """Whose the folder is, or the one it would be made in."""
-        return next(folder for folder in (self.root, *self.root.parents) if folder.exists()).stat().st_uid
+        return (
+            next(folder for folder in (self.root, *self.root.parents) if folder.exists())
+            .stat()
+            .st_uid
+        )
 
 
 def _user(uid: int) -> str:
@@ -114,7 +138,9 @@ def find_home(environ: Mapping[str, str]) -> Home:
     user = environ.get("HOME", "").strip()
     if not written:
         if not user:
-            raise ConfigError("neither OHMO_HOME nor HOME is set; set OHMO_HOME to the folder ohmo may use")
+            raise ConfigError(
+                "neither OHMO_HOME nor HOME is set; set OHMO_HOME to the folder ohmo may use"
+            )
         return Home(Path(user) / ".ohmo")
     if (written == "~" or written.startswith("~/")) and user:
         written = user + written[1:]

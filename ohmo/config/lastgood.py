@@ -1,4 +1,5 @@
-"""The configuration the daemon last ran with: what a service boots when ``config.yaml`` is broken."""
+"""The configuration the daemon last ran with: what a service boots when ``config.yaml`` is
+broken."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from ohmo.contracts.errors import ConfigError
 
 
 def copy_of(home: Home) -> Path:
-    """Where the copy lies: in a folder no tool may read, because a file of one's own may hold secrets."""
+    """Where the copy lies: in a folder no tool may read, because a file of one's own may hold
+    secrets."""
     return home.root / "backups" / "config.last-good.yaml"
 
 
 def remember(config: Config, environ: Mapping[str, str], manifests: Mapping[str, Manifest]) -> bool:
-    """Keeps the file as it is now if it still loads. False: there is no file, it does not load any more, or the copy cannot be written."""
+    """Keeps the file as it is now if it still loads. False: there is no file, it does not load any
+    more, or the copy cannot be written."""
     if config.file is None:
         return False
     copy = copy_of(config.home)
@@ -35,8 +38,15 @@ def remember(config: Config, environ: Mapping[str, str], manifests: Mapping[str,
     return True
 
 
-def boot(path: Path | None, *, environ: Mapping[str, str], profile: str | None, manifests: Mapping[str, Manifest]) -> tuple[Config, str]:
-    """The configuration, and a line for the owner when it is the copy because the file is broken. Raises ConfigError: the copy does not help."""
+def boot(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    profile: str | None,
+    manifests: Mapping[str, Manifest],
+) -> tuple[Config, str]:
+    """The configuration, and a line for the owner when it is the copy because the file is broken.
+    Raises ConfigError: the copy does not help."""
     try:
         return load(path, environ=environ, profile=profile, manifests=manifests), ""
     except ConfigError as error:
@@ -49,5 +59,8 @@ def boot(path: Path | None, *, environ: Mapping[str, str], profile: str | None, 
             raise error from None
         first, *more = str(error).splitlines() or [""]
         rest = f" (and {len(more)} more)" if more else ""
-        line = f"The configuration is broken, so ohmo runs with the last good copy: {first}{rest}. Mend it; `ohmo config check` says when it is right."
+        line = (
+            f"The configuration is broken, so ohmo runs with the last good copy: {first}{rest}."
+            " Mend it; `ohmo config check` says when it is right."
+        )
         return replace(found, file=path or found.home.config), line

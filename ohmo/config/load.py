@@ -46,7 +46,8 @@ _OVERRIDE = "OHMO__"  # OHMO__CONTROL__LISTEN=0.0.0.0:7717 sets control.listen
 
 @record
 class Config:
-    """Everything the owner decided. ``profile`` is the active one, ``fallback`` the profiles to try after it, by name and in order."""
+    """Everything the owner decided. ``profile`` is the active one, ``fallback`` the profiles to try
+    after it, by name and in order."""
 
     home: Home
     file: Path | None  # None: no file, only defaults
@@ -73,29 +74,46 @@ class Config:
     written: Written = field(repr=False)
     source: Source = field(repr=False)
     vault: Vault = field(repr=False)
-    safe: bool = False  # no plugins, no hooks, no cron: asked for with --safe, or after a crash loop
+    safe: bool = (
+        False  # no plugins, no hooks, no cron: asked for with --safe, or after a crash loop
+    )
 
     @property
     def database(self) -> Path | None:
         """The store's file; None when it is in PostgreSQL."""
         if not self.store_url.startswith(_SQLITE):
             return None
-        return Path(self.store_url.removeprefix(_SQLITE)) if self.store_url != _SQLITE else self.home.database
+        return (
+            Path(self.store_url.removeprefix(_SQLITE))
+            if self.store_url != _SQLITE
+            else self.home.database
+        )
 
 
 def load(
-    path: Path | None = None, *, environ: Mapping[str, str], profile: str | None = None,
-    manifests: Mapping[str, Manifest] | None = None, text: str | None = None,
-) -> Config:  # fmt: skip
-    """``path`` (``--config``), else ``$OHMO_CONFIG``, else ``$OHMO_HOME/config.yaml`` when it exists, else defaults. ``profile`` (``--profile``), else
-    ``$OHMO_PROFILE``, else the file's. ``OHMO__SECTION__KEY`` variables win over the file. With ``manifests`` the platforms' own keys are
-    checked too, so that one error lists everything. ``text``: what the file would say, instead of what it says. Writes nothing.
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str],
+    profile: str | None = None,
+    manifests: Mapping[str, Manifest] | None = None,
+    text: str | None = None,
+) -> Config:
+    """``path`` (``--config``), else ``$OHMO_CONFIG``, else ``$OHMO_HOME/config.yaml`` when it
+    exists, else defaults. ``profile`` (``--profile``), else ``$OHMO_PROFILE``, else the file's.
+    ``OHMO__SECTION__KEY`` variables win over the file. With ``manifests`` the platforms' own keys
+    are checked too, so that one error lists everything. ``text``: what the file would say, instead
+    of what it says. Writes nothing.
 
-    Raises ConfigError: one line for each problem, ``config.yaml:LINE: key: what is wrong, what to do``."""
+    Raises ConfigError: one line for each problem, ``config.yaml:LINE: key: what is wrong, what to
+    do``."""
     home = find_home(environ)
-    asked = path or (Path(environ["OHMO_CONFIG"]).expanduser() if environ.get("OHMO_CONFIG") else None)
+    asked = path or (
+        Path(environ["OHMO_CONFIG"]).expanduser() if environ.get("OHMO_CONFIG") else None
+    )
     file = asked or (home.config if text is not None or _exists(home) else None)
-    source = _with_environment(_read(file, text) if file is not None else Source("defaults"), environ)
+    source = _with_environment(
+        _read(file, text) if file is not None else Source("defaults"), environ
+    )
     vault = Vault(environ)
     problems = list(source.problems)
     expansion = _expansion(source, home, environ, problems)
@@ -143,31 +161,46 @@ def load(
 
 
 def key_is_optional(profile: Profile) -> bool:
-    """``auto`` looks around, ``offline`` needs none, and a server of one's own (``base_url``) may need none."""
+    """``auto`` looks around, ``offline`` needs none, and a server of one's own (``base_url``) may
+    need none."""
     default = DEFAULT_KEY.get(profile.provider)
     usual = default is not None and profile.api_key == Secret(default)
     return profile.provider in ("auto", "offline") or (profile.base_url is not None and usual)
 
 
-def _checked(data: Mapping[str, Plain], expansion: Expansion, source: Source, problems: list[Problem]) -> Written:
-    """Raises ConfigError when there is no model to go on with; what else is wrong is added to ``problems``."""
+def _checked(
+    data: Mapping[str, Plain], expansion: Expansion, source: Source, problems: list[Problem]
+) -> Written:
+    """Raises ConfigError when there is no model to go on with; what else is wrong is added to
+    ``problems``."""
     try:
         written = Written.model_validate(data, context=expansion)
     except ValidationError as error:
         raise_all([*problems, *from_pydantic(error, Written, source)])
-        raise ConfigError(str(error)) from error  # not reached: a validation error has at least one detail
-    problems += [*_profiles(written, source), *not_yet(written, source), *_literals(written, source)]
+        raise ConfigError(
+            str(error)
+        ) from error  # not reached: a validation error has at least one detail
+    problems += [
+        *_profiles(written, source),
+        *not_yet(written, source),
+        *_literals(written, source),
+    ]
     return written
 
 
 def _places(written: Written, source: Source, channels: Sequence[str]) -> list[Problem]:
-    """Addresses whose channel there is not: nobody would have that role, and nothing would arrive there. ``house`` is the keyboard."""
+    """Addresses whose channel there is not: nobody would have that role, and nothing would arrive
+    there. ``house`` is the keyboard."""
     roles = written.access.roles
-    named: list[tuple[KeyPath, str | None]] = [(("owner", number), one) for number, one in enumerate(written.owner)]
+    named: list[tuple[KeyPath, str | None]] = [
+        (("owner", number), one) for number, one in enumerate(written.owner)
+    ]
     for role in ("owner", "admin", "user", "guest"):
         people: Sequence[str] = getattr(roles, role)
         named += [(("access", "roles", role, number), one) for number, one in enumerate(people)]
-    named += [(("cron", "jobs", number, "to"), job.to) for number, job in enumerate(written.cron.jobs)]
+    named += [
+        (("cron", "jobs", number, "to"), job.to) for number, job in enumerate(written.cron.jobs)
+    ]
     named += [(("webhooks", name, "to"), hook.to) for name, hook in written.webhooks.items()]
     return [
         source.problem(path, unknown_name("channel", address.partition(":")[0], channels))
@@ -188,7 +221,9 @@ def _exists(home: Home) -> bool:
     try:
         return home.config.exists() and not home.foreign()
     except OSError as error:
-        raise ConfigError(f"{home.root}: cannot be read ({error.strerror}); set OHMO_HOME to a folder you own") from error
+        raise ConfigError(
+            f"{home.root}: cannot be read ({error.strerror}); set OHMO_HOME to a folder you own"
+        ) from error
 
 
 def _read(file: Path, text: str | None = None) -> Source:
@@ -198,9 +233,14 @@ def _read(file: Path, text: str | None = None) -> Source:
         text = file.read_text(encoding="utf-8-sig") if text is None else text
         mode = stat.S_IMODE(file.stat().st_mode)
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8") from error
+        raise ConfigError(
+            f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8"
+        ) from error
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror}); ohmo init writes one, --config names another") from error
+        raise ConfigError(
+            f"{file}: cannot be read ({error.strerror}); ohmo init writes one, --config names"
+            " another"
+        ) from error
     return parse(text, file.name, private=not mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
@@ -227,7 +267,9 @@ def _copy(table: Mapping[str, Plain]) -> dict[str, Plain]:
     return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
 
 
-def _expansion(source: Source, home: Home, environ: Mapping[str, str], problems: list[Problem]) -> Expansion:
+def _expansion(
+    source: Source, home: Home, environ: Mapping[str, str], problems: list[Problem]
+) -> Expansion:
     """``${WORKSPACE}`` is the workspace of this very file."""
     user = environ.get("HOME", "").strip() or os.path.expanduser("~")  # noqa: PTH111 - text, and without a user it must not fail
     names = {"OHMO_HOME": str(home.root), "HOME": user}
@@ -253,14 +295,21 @@ def _profiles(written: Written, source: Source) -> Iterator[Problem]:
     for name, profile in written.profiles.items():
         for number, other in enumerate(profile.fallback):
             if other not in written.profiles:
-                yield source.problem(("profiles", name, "fallback", number), unknown_name("profile", other, list(written.profiles)))
+                yield source.problem(
+                    ("profiles", name, "fallback", number),
+                    unknown_name("profile", other, list(written.profiles)),
+                )
 
 
 def _chain(written: Written) -> list[str]:
     """The active profile and its fallbacks, each once, in the order they are tried."""
     chain = [name for name in (written.profile,) if name in written.profiles]
     for name in chain:  # grows while it is walked
-        chain += [other for other in written.profiles[name].fallback if other not in chain and other in written.profiles]
+        chain += [
+            other
+            for other in written.profiles[name].fallback
+            if other not in chain and other in written.profiles
+        ]
     return chain
 
 
@@ -273,7 +322,8 @@ def _keys(written: Written, names: list[str], source: Source, vault: Vault) -> I
             vault.reveal(profile.api_key)
         except SecretMissing as error:
             yield source.problem(
-                ("profiles", name, "api_key"), f"{error}; set it, or write api_key: env:NAME, file:PATH or keyring:SERVICE/NAME"
+                ("profiles", name, "api_key"),
+                f"{error}; set it, or write api_key: env:NAME, file:PATH or keyring:SERVICE/NAME",
             )
 
 
@@ -288,13 +338,24 @@ def _hook_secrets(written: Written, source: Source, vault: Vault) -> Iterator[Pr
 def _literals(written: Written, source: Source) -> Iterator[Problem]:
     if source.private:
         return
-    places: list[tuple[KeyPath, Secret | None]] = [(("profiles", name, "api_key"), p.api_key) for name, p in written.profiles.items()]
+    places: list[tuple[KeyPath, Secret | None]] = [
+        (("profiles", name, "api_key"), p.api_key) for name, p in written.profiles.items()
+    ]
     places.append((("web_search", "api_key"), written.web_search.api_key))
-    places += [(("webhooks", name, "secret"), hook.secret) for name, hook in written.webhooks.items()]
+    places += [
+        (("webhooks", name, "secret"), hook.secret) for name, hook in written.webhooks.items()
+    ]
     if written.remote is not None:
-        places += [(("remote", "access_key"), written.remote.access_key), (("remote", "secret_key"), written.remote.secret_key)]
+        places += [
+            (("remote", "access_key"), written.remote.access_key),
+            (("remote", "secret_key"), written.remote.secret_key),
+        ]
     for path, secret in places:
-        if secret is not None and secret.kind == "literal" and not source.place(path).startswith(_OVERRIDE):
+        if (
+            secret is not None
+            and secret.kind == "literal"
+            and not source.place(path).startswith(_OVERRIDE)
+        ):
             yield source.problem(path, LITERAL)
 
 
@@ -308,7 +369,9 @@ def _store_url(written: Written, source: Source, vault: Vault) -> tuple[str, lis
         except SecretMissing as error:
             return "", [source.problem(path, f"{error}; {PUT_IT}")]
     if found.startswith(("postgresql://", "postgres://")):
-        later = "a daemon on PostgreSQL comes in a later version; write sqlite:///${OHMO_HOME}/ohmo.db"
+        later = (
+            "a daemon on PostgreSQL comes in a later version; write sqlite:///${OHMO_HOME}/ohmo.db"
+        )
         return "", [source.problem(path, later)]
     user, at, _ = written.store.url.partition("://")[2].rpartition("@")
     if at and ":" in user and not source.private:

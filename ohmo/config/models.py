@@ -1,4 +1,5 @@
-"""Every key of ``config.yaml`` with its type and default. Unknown keys are errors, values are frozen."""
+"""Every key of ``config.yaml`` with its type and default. Unknown keys are errors, values are
+frozen."""
 
 from __future__ import annotations
 
@@ -9,13 +10,40 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 from ohmo.config.secrets import Secret
-from ohmo.config.values import Amount, Count, Duration, ExpandedText, Flag, Many, Name, Place, Rule, Size, duration, written_duration
+from ohmo.config.values import (
+    Amount,
+    Count,
+    Duration,
+    ExpandedText,
+    Flag,
+    Many,
+    Name,
+    Place,
+    Rule,
+    Size,
+    duration,
+    written_duration,
+)
 
 BUILT = ("auto", "anthropic", "openai", "offline")
-UNBUILT = ("claude", "codex", "opencode", "gemini")  # known, and refused as coming later; offered nowhere
+UNBUILT = (
+    "claude",
+    "codex",
+    "opencode",
+    "gemini",
+)  # known, and refused as coming later; offered nowhere
 ProviderName = Annotated[
     Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"],
     WithJsonSchema({"type": "string", "enum": list(BUILT)}),
@@ -23,7 +51,11 @@ ProviderName = Annotated[
 Mode = Literal["default", "plan", "full_auto"]
 _PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
 _LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
-DEFAULT_KEY = {"auto": "env:ANTHROPIC_API_KEY", "anthropic": "env:ANTHROPIC_API_KEY", "openai": "env:OPENAI_API_KEY"}
+DEFAULT_KEY = {
+    "auto": "env:ANTHROPIC_API_KEY",
+    "anthropic": "env:ANTHROPIC_API_KEY",
+    "openai": "env:OPENAI_API_KEY",
+}
 
 
 class Section(BaseModel):
@@ -55,19 +87,29 @@ def _zone(value: str) -> str:
     try:
         return value if value == "local" else ZoneInfo(value).key
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"{value!r} is no time zone; write an IANA name such as Europe/Berlin, UTC, or local") from error
+        raise ValueError(
+            f"{value!r} is no time zone; write an IANA name such as Europe/Berlin, UTC, or local"
+        ) from error
 
 
 def _listen(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"127.0.0.1:{value}"
-    if isinstance(value, str) and ((match := _LISTEN.fullmatch(value)) is None or int(match["port"]) > 65_535):
-        raise ValueError("expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only")
+    if isinstance(value, str) and (
+        (match := _LISTEN.fullmatch(value)) is None or int(match["port"]) > 65_535
+    ):
+        raise ValueError(
+            "expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only"
+        )
     return value
 
 
 def _keep(value: object) -> object:
-    return None if value is None or (isinstance(value, str) and value.lower() == "forever") else duration(value)
+    return (
+        None
+        if value is None or (isinstance(value, str) and value.lower() == "forever")
+        else duration(value)
+    )
 
 
 def _url(value: str) -> str:
@@ -77,7 +119,9 @@ def _url(value: str) -> str:
 
 
 def _store_url(value: str) -> str:
-    if value.startswith(("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")):
+    if value.startswith(
+        ("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")
+    ):
         return value
     raise ValueError("expected sqlite:///${OHMO_HOME}/ohmo.db or postgresql://…")
 
@@ -100,7 +144,9 @@ class Profile(Section):
     provider: ProviderName = "auto"
     base_url: Url | None = None
     api_key: Secret | None = None
-    models: Many[Annotated[str, Field(min_length=1)]] = ()  # order = tier, small to large; the last is the default
+    models: Many[
+        Annotated[str, Field(min_length=1)]
+    ] = ()  # order = tier, small to large; the last is the default
     weak_model_hints: Flag = False
     fallback: Many[str] = ()
 
@@ -149,7 +195,8 @@ class Budgets(Section):
 
 
 class Pricing(Section):
-    """US dollars per million tokens of one model; what reading from or writing to the cache costs is what input costs, unless written."""
+    """US dollars per million tokens of one model; what reading from or writing to the cache costs
+    is what input costs, unless written."""
 
     input: Amount
     output: Amount
@@ -173,7 +220,9 @@ class Sessions(Section):
     scope: Literal["per_thread", "per_person"] = "per_thread"
     busy: Literal["queue", "steer", "interrupt", "collect"] = "queue"
     idle_reset: Duration | None = None
-    ask_after: Duration | None = timedelta(hours=12)  # a message that waited longer is answered only when its person still wants it
+    ask_after: Duration | None = timedelta(
+        hours=12
+    )  # a message that waited longer is answered only when its person still wants it
 
 
 class StoreSettings(Section):
@@ -183,7 +232,9 @@ class StoreSettings(Section):
 class Control(Section):
     listen: Annotated[str | None, BeforeValidator(_listen)] = "127.0.0.1:7717"
     metrics: Flag = True
-    names: Many[Annotated[str, Field(min_length=1)]] = ()  # host names of a reverse proxy in front of it
+    names: Many[
+        Annotated[str, Field(min_length=1)]
+    ] = ()  # host names of a reverse proxy in front of it
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -223,8 +274,12 @@ class ChannelPolicy(Section):
     mention: Literal["required", "optional"] = "required"
     allow: AllowList = AllowList()
     catch_up: CatchUp = CatchUp()
-    streaming: Literal["off", "edits", "native", "preview"] | None = None  # None: the best the platform offers
-    activity: Literal["live", "keep", "off"] | None = None  # None: live, and off where the channel shows it in its own way
+    streaming: Literal["off", "edits", "native", "preview"] | None = (
+        None  # None: the best the platform offers
+    )
+    activity: Literal["live", "keep", "off"] | None = (
+        None  # None: live, and off where the channel shows it in its own way
+    )
     bots: Literal["ignore", "answer"] = "ignore"  # what other bots say
     account: Name | None = None  # the owner's word for one of several accounts
 
@@ -329,7 +384,9 @@ class Written(Section):
     """The whole file. Channels stay raw: their platforms know their own keys."""
 
     profile: str = "default"
-    profiles: Mapping[str, Profile] = Field(default_factory=lambda: {"default": Profile.model_validate({})})
+    profiles: Mapping[str, Profile] = Field(
+        default_factory=lambda: {"default": Profile.model_validate({})}
+    )
     workspace: Place = Path("~/ohmo-workspace")
     permissions: PermissionSettings = PermissionSettings()
     sandbox: Sandbox = Sandbox()
@@ -337,14 +394,18 @@ class Written(Section):
     pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(default_factory=dict)
     limits: Limits = Limits()
     sessions: Sessions = Sessions()
-    store: StoreSettings = Field(default_factory=_unwritten)  # its default holds ${OHMO_HOME}, so it is read like a written one
+    store: StoreSettings = Field(
+        default_factory=_unwritten
+    )  # its default holds ${OHMO_HOME}, so it is read like a written one
     control: Control = Control()
     owner: Many[PersonAddress] = ()
     access: Access = Access()
     channels: Mapping[str, Any] = Field(default_factory=dict)
     mcp: Mapping[str, McpServer] = Field(default_factory=dict)
     cron: Cron = Cron()
-    webhooks: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Webhook] = Field(default_factory=dict)
+    webhooks: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Webhook] = Field(
+        default_factory=dict
+    )
     retention: Retention = Retention()
     backups: Backups = Backups()
     web_search: WebSearch = WebSearch()

@@ -1,4 +1,5 @@
-"""What ``permissions.preset`` fills in. Explicit keys win: a written mode, and a rule of the owner for the same tool."""
+"""What ``permissions.preset`` fills in. Explicit keys win: a written mode, and a rule of the owner
+for the same tool."""
 
 from __future__ import annotations
 
@@ -25,12 +26,21 @@ class Permissions:
 
 
 def fill(written: PermissionSettings) -> Permissions:
-    """The owner's rules first, then the preset's. ``balanced`` adds none: the gate lets commands pass that only read, by their grammar."""
+    """The owner's rules first, then the preset's. ``balanced`` adds none: the gate lets commands
+    pass that only read, by their grammar."""
     mode, allow, ask = written.mode, written.allow, written.ask
     if written.preset == "safe":
         named = {_tool(rule) for rule in allow}
         ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))
-    return Permissions(mode, written.preset, allow, ask, written.deny, written.read_outside, written.approval_timeout)
+    return Permissions(
+        mode,
+        written.preset,
+        allow,
+        ask,
+        written.deny,
+        written.read_outside,
+        written.approval_timeout,
+    )
 
 
 def _tool(rule: str) -> str:

@@ -1,4 +1,5 @@
-"""What Pydantic found, said in the owner's words: line, key, what is wrong, what to write instead."""
+"""What Pydantic found, said in the owner's words: line, key, what is wrong, what to write
+instead."""
 
 from __future__ import annotations
 
@@ -53,17 +54,30 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 def unknown_key(word: str, known: Sequence[str]) -> str:
     """The text for a key nobody knows."""
     guess = nearest(word, known)
-    return f"unknown key, did you mean {guess}?" if guess else f"unknown key; known here: {', '.join(known)}"
+    return (
+        f"unknown key, did you mean {guess}?"
+        if guess
+        else f"unknown key; known here: {', '.join(known)}"
+    )
 
 
 def unknown_name(what: str, word: str, known: Sequence[str]) -> str:
     """The text for a value that names something that does not exist."""
     guess = nearest(word, known)
-    return f"there is no {what} {word!r}, " + (f"did you mean {guess}?" if guess else f"only {', '.join(known) or 'none'}")
+    return f"there is no {what} {word!r}, " + (
+        f"did you mean {guess}?" if guess else f"only {', '.join(known) or 'none'}"
+    )
 
 
-def from_pydantic(error: ValidationError, model: type[Any], source: Source, above: Path = (), extra: Sequence[str] = ()) -> list[Problem]:
-    """``above``: where the model's keys stand in the file. ``extra``: keys that are valid beside the model's own."""
+def from_pydantic(
+    error: ValidationError,
+    model: type[Any],
+    source: Source,
+    above: Path = (),
+    extra: Sequence[str] = (),
+) -> list[Problem]:
+    """``above``: where the model's keys stand in the file. ``extra``: keys that are valid beside
+    the model's own."""
     found: list[Problem] = []
     for detail in error.errors(include_url=False):
         inner = tuple(detail["loc"])
@@ -79,7 +93,9 @@ def from_pydantic(error: ValidationError, model: type[Any], source: Source, abov
 def raise_all(problems: Sequence[Problem]) -> None:
     """Raises ConfigError with one line for each, in the order of the file."""
     if problems:
-        raise ConfigError("\n".join(dict.fromkeys(str(problem) for problem in sorted(problems, key=_by_line))))
+        raise ConfigError(
+            "\n".join(dict.fromkeys(str(problem) for problem in sorted(problems, key=_by_line)))
+        )
 
 
 def keys_at(model: type[Any], path: Path) -> list[str]:
@@ -88,7 +104,11 @@ def keys_at(model: type[Any], path: Path) -> list[str]:
     for part in path:
         current = _step(current, part)
     inner = _model_in(current)
-    return [field.alias or name for name, field in inner.model_fields.items()] if inner is not None else []
+    return (
+        [field.alias or name for name, field in inner.model_fields.items()]
+        if inner is not None
+        else []
+    )
 
 
 def _by_line(problem: Problem) -> tuple[str, int]:
@@ -104,9 +124,15 @@ def _say(detail: ErrorDetails, path: Path) -> str:
     if kind == "value_error":
         return str(context.get("error", detail["msg"]))
     if kind == "literal_error":
-        known = [name for name in _QUOTED.findall(str(context.get("expected", ""))) if name not in UNBUILT]
+        known = [
+            name
+            for name in _QUOTED.findall(str(context.get("expected", "")))
+            if name not in UNBUILT
+        ]
         guess = nearest(str(detail["input"]), known)
-        return f"expected one of {', '.join(known)}{written}" + (f"; did you mean {guess}?" if guess else "")
+        return f"expected one of {', '.join(known)}{written}" + (
+            f"; did you mean {guess}?" if guess else ""
+        )
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind]}{written}"
     if kind in _BOUNDS:
@@ -124,7 +150,13 @@ def _show(value: object, path: Path) -> str:
     if isinstance(value, str | int | float):
         text = repr(value)
         return f", not {text if len(text) <= 60 else text[:57] + '...'}"
-    return ", not a list" if isinstance(value, list | tuple) else ", not keys and values" if isinstance(value, Mapping) else ""
+    return (
+        ", not a list"
+        if isinstance(value, list | tuple)
+        else ", not keys and values"
+        if isinstance(value, Mapping)
+        else ""
+    )
 
 
 def _step(annotation: Any, part: str | int) -> Any:
@@ -144,7 +176,11 @@ def _step(annotation: Any, part: str | int) -> Any:
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     for inner in _alternatives(annotation):
-        if isinstance(inner, type) and typing.get_origin(inner) is None and issubclass(inner, BaseModel):
+        if (
+            isinstance(inner, type)
+            and typing.get_origin(inner) is None
+            and issubclass(inner, BaseModel)
+        ):
             return inner
     return None
 

@@ -1,4 +1,5 @@
-"""Changes single keys of ``config.yaml`` and leaves every other character as its owner wrote it: comments, order, quotes, line ends."""
+"""Changes single keys of ``config.yaml`` and leaves every other character as its owner wrote it:
+comments, order, quotes, line ends."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # ruamel.yaml leaves its nodes and marks untyped
@@ -19,7 +20,9 @@ from ohmo.contracts.errors import ConfigError
 Keys = tuple[str, ...]
 _STEP = 2  # columns that a new block is indented by
 _PLAIN = re.compile(r"(?:env:)?[A-Za-z_][A-Za-z0-9_]*")
-_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})  # not text for every reader of YAML
+_WORDS = frozenset(
+    {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+)  # not text for every reader of YAML
 
 
 class CannotRewrite(ConfigError):
@@ -27,9 +30,10 @@ class CannotRewrite(ConfigError):
 
 
 def rewritten(text: str, changes: Mapping[Keys, Plain]) -> str:
-    """``text`` with each key of ``changes`` set to its value: the value alone is replaced where the key stands, else a line is added behind
-    its neighbours. Every other key has the value it had. Raises CannotRewrite: the text is no YAML, or cannot be changed so (an alias, a
-    value where keys are expected)."""
+    """``text`` with each key of ``changes`` set to its value: the value alone is replaced where the
+    key stands, else a line is added behind its neighbours. Every other key has the value it had.
+    Raises CannotRewrite: the text is no YAML, or cannot be changed so (an alias, a value where keys
+    are expected)."""
     before = parse(text, "config.yaml")
     if before.problems:
         raise CannotRewrite(str(before.problems[0]))
@@ -41,7 +45,10 @@ def rewritten(text: str, changes: Mapping[Keys, Plain]) -> str:
     after = parse(result, "config.yaml")
     if after.problems or after.data != wanted:
         names = ", ".join(dotted(keys) for keys in changes)
-        raise CannotRewrite(f"{before.place(next(iter(changes)))}: {names}: written in a way that only you can change; edit the file")
+        raise CannotRewrite(
+            f"{before.place(next(iter(changes)))}: {names}: written in a way that only you can"
+            " change; edit the file"
+        )
     return result
 
 
@@ -60,7 +67,9 @@ def _changed(text: str, keys: Keys, value: Plain) -> str:
     node = root
     for depth, name in enumerate(keys):
         if not isinstance(node, MappingNode):
-            raise CannotRewrite(f"{dotted(keys[:depth])}: is a value where keys are expected; edit the file")
+            raise CannotRewrite(
+                f"{dotted(keys[:depth])}: is a value where keys are expected; edit the file"
+            )
         pair = next(((key, inner) for key, inner in node.value if key.value == name), None)
         if pair is None:
             return _added(text, node, keys[depth:], value)
@@ -72,7 +81,13 @@ def _changed(text: str, keys: Keys, value: Plain) -> str:
             if node.flow_style:
                 return _replaced(text, key, inner, _with({}, rest, value), flow=True)
             at = _line_end(text, _pair_end(text, key, inner))
-            return _spliced(text, at, at, _newline(text) + _block(rest, value, key.start_mark.column + _STEP, text).rstrip("\r\n"))
+            return _spliced(
+                text,
+                at,
+                at,
+                _newline(text)
+                + _block(rest, value, key.start_mark.column + _STEP, text).rstrip("\r\n"),
+            )
         node = inner
     raise AssertionError("keys are never empty")
 
@@ -110,13 +125,19 @@ def _relisted(text: str, key: Node, node: SequenceNode, value: Sequence[Plain]) 
     fresh = [item for item in value if item not in items]
     if not kept or len(items) != len(node.value) or [*kept, *fresh] != list(value):
         return _spliced(text, _colon(text, key), _end(text, node), f" {_flow(list(value))}")
-    column = text[text.rfind("\n", 0, node.value[0].start_mark.index) + 1 : node.value[0].start_mark.index]
+    column = text[
+        text.rfind("\n", 0, node.value[0].start_mark.index) + 1 : node.value[0].start_mark.index
+    ]
     at = _line_end(text, _end(text, node))
-    result = _spliced(text, at, at, "".join(f"{_newline(text)}{column}{_flow(item)}" for item in fresh))
+    result = _spliced(
+        text, at, at, "".join(f"{_newline(text)}{column}{_flow(item)}" for item in fresh)
+    )
     for item in reversed(node.value):
         if item.value not in value:
             start = text.rfind("\n", 0, item.start_mark.index) + 1
-            result = _spliced(result, start, min(_line_end(result, _end(text, item)) + 1, len(result)), "")
+            result = _spliced(
+                result, start, min(_line_end(result, _end(text, item)) + 1, len(result)), ""
+            )
     return result
 
 
@@ -127,7 +148,8 @@ def _block(keys: Keys, value: Plain, column: int, text: str) -> str:
 
 
 def _end(text: str, node: Node) -> int:
-    """Behind the last character of it: the mark of a block stands behind the remarks that follow it."""
+    """Behind the last character of it: the mark of a block stands behind the remarks that follow
+    it."""
     if isinstance(node, CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _pair_end(text, *last) if isinstance(last, tuple) else _end(text, last)

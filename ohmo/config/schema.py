@@ -31,4 +31,8 @@ def schema(manifests: Mapping[str, Manifest]) -> dict[str, Any]:
         reference = {"$ref": f"#/$defs/channel_{name}"}
         table[name] = {"anyOf": [reference, {"type": "array", "items": reference}]}
     whole["properties"]["channels"] = {"type": "object", "properties": table, "title": "Channels"}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, "title": "ohmo config.yaml"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **whole,
+        "title": "ohmo config.yaml",
+    }

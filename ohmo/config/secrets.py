@@ -1,4 +1,5 @@
-"""Secrets by reference: ``env:NAME``, ``file:PATH``, ``keyring:SERVICE/NAME``, or the literal value. Nothing here ever prints one."""
+"""Secrets by reference: ``env:NAME``, ``file:PATH``, ``keyring:SERVICE/NAME``, or the literal
+value. Nothing here ever prints one."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class SecretMissing(ConfigError):
 
 
 class Secret:
-    """Where a secret is kept. Equal when written equally; ``repr`` and ``str`` show a reference, never a literal."""
+    """Where a secret is kept. Equal when written equally; ``repr`` and ``str`` show a reference,
+    never a literal."""
 
     __slots__ = ("_text",)
 
@@ -65,15 +67,26 @@ class Secret:
             return value
         if isinstance(value, str) and value.strip():
             return cls(value.strip())
-        raise PydanticCustomError("secret", "expected env:NAME, file:PATH, keyring:SERVICE/NAME or the value in quotes")
+        raise PydanticCustomError(
+            "secret", "expected env:NAME, file:PATH, keyring:SERVICE/NAME or the value in quotes"
+        )
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(cls._decode, serialization=core_schema.to_string_ser_schema())
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._decode, serialization=core_schema.to_string_ser_schema()
+        )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "string", "description": "env:NAME, file:PATH, keyring:SERVICE/NAME, or the value itself"}
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "type": "string",
+            "description": "env:NAME, file:PATH, keyring:SERVICE/NAME, or the value itself",
+        }
 
 
 class _Keyring(Protocol):
@@ -122,7 +135,9 @@ class Vault:
 
 def _from_file(name: str, environ: Mapping[str, str]) -> tuple[str, str]:
     home = environ.get("HOME", "")
-    path = Path(home + name[1:] if name.startswith("~/") and home else name.replace("${HOME}", home))
+    path = Path(
+        home + name[1:] if name.startswith("~/") and home else name.replace("${HOME}", home)
+    )
     try:
         return path.read_text(encoding="utf-8"), f"file {path} is empty"
     except (OSError, UnicodeDecodeError) as error:

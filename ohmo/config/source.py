@@ -31,7 +31,9 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.key}: {self.text}" if self.key else f"{self.place}: {self.text}"
+        return (
+            f"{self.place}: {self.key}: {self.text}" if self.key else f"{self.place}: {self.text}"
+        )
 
 
 def dotted(path: Path) -> str:
@@ -50,7 +52,9 @@ class Source:
     data: dict[str, Plain] = field(default_factory=dict[str, Plain])
     places: Mapping[Path, str] = field(default_factory=dict[Path, str])
     problems: tuple[Problem, ...] = ()
-    private: bool = True  # nobody but the owner can read the file, so literal secrets may stand in it
+    private: bool = (
+        True  # nobody but the owner can read the file, so literal secrets may stand in it
+    )
 
     def place(self, path: Path) -> str:
         """The place of a key, or of the nearest key above it that was written."""
@@ -71,21 +75,43 @@ def parse(text: str, name: str, *, private: bool = True) -> Source:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         what = str(error.problem or error.context or "not YAML")
-        return Source(name, problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {what}"),), private=private)
+        return Source(
+            name,
+            problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {what}"),),
+            private=private,
+        )
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        return Source(name, problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {error.reason}"),), private=private)
+        return Source(
+            name,
+            problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {error.reason}"),),
+            private=private,
+        )
     except RecursionError:
-        return Source(name, problems=(Problem(name, "", "not valid YAML: brackets within brackets without end"),), private=private)
+        return Source(
+            name,
+            problems=(Problem(name, "", "not valid YAML: brackets within brackets without end"),),
+            private=private,
+        )
     except (YAMLError, ValueError) as error:
-        return Source(name, problems=(Problem(name, "", f"not valid YAML: {_first_line(error)}"),), private=private)
+        return Source(
+            name,
+            problems=(Problem(name, "", f"not valid YAML: {_first_line(error)}"),),
+            private=private,
+        )
     if root is None:
         return Source(name, private=private)
     reader = _Reader(name)
     data = reader.value(root, ())
     if not isinstance(data, dict):
         if data is not None:
-            reader.problems.append(Problem(f"{name}:{root.start_mark.line + 1}", "", "expected keys and values, as in config.example.yaml"))
+            reader.problems.append(
+                Problem(
+                    f"{name}:{root.start_mark.line + 1}",
+                    "",
+                    "expected keys and values, as in config.example.yaml",
+                )
+            )
         data = {}
     return Source(name, data, reader.places, tuple(reader.problems), private)
 
@@ -136,7 +162,9 @@ class _Reader:
                 continue
             here = (*path, key)
             if key in found:
-                self._wrong(key_node, here, f"written twice, first at {self.places[here]}; keep one")
+                self._wrong(
+                    key_node, here, f"written twice, first at {self.places[here]}; keep one"
+                )
                 continue
             self._remember(here, key_node)
             found[key] = self.value(value_node, here)
@@ -153,7 +181,11 @@ class _Reader:
                 return _integer(text)
             if tag == "float":
                 return float(
-                    text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan").replace(".Inf", "inf").replace(".NaN", "nan")
+                    text.replace("_", "")
+                    .replace(".inf", "inf")
+                    .replace(".nan", "nan")
+                    .replace(".Inf", "inf")
+                    .replace(".NaN", "nan")
                 )
         except ValueError:
             return text
@@ -165,7 +197,9 @@ class _Reader:
         self.places[path] = f"{self._name}:{node.start_mark.line + 1}"
 
     def _wrong(self, node: Node, path: Path, text: str) -> None:
-        self.problems.append(Problem(f"{self._name}:{node.start_mark.line + 1}", dotted(path), text))
+        self.problems.append(
+            Problem(f"{self._name}:{node.start_mark.line + 1}", dotted(path), text)
+        )
 
 
 def _pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:

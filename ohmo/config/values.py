@@ -17,7 +17,18 @@ Item = TypeVar("Item")
 _FLAGS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_BYTES = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
@@ -123,7 +134,9 @@ class Expansion:
             full = self.names["HOME"] + full[1:]
         path = Path(full)
         if not path.is_absolute():
-            raise ValueError(f"expected an absolute path, or one that starts with ~ or ${{HOME}}, not {text!r}")
+            raise ValueError(
+                f"expected an absolute path, or one that starts with ~ or ${{HOME}}, not {text!r}"
+            )
         return path
 
 
@@ -146,7 +159,8 @@ def _rule(value: object, info: ValidationInfo) -> object:
         match = _RULE.fullmatch(value.strip())
         if match is None:
             raise ValueError(
-                f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git status:*) or Read(${{WORKSPACE}}/**)"
+                f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git"
+                " status:*) or Read(${WORKSPACE}/**)"
             )
         _known_tool(match["tool"])
     return _expand_text(value.strip() if isinstance(value, str) else value, info)
@@ -158,7 +172,10 @@ def _known_tool(name: str) -> None:
         return
     lower = {tool.lower(): tool for tool in TOOLS}
     guess = difflib.get_close_matches(name.lower(), lower, n=1)
-    raise ValueError(f"there is no tool {name!r}, " + (f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(TOOLS)}"))
+    raise ValueError(
+        f"there is no tool {name!r}, "
+        + (f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(TOOLS)}")
+    )
 
 
 def _many(value: object) -> object:
@@ -185,7 +202,9 @@ Size = Annotated[
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 Many = Annotated[tuple[Item, ...], BeforeValidator(_many)]
-Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]  # ids of people and chats may be written as numbers
+Name = Annotated[
+    str, BeforeValidator(_name), Field(min_length=1)
+]  # ids of people and chats may be written as numbers
 Place = Annotated[Path, BeforeValidator(_expand_path), WithJsonSchema({"type": "string"})]
 ExpandedText = Annotated[str, BeforeValidator(_expand_text)]
 Rule = Annotated[str, BeforeValidator(_rule)]

@@ -1,1 +1,2 @@
-"""What the model sees: the system prompt in sections, and the conversation within the model's window."""
+"""What the model sees: the system prompt in sections, and the conversation within the model's
+window."""

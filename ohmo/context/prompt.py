@@ -1,4 +1,5 @@
-"""The system prompt: delimited sections, the stable ones first, so that the byte prefix lives as long as its sources."""
+"""The system prompt: delimited sections, the stable ones first, so that the byte prefix lives as
+long as its sources."""
 
 from __future__ import annotations
 
@@ -34,9 +35,14 @@ class Persona:
         return found
 
 
-def system_prompt(persona: Persona, workspace: Path, platform: str, mode: str) -> tuple[Section, ...]:
+def system_prompt(
+    persona: Persona, workspace: Path, platform: str, mode: str
+) -> tuple[Section, ...]:
     """Role, environment, the owner's files. The last section carries the cache breakpoint."""
-    environment = f"<environment>\nWorking directory: {workspace}\nPlatform: {platform}\nPermission mode: {mode}\n</environment>"
+    environment = (
+        f"<environment>\nWorking directory: {workspace}\nPlatform: {platform}\nPermission mode:"
+        f" {mode}\n</environment>"
+    )
     sections = [Section("role", ROLE), *persona.sections(), Section("environment", environment)]
     return _with_breakpoint(sections)
 
@@ -47,12 +53,15 @@ def _with_breakpoint(sections: Sequence[Section]) -> tuple[Section, ...]:
 
 
 def _read(path: Path) -> str:
-    """A file of at most ``PERSONA_LIMIT`` characters, cut at a line end; missing or unreadable is empty. Comment-only templates are empty."""
+    """A file of at most ``PERSONA_LIMIT`` characters, cut at a line end; missing or unreadable is
+    empty. Comment-only templates are empty."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
-    kept = "\n".join(line for line in text.splitlines() if not (line.startswith("<!--") and line.endswith("-->"))).strip()
+    kept = "\n".join(
+        line for line in text.splitlines() if not (line.startswith("<!--") and line.endswith("-->"))
+    ).strip()
     if len(kept) <= PERSONA_LIMIT:
         return kept
     return kept[:PERSONA_LIMIT].rsplit("\n", 1)[0] + "\n(cut)"

@@ -1,4 +1,5 @@
-"""How much of a conversation fits: whole exchanges, the oldest left out first, in large pieces so that the byte prefix stays for long.
+"""How much of a conversation fits: whole exchanges, the oldest left out first, in large pieces so
+that the byte prefix stays for long.
 
 Deterministic in the steps alone, so that a restart sends what would have been sent without it.
 """
@@ -7,14 +8,25 @@ from __future__ import annotations
 
 import json
 
-from ohmo.contracts.messages import CallResult, Compaction, Image, ModelStep, Step, Text, Thinking, ToolCall, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    Compaction,
+    Image,
+    ModelStep,
+    Step,
+    Text,
+    Thinking,
+    ToolCall,
+    UserStep,
+)
 
 IMAGE_TOKENS = 1_600  # the most Anthropic and OpenAI bill for one picture
 KEEP_SHARE = 0.6  # of the budget that stays after a cut
 
 
 def tokens_of(text: str) -> int:
-    """An estimate that is rather too high: 3.5 Latin characters or one Han, kana or Hangul character a token."""
+    """An estimate that is rather too high: 3.5 Latin characters or one Han, kana or Hangul
+    character a token."""
     wide = sum(1 for char in text if char >= "\u2e80") if not text.isascii() else 0
     return int((len(text) - wide) / 3.5) + wide + 4
 
@@ -23,7 +35,10 @@ def step_tokens(step: Step) -> int:
     """Estimated tokens of one step; 0 for steps the model never sees."""
     match step:
         case UserStep(blocks, _, _):
-            return sum(IMAGE_TOKENS if isinstance(block, Image) else tokens_of(block.text) for block in blocks)
+            return sum(
+                IMAGE_TOKENS if isinstance(block, Image) else tokens_of(block.text)
+                for block in blocks
+            )
         case ModelStep(blocks, _, _):
             return sum(map(_block_tokens, blocks))
         case CallResult(result):
@@ -41,14 +56,18 @@ def _block_tokens(block: Text | Thinking | ToolCall) -> int:
         case Thinking(_, opaque):
             return tokens_of(opaque)
         case ToolCall(_, name, arguments, _):
-            return tokens_of(name) + tokens_of(json.dumps(dict(arguments), ensure_ascii=False, default=str))
+            return tokens_of(name) + tokens_of(
+                json.dumps(dict(arguments), ensure_ascii=False, default=str)
+            )
 
 
 class Window:
-    """Where the conversation begins for the model. Fed with every step once, in order; ``start`` is an index into those not yet forgotten.
+    """Where the conversation begins for the model. Fed with every step once, in order; ``start`` is
+    an index into those not yet forgotten.
 
-    ``budget``: tokens for the conversation (the model's window less system, tools, answer and reserve). What the house or the person adds
-    while the exchange runs (notices, steering, further messages of the same turn) never begins an exchange.
+    ``budget``: tokens for the conversation (the model's window less system, tools, answer and
+    reserve). What the house or the person adds while the exchange runs (notices, steering, further
+    messages of the same turn) never begins an exchange.
     """
 
     def __init__(self, budget: int) -> None:
@@ -62,7 +81,11 @@ class Window:
     def add(self, step: Step) -> None:
         """Append; may move ``start``."""
         size = step_tokens(step)
-        if isinstance(step, UserStep) and step.source in ("message", "wake", "context") and not self._speaking:
+        if (
+            isinstance(step, UserStep)
+            and step.source in ("message", "wake", "context")
+            and not self._speaking
+        ):
             self._starts.append(len(self._sizes))
         self._speaking = isinstance(step, UserStep)
         self._sizes.append(size)
@@ -71,7 +94,8 @@ class Window:
             self.shrink(int(self._budget * KEEP_SHARE))
 
     def shrink(self, target: int | None = None) -> bool:
-        """Leave out the oldest exchanges until at most ``target`` tokens stay (default: half of what is there). False: nothing more to leave out."""
+        """Leave out the oldest exchanges until at most ``target`` tokens stay (default: half of
+        what is there). False: nothing more to leave out."""
         target = self._sum // 2 if target is None else target
         before = self.start
         for start in self._starts:
@@ -84,7 +108,8 @@ class Window:
         return self.start > before
 
     def forget(self) -> int:
-        """Drop what was left out from the books; how many steps that was. ``start`` is 0 afterwards."""
+        """Drop what was left out from the books; how many steps that was. ``start`` is 0
+        afterwards."""
         gone, self.start = self.start, 0
         if gone:
             self._sizes = self._sizes[gone:]

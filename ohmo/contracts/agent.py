@@ -16,7 +16,8 @@ from ohmo.contracts.tool import CallContext, Question, ToolOutput, Verdict
 class OpenCall:
     """A call of the last model step that has no result yet.
 
-    ``started``: it may have had its effect. ``interrupted``: it was asked for in an earlier run of this turn.
+    ``started``: it may have had its effect. ``interrupted``: it was asked for in an earlier run of
+    this turn.
     """
 
     call: ToolCall
@@ -25,15 +26,24 @@ class OpenCall:
 
 
 class Ledger(Protocol):
-    """R1's context store: the turn's durable memory. Everything that must survive goes through it; each method returns after the commit,
-    but for a final answer: that is one transaction with its post and the end of the turn. Raises LeaseLost: stop at once, somebody else owns the thread."""
+    """R1's context store: the turn's durable memory. Everything that must survive goes through it;
+    each method returns after the commit, but for a final answer: that is one transaction with its
+    post and the end of the turn. Raises LeaseLost: stop at once, somebody else owns the thread."""
 
-    async def request(self, *, shrink: bool = False) -> ModelRequest: ...  # may compact first; shrink after "prompt too long"
-    def open_calls(self) -> tuple[OpenCall, ...]: ...  # calls of the last model step without a result
+    async def request(
+        self, *, shrink: bool = False
+    ) -> ModelRequest: ...  # may compact first; shrink after "prompt too long"
+    def open_calls(
+        self,
+    ) -> tuple[OpenCall, ...]: ...  # calls of the last model step without a result
     async def record(self, *steps: Step, usage: Usage | None = None) -> None: ...
-    async def answered(self, call: str, digest: str) -> Verdict | None: ...  # consumes a human's answer, once
+    async def answered(
+        self, call: str, digest: str
+    ) -> Verdict | None: ...  # consumes a human's answer, once
     async def result(self, output: ToolOutput) -> None: ...  # result and posts, one transaction
-    async def steered(self) -> bool: ...  # takes messages that arrived meanwhile (busy: steer); True if any
+    async def steered(
+        self,
+    ) -> bool: ...  # takes messages that arrived meanwhile (busy: steer); True if any
     def last_was_final(self) -> bool: ...  # the last step is a model step without calls
     def final_text(self) -> str: ...
     def model_calls(self) -> int: ...  # of this turn so far, earlier runs of it included

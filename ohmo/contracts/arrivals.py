@@ -14,8 +14,9 @@ from ohmo.contracts.messages import Json
 
 @record
 class Occurrence:
-    """One slot of a job, claimed together with its wake. ``revision`` and ``following``: the job as the scheduler saw it and the slot after this
-    one; a job that was edited, paused, removed or claimed by another instance meanwhile makes the wake a duplicate. Revision 0: not fenced.
+    """One slot of a job, claimed together with its wake. ``revision`` and ``following``: the job as
+    the scheduler saw it and the slot after this one; a job that was edited, paused, removed or
+    claimed by another instance meanwhile makes the wake a duplicate. Revision 0: not fenced.
     ``fresh``: the run begins a new session of its thread."""
 
     job: str
@@ -30,9 +31,10 @@ class Occurrence:
 class Terms:
     """Under what a turn runs that nobody sits in front of, frozen when it was claimed.
 
-    ``rules`` were shown and approved with the job; ``secrets`` are pairs of variable and reference, never values; ``deadline``: seconds after the
-    wake until which it may start and ask; ``standing``: as whom it acts, None: as ``Wake.person``. ``to``: where its report goes, as written;
-    ``place``: the same, when it was known already."""
+    ``rules`` were shown and approved with the job; ``secrets`` are pairs of variable and reference,
+    never values; ``deadline``: seconds after the wake until which it may start and ask;
+    ``standing``: as whom it acts, None: as ``Wake.person``. ``to``: where its report goes, as
+    written; ``place``: the same, when it was known already."""
 
     name: str
     rules: tuple[str, ...] = ()
@@ -46,8 +48,9 @@ class Terms:
 
 @record
 class Again:
-    """A call that nobody allowed in time, and that ``by`` allowed afterwards: exactly this one (``digest``), once. ``standing``: as whom it acts.
-    ``name`` "": no call, but an old message that is wanted after all."""
+    """A call that nobody allowed in time, and that ``by`` allowed afterwards: exactly this one
+    (``digest``), once. ``standing``: as whom it acts. ``name`` "": no call, but an old message that
+    is wanted after all."""
 
     name: str
     arguments: Mapping[str, Json]
@@ -62,13 +65,15 @@ class Wake:
     origin: Literal["cron", "child", "hook", "owner", "api", "again"]
     place: Address  # the thread whose mind runs (channel "house" for a job without a thread)
     deliver: Address | None  # where the answer goes; None: nowhere unless the agent posts
-    person: str  # on whose authority: "owner", or CHANNEL:PERSON; with ``again`` the person's id in ``place``
+    # on whose authority: "owner", or CHANNEL:PERSON; with ``again`` the person's id in ``place``
+    person: str
     prompt: str
     at: datetime
     occurrence: Occurrence | None = None  # stored with the wake in one transaction
     terms: Terms | None = None
     account: str = ""  # of ``person``, when it is CHANNEL:PERSON
-    mind: str = ""  # whose mind of the place, where everybody has one of their own (``sessions.scope: per_person``)
+    # whose mind of the place, where everybody has one of their own (``sessions.scope: per_person``)
+    mind: str = ""
     again: Again | None = None  # runs first; then the model is asked
 
 

@@ -27,9 +27,11 @@ class NoSuchJob(OhmoError):
 
 @record
 class JobSpec:
-    """What somebody asked for. Exactly one of ``schedule`` (five or six cron fields, or a name such as ``@daily``), ``at`` (ISO 8601 with
-    its offset) and ``every`` (seconds) is set. ``tz``: an IANA name. ``to``: ``CHANNEL:REST`` as written; ``thread``: a topic there, or without
-    ``to`` a named thread of the house. ``secrets``: variable and reference. ``deadline``, ``jitter``: seconds. ``expires``: ISO 8601."""
+    """What somebody asked for. Exactly one of ``schedule`` (five or six cron fields, or a name such
+    as ``@daily``), ``at`` (ISO 8601 with its offset) and ``every`` (seconds) is set. ``tz``: an
+    IANA name. ``to``: ``CHANNEL:REST`` as written; ``thread``: a topic there, or without ``to`` a
+    named thread of the house. ``secrets``: variable and reference. ``deadline``, ``jitter``:
+    seconds. ``expires``: ISO 8601."""
 
     name: str
     prompt: str
@@ -53,8 +55,9 @@ class JobSpec:
 
 @record
 class JobBody:
-    """What a row keeps as text. ``anchor``: ``every`` counts from it. ``approved``: hash of the rules and secrets that were shown when it was
-    made; a run uses them only as long as they have this hash. ``account``: of the person who made it. ``place``: what ``spec.to`` means."""
+    """What a row keeps as text. ``anchor``: ``every`` counts from it. ``approved``: hash of the
+    rules and secrets that were shown when it was made; a run uses them only as long as they have
+    this hash. ``account``: of the person who made it. ``place``: what ``spec.to`` means."""
 
     spec: JobSpec
     anchor: datetime
@@ -65,8 +68,9 @@ class JobBody:
 
 @record
 class JobRow:
-    """``next_at``: the next slot, None: none will come (paused, expired, a one-shot that is over). ``person``: "owner" or CHANNEL:PERSON.
-    ``revision`` grows with every change that somebody made, not with time going on."""
+    """``next_at``: the next slot, None: none will come (paused, expired, a one-shot that is over).
+    ``person``: "owner" or CHANNEL:PERSON. ``revision`` grows with every change that somebody made,
+    not with time going on."""
 
     job: str
     name: str
@@ -80,7 +84,8 @@ class JobRow:
 
 @record
 class OccurrenceRow:
-    """One slot that came due. ``thread`` and ``seq``: its wake in the inbox, when there is one. ``attempts``: how often it was started."""
+    """One slot that came due. ``thread`` and ``seq``: its wake in the inbox, when there is one.
+    ``attempts``: how often it was started."""
 
     job: str
     due: datetime
@@ -99,7 +104,8 @@ class OccurrenceRow:
 
 @record
 class Report:
-    """How a run ended, for its row. ``reason``: one line, empty when there is nothing to say; ``digest``: of the answer, for "only if changed"."""
+    """How a run ended, for its row. ``reason``: one line, empty when there is nothing to say;
+    ``digest``: of the answer, for "only if changed"."""
 
     reason: str = ""
     preview: str = ""
@@ -124,19 +130,25 @@ class Jobs(Protocol):
         ...
 
     async def save_job(self, row: JobRow, *, over: int | None = None) -> bool:
-        """``over``: the revision this one replaces, None: a new job. False and nothing written: the name is taken, or somebody was faster."""
+        """``over``: the revision this one replaces, None: a new job. False and nothing written: the
+        name is taken, or somebody was faster."""
         ...
 
     async def remove_job(self, job: str) -> bool:
-        """Runs of it that wait are stopped; one that runs goes on to its end. False: there was none."""
+        """Runs of it that wait are stopped; one that runs goes on to its end. False: there was
+        none."""
         ...
 
-    async def pass_over(self, row: JobRow, passed: Sequence[Passed], next_at: datetime | None) -> bool:
-        """The next slot moves from ``row.next_at`` to ``next_at``, and what is not run is recorded. False: somebody was faster."""
+    async def pass_over(
+        self, row: JobRow, passed: Sequence[Passed], next_at: datetime | None
+    ) -> bool:
+        """The next slot moves from ``row.next_at`` to ``next_at``, and what is not run is recorded.
+        False: somebody was faster."""
         ...
 
     async def rebase_job(self, row: JobRow, next_at: datetime | None) -> bool:
-        """The clock or the zone's rules changed: slots that were passed over but lie in the future have not happened yet. False as above."""
+        """The clock or the zone's rules changed: slots that were passed over but lie in the future
+        have not happened yet. False as above."""
         ...
 
     async def occurrences(self, job: str, *, limit: int = 50) -> list[OccurrenceRow]:

@@ -66,7 +66,9 @@ class ProviderError(OhmoError):
 class Overloaded(ProviderError):
     """The model endpoint is overloaded."""
 
-    def __init__(self, message: str = "", *, retry_after: float | None = None, served: bool = False) -> None:
+    def __init__(
+        self, message: str = "", *, retry_after: float | None = None, served: bool = False
+    ) -> None:
         """``served``: an error of the server's own (5xx), not a wish to wait."""
         super().__init__(message)
         self.retry_after = retry_after

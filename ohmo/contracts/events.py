@@ -8,7 +8,9 @@ from channels.contract import Address, MessageId, PersonId
 from channels.record import record
 from ohmo.contracts.messages import ToolResult, Usage
 
-RunEnding = Literal["answered", "parked", "failed", "stopped", "released"]  # released: it goes on in another run
+RunEnding = Literal[
+    "answered", "parked", "failed", "stopped", "released"
+]  # released: it goes on in another run
 
 
 @record
@@ -39,7 +41,8 @@ class ToolStarted(OfTurn):
 
 @record
 class ToolRefused(OfTurn):
-    """A call that ends without being run: denied, unreadable, or cut off by a restart. Its ToolDone follows and says why."""
+    """A call that ends without being run: denied, unreadable, or cut off by a restart. Its ToolDone
+    follows and says why."""
 
     call: str
     name: str
@@ -98,7 +101,8 @@ class CompactionProgress(OfTurn):
 
 @record
 class TurnStarted(OfTurn):
-    """``address``: where its answer goes, None when nobody is told; ``reply_to`` and ``mentions`` as the answer's."""
+    """``address``: where its answer goes, None when nobody is told; ``reply_to`` and ``mentions``
+    as the answer's."""
 
     person: str
     address: Address | None = None
@@ -113,7 +117,8 @@ class TextReset(OfTurn):
 
 @record
 class TurnEnded(OfTurn):
-    """The last event of a run of a turn; a parked turn starts again later. ``text``: the final answer, the reason, or empty."""
+    """The last event of a run of a turn; a parked turn starts again later. ``text``: the final
+    answer, the reason, or empty."""
 
     outcome: RunEnding
     text: str

@@ -1,7 +1,9 @@
-"""What the store calls back inside a transaction, in its writer thread while everything else that is written waits.
+"""What the store calls back inside a transaction, in its writer thread while everything else that
+is written waits.
 
-So whatever stands behind these names is pure, or only reads what the event loop replaces as a whole: it never awaits, never changes anything, never
-touches the loop. Such a function bears ``@in_writer``; ``tests/architecture/test_writer_thread.py`` holds both sides to it."""
+So whatever stands behind these names is pure, or only reads what the event loop replaces as a
+whole: it never awaits, never changes anything, never touches the loop. Such a function bears
+``@in_writer``; ``tests/architecture/test_writer_thread.py`` holds both sides to it."""
 
 from __future__ import annotations
 

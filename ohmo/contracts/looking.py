@@ -11,7 +11,8 @@ from ohmo.contracts.posts import OutRow
 
 @record
 class TurnCost:
-    """What an open turn did so far: its ``steps``, ``input`` and ``output`` tokens, ``seconds`` since it began."""
+    """What an open turn did so far: its ``steps``, ``input`` and ``output`` tokens, ``seconds``
+    since it began."""
 
     steps: tuple[Step, ...]
     input: int

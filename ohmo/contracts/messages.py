@@ -38,7 +38,8 @@ class ToolCall:
 
 @record
 class ToolResult:
-    """``tools``: names of tools that the model is shown from now on, as long as the session lasts."""
+    """``tools``: names of tools that the model is shown from now on, as long as the session
+    lasts."""
 
     call: str
     text: str
@@ -61,7 +62,8 @@ class UserStep:
 
 @record
 class ModelStep:
-    """``request``: digest of the request this answers, as it was sent; empty: none was kept (``ohmo.providers.rendering``)."""
+    """``request``: digest of the request this answers, as it was sent; empty: none was kept
+    (``ohmo.providers.rendering``)."""
 
     blocks: tuple[Text | Thinking | ToolCall, ...]
     model: str
@@ -92,7 +94,8 @@ Step = UserStep | ModelStep | CallStarted | CallResult | Compaction
 
 
 class Tokens:
-    """``input`` went in, besides what the provider had in its cache (``cached``) or put there (``written``); ``output`` came out."""
+    """``input`` went in, besides what the provider had in its cache (``cached``) or put there
+    (``written``); ``output`` came out."""
 
     __slots__ = ()
     input: int
@@ -113,7 +116,8 @@ class Tokens:
 
 @record
 class Usage(Tokens):
-    """What one call of a model took, and its price in millionths of a US dollar; None: nobody knows it."""
+    """What one call of a model took, and its price in millionths of a US dollar; None: nobody knows
+    it."""
 
     model: str
     purpose: str

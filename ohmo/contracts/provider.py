@@ -28,13 +28,16 @@ class ToolSpec:
 
 @record
 class ModelRequest:
-    """``tools``: those whose schema is sent: the core, then what was found, in the order it was found. ``deferred``: every tool that is
-    or was kept back, found ones too, for endpoints that keep tools back themselves."""
+    """``tools``: those whose schema is sent: the core, then what was found, in the order it was
+    found. ``deferred``: every tool that is or was kept back, found ones too, for endpoints that
+    keep tools back themselves."""
 
     model: str
     system: tuple[Section, ...]
     tools: tuple[ToolSpec, ...]
-    steps: tuple[Step, ...]  # pairs complete; each provider turns a step into bytes once and keeps them
+    steps: tuple[
+        Step, ...
+    ]  # pairs complete; each provider turns a step into bytes once and keeps them
     max_output: int
     effort: Literal["low", "medium", "high"] | None
     purpose: str
@@ -64,7 +67,8 @@ class Reply:
 
 @record
 class Notice(Delta):
-    """A line for the person who waits: overloaded, trying again, another model is asked. An empty delta to whoever does not know it."""
+    """A line for the person who waits: overloaded, trying again, another model is asked. An empty
+    delta to whoever does not know it."""
 
     text: str = ""
     line: str = ""
@@ -85,5 +89,6 @@ class Provider(Protocol):
     def name(self) -> str: ...
     def window(self, model: str) -> int: ...
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Raises ProviderError subclasses only: Overloaded(retry_after), TimedOut, CutOff, TooLong, Refused, BadKey, NoSuchModel."""
+        """Raises ProviderError subclasses only: Overloaded(retry_after), TimedOut, CutOff, TooLong,
+        Refused, BadKey, NoSuchModel."""
         ...

@@ -26,8 +26,9 @@ class Ask:
 
 @record
 class Lapsed:
-    """A permission that nobody gave in time, and the call that was refused for it, None: it was no call of the model, or is forgotten.
-    ``job``: whose run asked; "" when it was none, or is forgotten."""
+    """A permission that nobody gave in time, and the call that was refused for it, None: it was no
+    call of the model, or is forgotten. ``job``: whose run asked; "" when it was none, or is
+    forgotten."""
 
     asked: Asked
     call: ToolCall | None
@@ -50,7 +51,8 @@ class Asked:
 
 @record
 class Grant:
-    """A remembered permission. ``scope``: a session id (thread.session_seq), a workspace path, or "*"."""
+    """A remembered permission. ``scope``: a session id (thread.session_seq), a workspace path, or
+    "*"."""
 
     id: str
     scope: str
@@ -61,7 +63,8 @@ class Grant:
 
 @record
 class Remembered:
-    """A grant as people read it. ``means``: its rule in words; ``until``: "always", or that it ends with its session."""
+    """A grant as people read it. ``means``: its rule in words; ``until``: "always", or that it ends
+    with its session."""
 
     id: str
     rule: str
@@ -73,8 +76,9 @@ class Remembered:
 
 @record
 class Ruling:
-    """What a person says to one question. ``word``: in their own words. ``grant``: what is remembered of it. ``arrival``: thread and number of the
-    press, reaction or message that said it; None: the owner's keyboard, or the house itself."""
+    """What a person says to one question. ``word``: in their own words. ``grant``: what is
+    remembered of it. ``arrival``: thread and number of the press, reaction or message that said it;
+    None: the owner's keyboard, or the house itself."""
 
     approval: str
     verdict: Literal["allowed", "denied"]

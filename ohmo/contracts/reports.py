@@ -1,4 +1,5 @@
-"""What can be asked about the store without changing it: for status, dashboard, audit and the browser chat."""
+"""What can be asked about the store without changing it: for status, dashboard, audit and the
+browser chat."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class Counts:
     oldest_waiting: datetime | None
     turns_open: int
     turns_parked: int
-    oldest: Mapping[str, datetime] = field(default_factory=dict[str, datetime])  # the oldest that waits or is taken, by channel
+    oldest: Mapping[str, datetime] = field(
+        default_factory=dict[str, datetime]
+    )  # the oldest that waits or is taken, by channel
 
 
 @record
@@ -65,9 +68,10 @@ class StepInfo:
 
 @record
 class Replay:
-    """A session made again from its log. ``calls``: of the model; ``same``: whose request comes out byte for byte as it was sent;
-    ``unrecorded``: of which nothing was kept to compare; ``judged``: tool calls whose permission was decided again, by today's rules.
-    ``difference``: the first one, in words, at step ``seq``."""
+    """A session made again from its log. ``calls``: of the model; ``same``: whose request comes out
+    byte for byte as it was sent; ``unrecorded``: of which nothing was kept to compare; ``judged``:
+    tool calls whose permission was decided again, by today's rules. ``difference``: the first one,
+    in words, at step ``seq``."""
 
     thread: str
     calls: int
@@ -83,7 +87,8 @@ HistoryItem = ArrivalInfo | StepInfo | OutRow
 
 @record
 class AuditReport:
-    """``ohmo inbox audit``: every accepted arrival has exactly one ending or is on its way; problems is empty when all is well."""
+    """``ohmo inbox audit``: every accepted arrival has exactly one ending or is on its way;
+    problems is empty when all is well."""
 
     accepted: int
     endings: Mapping[str, int]
@@ -95,8 +100,8 @@ class AuditReport:
 
 @record
 class Spent(Tokens):
-    """What some calls of models took together: tokens, and millionths of a US dollar of those calls whose
-    price is known; ``unpriced`` counts the others."""
+    """What some calls of models took together: tokens, and millionths of a US dollar of those calls
+    whose price is known; ``unpriced`` counts the others."""
 
     calls: int
     input: int
@@ -108,7 +113,8 @@ class Spent(Tokens):
 
 
 def known_cost(rows: Sequence[Spent]) -> tuple[int | None, int]:
-    """Of all rows: millionths of a US dollar, None when no price is known, and the calls whose price is not."""
+    """Of all rows: millionths of a US dollar, None when no price is known, and the calls whose
+    price is not."""
     micro_usd = sum(row.micro_usd for row in rows)
     unpriced = sum(row.unpriced for row in rows)
     return None if unpriced and not micro_usd else micro_usd, unpriced
@@ -116,7 +122,8 @@ def known_cost(rows: Sequence[Spent]) -> tuple[int | None, int]:
 
 @record
 class UsageTotal(Spent):
-    """Of one UTC day (YYYY-MM-DD) and model; ``person`` is empty where people are not told apart, and for what the house itself asked.
+    """Of one UTC day (YYYY-MM-DD) and model; ``person`` is empty where people are not told apart,
+    and for what the house itself asked.
 
     ``channel`` and ``account``: where the person spoke, because an id means somebody only there."""
 
@@ -153,8 +160,8 @@ class TurnUsage(Spent):
 
 @record
 class Spot:
-    """Where a list that is newest first goes on: behind the item that stood here. ``at``: ms UTC. What moved up meanwhile is at the list's top,
-    so going on from a spot leaves nothing out."""
+    """Where a list that is newest first goes on: behind the item that stood here. ``at``: ms UTC.
+    What moved up meanwhile is at the list's top, so going on from a spot leaves nothing out."""
 
     group: int
     at: int
@@ -170,7 +177,9 @@ def spot_of(item: ThreadInfo | ArrivalInfo | OutRow) -> Spot:
         case ArrivalInfo(state="ended"):
             return Spot(2, _ms(item.ended), item.thread, item.seq)
         case ArrivalInfo():
-            return Spot(0 if item.state == "waiting" else 1, _ms(item.stored), item.thread, item.seq)
+            return Spot(
+                0 if item.state == "waiting" else 1, _ms(item.stored), item.thread, item.seq
+            )
         case OutRow(ended=None):
             return Spot(0, _ms(item.started), item.row.id)
         case OutRow():
@@ -185,11 +194,17 @@ class Reports(Protocol):
     """Read only; never waits for the writer."""
 
     async def counts(self, *, spare: bool = False) -> Counts:
-        """``spare``: for who asks all the time; what has ended was counted a moment ago, the longer ago the more there is."""
+        """``spare``: for who asks all the time; what has ended was counted a moment ago, the longer
+        ago the more there is."""
         ...
 
     async def threads(
-        self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None, shelf: Shelf | None = None
+        self,
+        *,
+        limit: int = 100,
+        channel: str | None = None,
+        after: Spot | None = None,
+        shelf: Shelf | None = None,
     ) -> list[ThreadInfo]:
         """Newest first. ``shelf`` open: also those that were never put anywhere."""
         ...
@@ -200,16 +215,24 @@ class Reports(Protocol):
 
     async def thread(self, thread: str) -> ThreadInfo | None: ...
     async def find_thread(self, address: Address, person_scope: str = "") -> str | None: ...
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[HistoryItem]:
-        """Arrivals, steps and posts of one thread with seq > ``since``, in seq order. A post whose row changed state keeps its seq.
-        With ``before`` the last ones below that number instead of the first ones."""
+    async def history(
+        self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None
+    ) -> list[HistoryItem]:
+        """Arrivals, steps and posts of one thread with seq > ``since``, in seq order. A post whose
+        row changed state keeps its seq. With ``before`` the last ones below that number instead of
+        the first ones."""
         ...
 
-    async def inbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[ArrivalInfo]:
-        """What waits, what is taken, what ended last; each newest first. ``state``: a state or an ending."""
+    async def inbox(
+        self, *, state: str | None = None, limit: int = 100, after: Spot | None = None
+    ) -> list[ArrivalInfo]:
+        """What waits, what is taken, what ended last; each newest first. ``state``: a state or an
+        ending."""
         ...
 
-    async def outbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[OutRow]:
+    async def outbox(
+        self, *, state: str | None = None, limit: int = 100, after: Spot | None = None
+    ) -> list[OutRow]:
         """What is on its way, then what ended last; each newest first."""
         ...
 
@@ -227,11 +250,13 @@ class Reports(Protocol):
         ...
 
     async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
-        """What the platform called these people when they last spoke in a thread that spent something in these days; who is not known is left out."""
+        """What the platform called these people when they last spoke in a thread that spent
+        something in these days; who is not known is left out."""
         ...
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
-        """The conversations that cost most in these days, the dearest first; of equal cost the one with more tokens."""
+        """The conversations that cost most in these days, the dearest first; of equal cost the one
+        with more tokens."""
         ...
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:

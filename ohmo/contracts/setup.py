@@ -1,4 +1,5 @@
-"""What the set-up of a house is and may become: read, tried and written without a terminal. No secret's value is ever in an answer."""
+"""What the set-up of a house is and may become: read, tried and written without a terminal. No
+secret's value is ever in an answer."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ Role = Literal["admin", "user", "guest"]
 
 
 class Stale(OhmoError):
-    """The configuration was changed since it was read here; it is shown as it is now, say again what you want."""
+    """The configuration was changed since it was read here; it is shown as it is now, say again
+    what you want."""
 
 
 @record
 class KeyAsked:
-    """One key of a channel. ``value``: as written, "" for a secret; ``reference``: where a secret is kept (``env:NAME``), ``there``: it is set."""
+    """One key of a channel. ``value``: as written, "" for a secret; ``reference``: where a secret
+    is kept (``env:NAME``), ``there``: it is set."""
 
     key: str
     question: str
@@ -33,8 +36,9 @@ class KeyAsked:
 
 @record
 class ChannelSetup:
-    """``steps``: what is done on the platform's own pages, first to last; ``texts``: name → what a step says to paste; ``after``: what is left
-    to do there. ``several``: it has more than one account, which only the file can hold."""
+    """``steps``: what is done on the platform's own pages, first to last; ``texts``: name → what a
+    step says to paste; ``after``: what is left to do there. ``several``: it has more than one
+    account, which only the file can hold."""
 
     name: str
     title: str
@@ -80,8 +84,8 @@ class RulesSetup:
 
 @record
 class HouseSetup:
-    """``version`` names what was read: a change says it again. ``taken``: the house runs with what the files say. ``problem``: why they
-    cannot be taken over, "" when they can."""
+    """``version`` names what was read: a change says it again. ``taken``: the house runs with what
+    the files say. ``problem``: why they cannot be taken over, "" when they can."""
 
     version: str
     file: str
@@ -95,7 +99,8 @@ class HouseSetup:
 
 @record
 class ModelWish:
-    """``key`` "": the one there is; else its value, or a reference. ``model`` "": the provider's own."""
+    """``key`` "": the one there is; else its value, or a reference. ``model`` "": the provider's
+    own."""
 
     provider: str
     base_url: str = ""
@@ -105,7 +110,8 @@ class ModelWish:
 
 @record
 class Tried:
-    """``who``: what answered, as whom it was connected. ``text`` and ``next``: what is wrong and the step. ``models``: those the endpoint has."""
+    """``who``: what answered, as whom it was connected. ``text`` and ``next``: what is wrong and
+    the step. ``models``: those the endpoint has."""
 
     fine: bool
     who: str
@@ -115,13 +121,15 @@ class Tried:
 
 
 class SetUp(Protocol):
-    """Each change raises Stale, or ConfigError with one line when it would be refused; then nothing was written. Else it gives the new version,
-    and the house takes it over by itself."""
+    """Each change raises Stale, or ConfigError with one line when it would be refused; then nothing
+    was written. Else it gives the new version, and the house takes it over by itself."""
 
     async def state(self) -> HouseSetup: ...
     async def try_model(self, wish: ModelWish) -> Tried: ...
     async def choose_model(self, version: str, wish: ModelWish) -> str: ...
     async def try_channel(self, name: str, keys: Mapping[str, str]) -> Tried: ...
-    async def set_channel(self, version: str, name: str, *, enabled: bool, keys: Mapping[str, str]) -> str: ...
+    async def set_channel(
+        self, version: str, name: str, *, enabled: bool, keys: Mapping[str, str]
+    ) -> str: ...
     async def set_people(self, version: str, people: PeopleSetup) -> str: ...
     async def set_rules(self, version: str, rules: RulesSetup) -> str: ...

@@ -1,4 +1,5 @@
-"""One true answer per part of the house: what ``ohmo status --json``, ``/readyz`` and the dashboard say."""
+"""One true answer per part of the house: what ``ohmo status --json``, ``/readyz`` and the dashboard
+say."""
 
 from __future__ import annotations
 
@@ -10,14 +11,18 @@ from typing import Literal
 from channels.record import record
 from ohmo.contracts.reports import Counts
 
-ChannelState = Literal["starting", "connected", "reconnecting", "auth_failed", "conflict", "standby", "failed", "off"]
+ChannelState = Literal[
+    "starting", "connected", "reconnecting", "auth_failed", "conflict", "standby", "failed", "off"
+]
 
 
 @record
 class ChannelStatus:
-    """``connected`` is true health: an event or heartbeat within the platform's interval and an authenticated call that succeeded in the last
-    ten minutes (``last_call``). ``detail``: one line, why not and what to do. ``waiting``: messages without an answer, the oldest since
-    ``oldest_waiting``; ``outgoing`` posts are on their way, ``dead``: what could not be answered or delivered. Accounts of a platform share these."""
+    """``connected`` is true health: an event or heartbeat within the platform's interval and an
+    authenticated call that succeeded in the last ten minutes (``last_call``). ``detail``: one line,
+    why not and what to do. ``waiting``: messages without an answer, the oldest since
+    ``oldest_waiting``; ``outgoing`` posts are on their way, ``dead``: what could not be answered or
+    delivered. Accounts of a platform share these."""
 
     state: ChannelState
     last_event: datetime | None
@@ -32,7 +37,10 @@ class ChannelStatus:
 
 def with_queues(channels: Mapping[str, ChannelStatus], counts: Counts) -> dict[str, ChannelStatus]:
     """By label (``slack``, ``slack/work``), each with what waits for it."""
-    return {label: _with_queue(channel, label.partition("/")[0], counts) for label, channel in channels.items()}
+    return {
+        label: _with_queue(channel, label.partition("/")[0], counts)
+        for label, channel in channels.items()
+    }
 
 
 def _with_queue(channel: ChannelStatus, name: str, counts: Counts) -> ChannelStatus:
@@ -40,14 +48,18 @@ def _with_queue(channel: ChannelStatus, name: str, counts: Counts) -> ChannelSta
         return sum(rows.get((name, state), 0) for state in states)
 
     return replace(
-        channel, waiting=of(counts.inbox, "waiting", "taken"), oldest_waiting=counts.oldest.get(name),
-        outgoing=of(counts.outbox, "ready", "sending"), dead=of(counts.inbox, "dead") + of(counts.outbox, "dead"),
-    )  # fmt: skip
+        channel,
+        waiting=of(counts.inbox, "waiting", "taken"),
+        oldest_waiting=counts.oldest.get(name),
+        outgoing=of(counts.outbox, "ready", "sending"),
+        dead=of(counts.inbox, "dead") + of(counts.outbox, "dead"),
+    )
 
 
 @record
 class HouseStatus:
-    """``ready``: store open, sessions claiming, control answering; channels have their own state. ``asking``: people whose code waits for the owner."""
+    """``ready``: store open, sessions claiming, control answering; channels have their own state.
+    ``asking``: people whose code waits for the owner."""
 
     ready: bool
     version: str
@@ -61,7 +73,9 @@ class HouseStatus:
     turns_running: int
     turns_parked: int
     cron: Mapping[str, int | float | str | None]  # lag_seconds, next
-    budget: Mapping[str, Mapping[str, int | float | None]]  # "day": usd (None: not known) and tokens spent, unpriced calls, limits or None
+    budget: Mapping[
+        str, Mapping[str, int | float | None]
+    ]  # "day": usd (None: not known) and tokens spent, unpriced calls, limits or None
     warnings: tuple[str, ...] = ()
     asking: int = 0
     mode: str = "default"  # of a conversation that chose none

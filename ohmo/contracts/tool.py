@@ -31,8 +31,8 @@ class Question:
 
 @record
 class Verdict:
-    """What a human said about one call. ``word``: free text or the chosen value. ``changed``: it was
-    allowed, and is not the same call any more."""
+    """What a human said about one call. ``word``: free text or the chosen value. ``changed``: it
+    was allowed, and is not the same call any more."""
 
     state: Literal["allowed", "denied", "expired", "changed"]
     scope: Literal["once", "session", "always", "workspace"] = "once"
@@ -42,16 +42,21 @@ class Verdict:
 
 @record
 class Footprint:
-    """What a call will touch, declared by the tool from validated arguments. Drives path locks, policy, carry-over and the sandbox."""
+    """What a call will touch, declared by the tool from validated arguments. Drives path locks,
+    policy, carry-over and the sandbox."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     command: str | None = None
-    effect: Literal["none", "house", "repeatable", "once"] = "once"  # none: read-only. house: only rows committed with the result
+    effect: Literal["none", "house", "repeatable", "once"] = (
+        "once"  # none: read-only. house: only rows committed with the result
+    )
     note: str = ""  # what the arguments mean, for the person who is asked
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
-    touches: tuple[Path, ...] | None = ()  # for the order within a step: what else it may open or change; None: perhaps everything
+    touches: (
+        tuple[Path, ...] | None
+    ) = ()  # for the order within a step: what else it may open or change; None: perhaps everything
 
 
 def _nothing(_: str) -> bool:
@@ -71,7 +76,8 @@ class Judged:
 
 @record
 class PlanState:
-    """Where the plan of the present work stands: ``step`` of ``total`` is being done (0: there is none; all done: the last)."""
+    """Where the plan of the present work stands: ``step`` of ``total`` is being done (0: there is
+    none; all done: the last)."""
 
     step: int
     total: int
@@ -80,7 +86,8 @@ class PlanState:
 
 @record
 class ToolOutput:
-    """``posts`` are committed together with the result: they happen once or not at all. ``plan``: what it is from now on."""
+    """``posts`` are committed together with the result: they happen once or not at all. ``plan``:
+    what it is from now on."""
 
     result: ToolResult
     posts: tuple[Outbound, ...] = ()
@@ -89,7 +96,8 @@ class ToolOutput:
 
 @record
 class CallContext:
-    """``tools``: all that this turn may use, empty: every tool of the house. ``hidden``: those of them the model has not been shown yet."""
+    """``tools``: all that this turn may use, empty: every tool of the house. ``hidden``: those of
+    them the model has not been shown yet."""
 
     turn: str
     call: str
@@ -103,7 +111,9 @@ class CallContext:
     progress: Callable[[str], None]
     word: str = ""  # what the person answered to ``Footprint.question``
     rules: tuple[str, ...] = ()  # approved with the job or webhook this turn runs for
-    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # for the environment of its commands
+    secrets: Mapping[str, str] = field(
+        default_factory=dict[str, str], repr=False
+    )  # for the environment of its commands
     tools: tuple[ToolSpec, ...] = field(default=(), repr=False)
     hidden: frozenset[str] = frozenset()
     judged: Judged = Judged()  # nothing, until the gate has allowed the call
@@ -118,7 +128,8 @@ class Tool(Protocol, Generic[Input]):
     def input(self) -> type[BaseModel]: ...
     def footprint(self, arguments: Input, cwd: Path) -> Footprint: ...
     async def run(self, arguments: Input, context: CallContext) -> ToolOutput:
-        """May be cancelled at any await and must leave nothing running. Raises nothing it can express as an error result."""
+        """May be cancelled at any await and must leave nothing running. Raises nothing it can
+        express as an error result."""
         ...
 
 
@@ -146,10 +157,15 @@ Decision = Allow | Deny | Ask
 
 
 class Gate(Protocol):
-    """Hooks, then policy, then what a human already answered. Never waits for a human: Ask parks the turn."""
+    """Hooks, then policy, then what a human already answered. Never waits for a human: Ask parks
+    the turn."""
 
     async def judge(
-        self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+        self,
+        call: ToolCall,
+        footprint: Footprint,
+        context: CallContext,
+        answered: Callable[[str], Awaitable[Verdict | None]],
     ) -> Decision:
         """``answered(digest)`` consumes what a human said about this very call, once."""
         ...

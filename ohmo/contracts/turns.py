@@ -14,7 +14,8 @@ from ohmo.contracts.messages import Step
 
 FREE = timedelta(hours=8)  # how long ``full_auto`` holds that was chosen for one thread
 Shelf = Literal["open", "pinned", "archived", "deleted"]
-"""Where the owner put a conversation in the list of the page; ``deleted``: nothing that was said in it is kept."""
+"""Where the owner put a conversation in the list of the page; ``deleted``: nothing that was said in
+it is kept."""
 
 
 @record
@@ -35,7 +36,8 @@ class ThreadSettings:
         return replace(older, **chosen)
 
     def at(self, now: datetime) -> ThreadSettings:
-        """Without a ``full_auto`` whose time is over. One that ends later than any may, because the clock was set back, is over too."""
+        """Without a ``full_auto`` whose time is over. One that ends later than any may, because the
+        clock was set back, is over too."""
         if self.mode != "full_auto":
             return self
         left = timedelta() if self.free_until is None else self.free_until - now
@@ -72,8 +74,9 @@ class Work:
 
 @record
 class End:
-    """How a turn ends. ``done``: its first message is answered, the others merged; ``failed``: dead letters; ``stopped``: stopped, all with the
-    ``reason``. With a ``report`` the occurrences of its wakes end too."""
+    """How a turn ends. ``done``: its first message is answered, the others merged; ``failed``: dead
+    letters; ``stopped``: stopped, all with the ``reason``. With a ``report`` the occurrences of its
+    wakes end too."""
 
     state: Literal["done", "failed", "stopped"]
     reason: str = ""

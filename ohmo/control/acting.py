@@ -23,9 +23,9 @@ PERSON = "owner"  # whoever holds the token, the socket or the cookie
 
 
 class Message(Wanted):
-    """``thread``: an address such as ``slack:C123/1700.1``, or the id of a session; without it the message begins a thread of its own and is
-    answered there. A slash command is carried out as the owner's.
-    ``key``: said again under the same key it is the same message."""
+    """``thread``: an address such as ``slack:C123/1700.1``, or the id of a session; without it the
+    message begins a thread of its own and is answered there. A slash command is carried out as the
+    owner's. ``key``: said again under the same key it is the same message."""
 
     text: str = Field(min_length=1, max_length=1_000_000)
     thread: str | None = None
@@ -72,74 +72,124 @@ class Acting:
     async def message(self, request: web.Request) -> web.Response:
         """202 when it is stored; the answer comes as events of ``thread`` after ``seq``."""
         wanted = await body_of(request, Message)
-        if wanted.model is not None and self._ports.no_such_model is not None and (wrong := await self._ports.no_such_model(wanted.model)):
+        if (
+            wanted.model is not None
+            and self._ports.no_such_model is not None
+            and (wrong := await self._ports.no_such_model(wanted.model))
+        ):
             raise Refusal(400, wrong)
         now = self._clock()
         wake = await self._wake(wanted, now)
         free_until = now + FREE if wanted.mode == "full_auto" else None
-        settings = ThreadSettings(wanted.mode, wanted.model, free_until) if wanted.mode or wanted.model else None
+        settings = (
+            ThreadSettings(wanted.mode, wanted.model, free_until)
+            if wanted.mode or wanted.model
+            else None
+        )
         accepted = await self._ports.publish_wake(wake, settings)
-        found = {"thread": accepted.thread, "seq": accepted.seq, "turn_key": wake.key, "duplicate": accepted.duplicate}
+        found = {
+            "thread": accepted.thread,
+            "seq": accepted.seq,
+            "turn_key": wake.key,
+            "duplicate": accepted.duplicate,
+        }
         return answer(found, status=202)
 
     async def reset(self, request: web.Request) -> web.Response:
-        """202 when it is stored: what runs and what waits in the thread is stopped, and a new session begins, as by /new."""
-        wake = self._into(await self._session(request.match_info["thread"]), f"reset:{self._new_id()}", "/new", self._clock())
+        """202 when it is stored: what runs and what waits in the thread is stopped, and a new
+        session begins, as by /new."""
+        wake = self._into(
+            await self._session(request.match_info["thread"]),
+            f"reset:{self._new_id()}",
+            "/new",
+            self._clock(),
+        )
         accepted = await self._ports.publish_wake(replace(wake, origin="owner"), None)
         return answer({"thread": accepted.thread, "seq": accepted.seq}, status=202)
 
     async def _session(self, thread: str) -> ThreadInfo:
         info = await self._ports.reports.thread(thread)
         if info is None:
-            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
+            raise Refusal(
+                404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them"
+            )
         return info
 
     def _into(self, info: ThreadInfo, key: str, text: str, at: datetime) -> Wake:
         place = info.address
-        return Wake(key, "api", place, None if place.channel == "house" else place, PERSON, text, at, mind=info.person_scope)
+        return Wake(
+            key,
+            "api",
+            place,
+            None if place.channel == "house" else place,
+            PERSON,
+            text,
+            at,
+            mind=info.person_scope,
+        )
 
     async def _wake(self, wanted: Message, at: datetime) -> Wake:
         key = f"api:{wanted.key or self._new_id()}"
         if wanted.thread is None:
             place = Address("house", "local", ChatId(key))
             return Wake(key, "api", place, None, PERSON, wanted.text, at)
-        if wanted.thread.isalnum() and (info := await self._ports.reports.thread(wanted.thread)) is not None:
+        if (
+            wanted.thread.isalnum()
+            and (info := await self._ports.reports.thread(wanted.thread)) is not None
+        ):
             return self._into(info, key, wanted.text, at)
         try:
             place = self._ports.parse_address(wanted.thread)
         except ValueError as error:
             raise Refusal(400, f"thread: {error}") from error
-        return Wake(key, "api", place, None if place.channel == "house" else place, PERSON, wanted.text, at)
+        return Wake(
+            key, "api", place, None if place.channel == "house" else place, PERSON, wanted.text, at
+        )
 
     async def approve(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Verdict)
-        outcome = await self._ports.approvals.answer(request.match_info["id"], wanted.verdict, wanted.scope, wanted.word, PERSON)
+        outcome = await self._ports.approvals.answer(
+            request.match_info["id"], wanted.verdict, wanted.scope, wanted.word, PERSON
+        )
         match outcome:
             case "ok":
                 return answer({"ok": True})
             case "late":
                 raise Refusal(409, "this question was answered before, or its time is over")
             case "unknown":
-                raise Refusal(404, "there is no such question; `ohmo approvals list` shows the open ones")
+                raise Refusal(
+                    404, "there is no such question; `ohmo approvals list` shows the open ones"
+                )
 
     async def pair(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Pairing)
         person = await self._ports.people.pair(wanted.code, wanted.role)
         if person is None:
-            raise Refusal(404, "nobody asks with this code, or its time is over; let the person write to the bot again for a new one")
+            raise Refusal(
+                404,
+                "nobody asks with this code, or its time is over; let the person write to the bot"
+                " again for a new one",
+            )
         return answer(person)
 
     async def revoke(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Revocation)
         if not await self._ports.people.revoke(wanted.channel, wanted.account, wanted.person):
-            raise Refusal(404, f"{wanted.channel}: {wanted.person[:60]} was never let in; `ohmo pairing list` shows who was")
+            raise Refusal(
+                404,
+                f"{wanted.channel}: {wanted.person[:60]} was never let in; `ohmo pairing list`"
+                " shows who was",
+            )
         return answer({"ok": True})
 
     async def retry_arrival(self, request: web.Request) -> web.Response:
         thread, seq = request.match_info["thread"], int(request.match_info["seq"])
         await self._session(thread)
         if not await self._ports.repair.retry_arrival(thread, seq):
-            raise Refusal(409, f"{thread[:60]}/{seq} did not fail; only what failed for good can be tried again")
+            raise Refusal(
+                409,
+                f"{thread[:60]}/{seq} did not fail; only what failed for good can be tried again",
+            )
         return answer({"ok": True})
 
     async def retry_post(self, request: web.Request) -> web.Response:
@@ -149,5 +199,7 @@ class Acting:
 
     async def drop_post(self, request: web.Request) -> web.Response:
         if not await self._ports.repair.drop_post(request.match_info["id"]):
-            raise Refusal(409, "this post does not wait any more; `ohmo outbox list` shows which do")
+            raise Refusal(
+                409, "this post does not wait any more; `ohmo outbox list` shows which do"
+            )
         return answer({"ok": True})

@@ -1,4 +1,5 @@
-"""What a handler says: JSON that is read once, or one line that tells what is wrong and what to do."""
+"""What a handler says: JSON that is read once, or one line that tells what is wrong and what to
+do."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 class Wanted(BaseModel):
-    """A request's body; an unknown key is an error, because a misspelt one would be ignored in silence."""
+    """A request's body; an unknown key is an error, because a misspelt one would be ignored in
+    silence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -31,11 +33,17 @@ class Refusal(Exception):
 
 def answer(value: object, *, status: int = 200) -> web.Response:
     """Any contract value as JSON that nobody keeps."""
-    return web.Response(text=dumps(value), status=status, content_type="application/json", headers={"Cache-Control": "no-store"})
+    return web.Response(
+        text=dumps(value),
+        status=status,
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 async def body_of(request: web.Request, wanted: type[Body]) -> Body:
-    """The body as ``wanted``. Raises Refusal naming the field. A page of another origin cannot send JSON without asking first, so nothing else is read."""
+    """The body as ``wanted``. Raises Refusal naming the field. A page of another origin cannot send
+    JSON without asking first, so nothing else is read."""
     if request.content_type != "application/json":
         raise Refusal(415, "send JSON: the header Content-Type must be application/json")
     raw = await request.read()

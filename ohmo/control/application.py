@@ -56,7 +56,9 @@ async def answering(behind: Behind, doors: tuple[socket, socket | None]) -> Asyn
     try:
         await web.SockSite(runner, unix).start()
         if tcp is not None:
-            listening = await asyncio.get_running_loop().create_server(lambda: callers.meet(server), sock=tcp, backlog=128)
+            listening = await asyncio.get_running_loop().create_server(
+                lambda: callers.meet(server), sock=tcp, backlog=128
+            )
         yield
     finally:
         if listening is not None:
@@ -72,7 +74,14 @@ def _application(behind: Behind, callers: Callers) -> web.Application:
     guard = Guard(behind.keys, callers, peers, behind.cookie, behind.names, misses)
     application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
     application.add_routes(Health(ports, behind.metrics).routes())
-    application.add_routes([web.get("/api/v1/events", Streams(ports.reports, live, ports.browser, guard.lets_stay).handle)])
+    application.add_routes(
+        [
+            web.get(
+                "/api/v1/events",
+                Streams(ports.reports, live, ports.browser, guard.lets_stay).handle,
+            )
+        ]
+    )
     titles = Titles(ports.reports)
     application.add_routes(Reading(ports, titles).routes())
     application.add_routes(Logs(ports.log, lambda: live.closing, guard.lets_stay).routes())

@@ -14,8 +14,8 @@ from ohmo.processes.ancestry import Ancestry
 
 @record
 class Behind:
-    """``metrics`` None: /metrics is switched off. ``cookie``: the name a browser's login has here. ``url`` None: no TCP.
-    ``names``: host names of a reverse proxy. ``ancestry``: see ``Peers``."""
+    """``metrics`` None: /metrics is switched off. ``cookie``: the name a browser's login has here.
+    ``url`` None: no TCP. ``names``: host names of a reverse proxy. ``ancestry``: see ``Peers``."""
 
     ports: Ports
     metrics: Metrics | None

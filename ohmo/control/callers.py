@@ -1,4 +1,5 @@
-"""Who stands at the TCP door: so many at once, nobody who keeps it open without asking for anything, and strangers make room."""
+"""Who stands at the TCP door: so many at once, nobody who keeps it open without asking for
+anything, and strangers make room."""
 
 from __future__ import annotations
 
@@ -9,14 +10,20 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
-MOST = 256  # connections; a daemon's files and its platforms' sockets come out of the same 1024 that systemd gives
+# connections; a daemon's files and its platforms' sockets come out of the same 1024 that systemd
+# gives
+MOST = 256
 PATIENCE = 20.0  # seconds for the head of the first request
 IDLE = 75.0  # seconds a connection may rest between two requests
-_FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length:"
+    b" 0\r\n\r\n"
+)
 
 
 class Callers:
-    """``most``: connections at once. ``patience``: seconds until a new one has to have sent the head of a request (a slow loris sends it for ever)."""
+    """``most``: connections at once. ``patience``: seconds until a new one has to have sent the
+    head of a request (a slow loris sends it for ever)."""
 
     def __init__(self, most: int = MOST, patience: float = PATIENCE) -> None:
         self._most = most
@@ -25,7 +32,8 @@ class Callers:
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
 
     def meet(self, server: web.Server) -> asyncio.Protocol:
-        """A new connection. When the house is full the stranger who is here longest goes; where all are known, the new one does."""
+        """A new connection. When the house is full the stranger who is here longest goes; where all
+        are known, the new one does."""
         open_ones = {*server.connections, *self._silent}
         self._here = {one: known for one, known in self._here.items() if one in open_ones}
         if len(self._here) >= self._most:
@@ -35,7 +43,9 @@ class Callers:
             self._see_off(stranger)
         handler = server()
         self._here[handler] = False
-        self._silent[handler] = asyncio.get_running_loop().call_later(self._patience, self._see_off, handler)
+        self._silent[handler] = asyncio.get_running_loop().call_later(
+            self._patience, self._see_off, handler
+        )
         return handler
 
     def heard(self, request: web.Request) -> None:
@@ -68,5 +78,8 @@ class _Turned(asyncio.Protocol):
 
 
 def is_worth_a_line(line: logging.LogRecord) -> bool:
-    """What is no HTTP was answered with 400, and who hung up in the middle wants no answer: whoever knocks could fill the owner's log with both."""
-    return not (line.exc_info and isinstance(line.exc_info[1], HttpProcessingError | ConnectionResetError))
+    """What is no HTTP was answered with 400, and who hung up in the middle wants no answer: whoever
+    knocks could fill the owner's log with both."""
+    return not (
+        line.exc_info and isinstance(line.exc_info[1], HttpProcessingError | ConnectionResetError)
+    )

@@ -1,4 +1,5 @@
-"""The browser chat's own routes: what a page says goes into the in-memory browser, what it fetches are files and lists."""
+"""The browser chat's own routes: what a page says goes into the in-memory browser, what it fetches
+are files and lists."""
 
 from __future__ import annotations
 
@@ -19,7 +20,15 @@ from ohmo.control.answers import Refusal, Wanted, answer, body_of
 from ohmo.control.ports import Keeping
 from ohmo.sessions.said import LONGEST
 
-_INLINE = frozenset({".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}.items())
+_INLINE = frozenset(
+    {
+        ".png": "image/png",
+        ".jpg": "image/jpeg",
+        ".jpeg": "image/jpeg",
+        ".gif": "image/gif",
+        ".webp": "image/webp",
+    }.items()
+)
 _BLOCK = 64 * 1024
 
 
@@ -57,16 +66,24 @@ class Chat:
             web.post("/api/v1/web/chats/{chat}/messages", self.say),
             web.post("/api/v1/web/chats/{chat}/answers", self.press),
             web.post("/api/v1/web/files", self.upload),
-            web.get("/api/v1/web/files/{thread}/{seq:[0-9]{1,18}}/{index:[0-9]{1,3}}", self.download),
+            web.get(
+                "/api/v1/web/files/{thread}/{seq:[0-9]{1,18}}/{index:[0-9]{1,3}}", self.download
+            ),
         ]
 
     async def say(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Saying)
-        attachments = tuple(Attachment(a.ref, plain_name(a.name), a.media_type, a.size) for a in wanted.attachments)
+        attachments = tuple(
+            Attachment(a.ref, plain_name(a.name), a.media_type, a.size) for a in wanted.attachments
+        )
         if not wanted.text.strip() and not attachments:
             raise Refusal(400, "text: say something, or attach a file")
         if len(wanted.text) > LONGEST:
-            raise Refusal(400, f"text: a message holds {LONGEST} characters, this has {len(wanted.text)}; attach it as a file")
+            raise Refusal(
+                400,
+                f"text: a message holds {LONGEST} characters, this has {len(wanted.text)}; attach"
+                " it as a file",
+            )
         chat = request.match_info["chat"]
         await self._bring_back(chat)
         await self._need().say(chat, wanted.text, wanted.key, attachments=attachments)
@@ -81,7 +98,9 @@ class Chat:
 
     async def press(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Pressing)
-        await self._need().answer(request.match_info["chat"], wanted.message, wanted.choice, wanted.key)
+        await self._need().answer(
+            request.match_info["chat"], wanted.message, wanted.choice, wanted.key
+        )
         return answer({"key": wanted.key}, status=202)
 
     async def upload(self, request: web.Request) -> web.Response:
@@ -91,17 +110,26 @@ class Chat:
         try:
             part = await (await request.multipart()).next()
         except (ValueError, HttpProcessingError) as error:
-            raise Refusal(400, f"this is no multipart/form-data: {' '.join(str(error).split())[:200]}") from error
+            raise Refusal(
+                400, f"this is no multipart/form-data: {' '.join(str(error).split())[:200]}"
+            ) from error
         if not isinstance(part, BodyPartReader) or not part.filename:
             raise Refusal(400, "the first part must be a file")
-        media_type = part.headers.get("Content-Type", "application/octet-stream").partition(";")[0].strip()
-        return answer(await self._need().upload(part.filename, media_type, _blocks(part)), status=201)
+        media_type = (
+            part.headers.get("Content-Type", "application/octet-stream").partition(";")[0].strip()
+        )
+        return answer(
+            await self._need().upload(part.filename, media_type, _blocks(part)), status=201
+        )
 
     async def download(self, request: web.Request) -> web.StreamResponse:
-        """File ``index`` of the item ``seq`` of a thread: what the person attached, or what the agent sent."""
+        """File ``index`` of the item ``seq`` of a thread: what the person attached, or what the
+        agent sent."""
         match = request.match_info
         items = await self._reports.history(match["thread"], since=int(match["seq"]) - 1, limit=1)
-        name, ref = _file(items[0] if items and items[0].seq == int(match["seq"]) else None, int(match["index"]))
+        name, ref = _file(
+            items[0] if items and items[0].seq == int(match["seq"]) else None, int(match["index"])
+        )
         path = self._need().file(ref)
         if path is None:
             raise Refusal(404, f"{name} is not here any more")
@@ -129,7 +157,8 @@ def _file(item: object, index: int) -> tuple[str, str]:
 
 
 def _file_response(path: Path, name: str) -> web.FileResponse:
-    """Pictures open in the page; everything else is only ever saved, so that nothing of it runs here."""
+    """Pictures open in the page; everything else is only ever saved, so that nothing of it runs
+    here."""
     media_type = dict(_INLINE).get(Path(name).suffix.lower())
     how = "inline" if media_type else "attachment"
     headers = {
@@ -146,4 +175,6 @@ async def _blocks(part: BodyPartReader) -> AsyncIterator[bytes]:
         while block := await part.read_chunk(_BLOCK):
             yield block
     except (ValueError, HttpProcessingError) as error:
-        raise Refusal(400, f"the file ends in the middle: {' '.join(str(error).split())[:200]}") from error
+        raise Refusal(
+            400, f"the file ends in the middle: {' '.join(str(error).split())[:200]}"
+        ) from error

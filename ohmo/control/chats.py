@@ -53,25 +53,42 @@ class Chats:
         ]
 
     async def chats(self, request: web.Request) -> web.Response:
-        """Newest first, the pinned ones above them on the first page, or the archived ones (``shelf``); with ``text`` those in which
-        these words were said. ``next`` as everywhere; beside them what a page must know to write."""
+        """Newest first, the pinned ones above them on the first page, or the archived ones
+        (``shelf``); with ``text`` those in which these words were said. ``next`` as everywhere;
+        beside them what a page must know to write."""
         browser = self._ports.browser
         if browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
         wanted, shelf = wish(request), one_of(request, "shelf", ("open", "archived"))
         reports, above, mark = self._ports.reports, list[ThreadInfo](), None
         if text := words_in(request):
-            infos = [info for info in await Finding(reports, text).threads(wanted.limit, "web") if info.settings.shelf != "deleted"]
+            infos = [
+                info
+                for info in await Finding(reports, text).threads(wanted.limit, "web")
+                if info.settings.shelf != "deleted"
+            ]
         elif shelf == "archived":
-            infos = await reports.threads(limit=wanted.limit, channel="web", after=wanted.after, shelf="archived")
+            infos = await reports.threads(
+                limit=wanted.limit, channel="web", after=wanted.after, shelf="archived"
+            )
             mark = following(infos, wanted)
         else:
             if wanted.after is None:
                 above = await reports.threads(limit=_PINNED, channel="web", shelf="pinned")
-            infos = await reports.threads(limit=wanted.limit, channel="web", after=wanted.after, shelf="open")
+            infos = await reports.threads(
+                limit=wanted.limit, channel="web", after=wanted.after, shelf="open"
+            )
             mark = following(infos, wanted)
         chats = [await self._shown(info) for info in (*above, *infos)]
-        return answer({"chats": chats, "next": mark, "commands": browser.commands, "max_file": browser.max_file, "max_text": LONGEST})
+        return answer(
+            {
+                "chats": chats,
+                "next": mark,
+                "commands": browser.commands,
+                "max_file": browser.max_file,
+                "max_text": LONGEST,
+            }
+        )
 
     async def _shown(self, info: ThreadInfo) -> Mapping[str, object]:
         title = await self._titles.of(info)
@@ -87,13 +104,18 @@ class Chats:
         }
 
     async def terms(self, request: web.Request) -> web.Response:
-        """What holds in it: model and mode, chosen or not, what it cost (``micro_usd`` and ``unpriced`` calls, ``tokens``), and which messages still ``wait``."""
+        """What holds in it: model and mode, chosen or not, what it cost (``micro_usd`` and
+        ``unpriced`` calls, ``tokens``), and which messages still ``wait``."""
         reports, status = self._ports.reports, await self._ports.status()
         thread = await reports.find_thread(place(request.match_info["chat"]))
         info = None if thread is None else await reports.thread(thread)
         settings = ThreadSettings() if info is None else info.settings.at(self._clock())
         began = [] if info is None else await reports.history(info.thread, limit=1)
-        spent = [] if info is None or not began else await reports.thread_usage(info.thread, since=first_day(began))
+        spent = (
+            []
+            if info is None or not began
+            else await reports.thread_usage(info.thread, since=first_day(began))
+        )
         micro_usd, unpriced = known_cost(spent)
         waiting = [] if info is None else await reports.inbox(state="waiting", limit=_WAITING)
         return answer(
@@ -104,12 +126,17 @@ class Chats:
                 "micro_usd": micro_usd,
                 "unpriced": unpriced,
                 "tokens": sum(one.tokens for one in spent),
-                "wait": [one.arrival.message for one in waiting if one.thread == thread and isinstance(one.arrival, Inbound)],
+                "wait": [
+                    one.arrival.message
+                    for one in waiting
+                    if one.thread == thread and isinstance(one.arrival, Inbound)
+                ],
             }
         )
 
     async def edit(self, request: web.Request) -> web.Response:
-        """What the person said says something else now (null: nothing, it is taken back), as long as it waits."""
+        """What the person said says something else now (null: nothing, it is taken back), as long
+        as it waits."""
         wanted, browser = await body_of(request, Editing), self._ports.browser
         if browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
@@ -120,7 +147,9 @@ class Chats:
         """Renames it, pins it, archives it, or takes it back among the others."""
         wanted = await body_of(request, Placing)
         title = None if wanted.title is None else " ".join(wanted.title.split())
-        if not await self._ports.keeping.choose(await self._thread(request), ThreadSettings(title=title, shelf=wanted.shelf)):
+        if not await self._ports.keeping.choose(
+            await self._thread(request), ThreadSettings(title=title, shelf=wanted.shelf)
+        ):
             raise Refusal(404, _NOWHERE)
         return answer({"ok": True})
 
@@ -128,7 +157,10 @@ class Chats:
         """Everything said in it goes for good; what it cost stays in the books."""
         thread = await self._thread(request)
         if not await self._ports.keeping.forget(thread):
-            raise Refusal(409, "something still runs or waits in this conversation; stop it first, then delete it")
+            raise Refusal(
+                409,
+                "something still runs or waits in this conversation; stop it first, then delete it",
+            )
         self._titles.forget(thread)
         return answer({"ok": True})
 

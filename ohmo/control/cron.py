@@ -19,8 +19,8 @@ _Span = str | StrictInt | StrictFloat  # true is no second
 
 
 class Change(Wanted):
-    """Fields of a job as people write them; what is left out stays. ``set``: parameters of a recipe. ``preview``: say what it would be, write
-    nothing."""
+    """Fields of a job as people write them; what is left out stays. ``set``: parameters of a
+    recipe. ``preview``: say what it would be, write nothing."""
 
     name: str | None = Field(default=None, max_length=100)
     prompt: str | None = Field(default=None, max_length=_TEXT)
@@ -59,11 +59,18 @@ class CronRoutes:
     def routes(self) -> list[web.RouteDef]:
         job = "/api/v1/cron/{name}"
         return [
-            web.get("/api/v1/recipes", self.recipes), web.get("/api/v1/cron", self.list), web.post("/api/v1/cron", _told(self.create)), web.get(job, _told(self.show)),
-            web.patch(job, _told(self.edit)), web.post(job, _told(self.edit)), web.delete(job, _told(self.remove)),
-            web.get(f"{job}/history", _told(self.history)), web.post(f"{job}/run", _told(self.run)),
-            web.post(f"{job}/pause", _told(self.pause)), web.post(f"{job}/resume", _told(self.resume)),
-        ]  # fmt: skip
+            web.get("/api/v1/recipes", self.recipes),
+            web.get("/api/v1/cron", self.list),
+            web.post("/api/v1/cron", _told(self.create)),
+            web.get(job, _told(self.show)),
+            web.patch(job, _told(self.edit)),
+            web.post(job, _told(self.edit)),
+            web.delete(job, _told(self.remove)),
+            web.get(f"{job}/history", _told(self.history)),
+            web.post(f"{job}/run", _told(self.run)),
+            web.post(f"{job}/pause", _told(self.pause)),
+            web.post(f"{job}/resume", _told(self.resume)),
+        ]
 
     async def list(self, _: web.Request) -> web.Response:
         return answer({"jobs": [await self._view(row) for row in await self._desk.list()]})
@@ -76,11 +83,14 @@ class CronRoutes:
         return answer(await self._view(await self._desk.job(request.match_info["name"])))
 
     async def create(self, request: web.Request) -> web.Response:
-        """201 when it is stored. Whoever sends this holds the key: its rules and secrets are approved with it."""
+        """201 when it is stored. Whoever sends this holds the key: its rules and secrets are
+        approved with it."""
         wanted = await body_of(request, Change)
         if wanted.preview:
             return answer(self._preview(wanted))
-        row = await self._desk.create(wanted.filled(), values=wanted.set, enabled=wanted.enabled is not False)
+        row = await self._desk.create(
+            wanted.filled(), values=wanted.set, enabled=wanted.enabled is not False
+        )
         return answer(await self._view(row), status=201)
 
     def _preview(self, wanted: Change) -> dict[str, object]:
@@ -91,7 +101,11 @@ class CronRoutes:
         name, wanted = request.match_info["name"], await body_of(request, Change)
         if wanted.preview:
             return answer(self._desk.looks(await self._desk.changed(name, wanted.fields())))
-        row = await self._desk.edit(name, wanted.fields()) if wanted.fields() else await self._desk.job(name)
+        row = (
+            await self._desk.edit(name, wanted.fields())
+            if wanted.fields()
+            else await self._desk.job(name)
+        )
         if wanted.enabled is not None:
             row = await (self._desk.resume if wanted.enabled else self._desk.pause)(name)
         return answer(await self._view(row))
@@ -118,7 +132,9 @@ class CronRoutes:
         return await self._desk.view(row)
 
 
-def _told(handler: Callable[[web.Request], Awaitable[web.Response]]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _told(
+    handler: Callable[[web.Request], Awaitable[web.Response]],
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     """What the desk refuses is said with one line."""
 
     async def handled(request: web.Request) -> web.Response:

@@ -1,4 +1,5 @@
-"""Words looked for in what people said: read page by page from the newest on, so that nothing has to be indexed."""
+"""Words looked for in what people said: read page by page from the newest on, so that nothing has
+to be indexed."""
 
 from __future__ import annotations
 
@@ -26,14 +27,21 @@ class Finding:
 
     async def inbox(self, wanted: Wish, state: str | None) -> tuple[list[ArrivalInfo], Spot | None]:
         """What fits, newest first, and where a next page goes on; None: nothing older is there."""
-        return await self._read(wanted, lambda after: self._reports.inbox(state=state, limit=_PAGE, after=after), _said)
+        return await self._read(
+            wanted, lambda after: self._reports.inbox(state=state, limit=_PAGE, after=after), _said
+        )
 
     async def outbox(self, wanted: Wish, state: str | None) -> tuple[list[OutRow], Spot | None]:
         """As ``inbox``, of what was sent."""
-        return await self._read(wanted, lambda after: self._reports.outbox(state=state, limit=_PAGE, after=after), _sent)
+        return await self._read(
+            wanted, lambda after: self._reports.outbox(state=state, limit=_PAGE, after=after), _sent
+        )
 
     async def _read(
-        self, wanted: Wish, page_behind: Callable[[Spot | None], Awaitable[list[Row]]], words_of: Callable[[Row], str]
+        self,
+        wanted: Wish,
+        page_behind: Callable[[Spot | None], Awaitable[list[Row]]],
+        words_of: Callable[[Row], str],
     ) -> tuple[list[Row], Spot | None]:
         found: list[Row] = []
         after, looked = wanted.after, 0
@@ -51,12 +59,19 @@ class Finding:
         return found, after
 
     async def threads(self, limit: int, channel: str | None) -> list[ThreadInfo]:
-        """Those whose name or place fits, and those in which one of the newest messages does; newest first."""
+        """Those whose name or place fits, and those in which one of the newest messages does;
+        newest first."""
         found: dict[str, ThreadInfo] = {}
         after, looked = None, 0
         while looked < _MOST and len(found) < limit:
             page = await self._reports.threads(limit=_PAGE, channel=channel, after=after)
-            found.update({info.thread: info for info in page if self._fits(f"{info.title or ''} {place_words(info.address)}")})
+            found.update(
+                {
+                    info.thread: info
+                    for info in page
+                    if self._fits(f"{info.title or ''} {place_words(info.address)}")
+                }
+            )
             looked += len(page)
             if len(page) < _PAGE:
                 break
@@ -76,12 +91,18 @@ class Finding:
 
 
 def place_words(address: Address) -> str:
-    return " ".join(part for part in (address.channel, address.account, address.chat, address.topic or "") if part)
+    return " ".join(
+        part
+        for part in (address.channel, address.account, address.chat, address.topic or "")
+        if part
+    )
 
 
 def _sent(row: OutRow) -> str:
     outbound = row.row.outbound
-    return " ".join([outbound.text, *(path.name for path in outbound.files), place_words(outbound.address)])
+    return " ".join(
+        [outbound.text, *(path.name for path in outbound.files), place_words(outbound.address)]
+    )
 
 
 def _said(row: ArrivalInfo) -> str:
@@ -102,4 +123,6 @@ def _said(row: ArrivalInfo) -> str:
 def _plain(text: str) -> str:
     """Without case and accents: ``Ngày`` is found by ``ngay``."""
     decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(letter for letter in decomposed if not unicodedata.combining(letter)).replace("đ", "d")
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter)).replace(
+        "đ", "d"
+    )

@@ -13,7 +13,10 @@ class GrantRoutes:
         self._approvals = approvals
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.get("/api/v1/permissions", self.list), web.post("/api/v1/permissions/{id}/revoke", self.revoke)]
+        return [
+            web.get("/api/v1/permissions", self.list),
+            web.post("/api/v1/permissions/{id}/revoke", self.revoke),
+        ]
 
     async def list(self, _: web.Request) -> web.Response:
         """Oldest first."""

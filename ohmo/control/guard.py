@@ -1,8 +1,9 @@
 """Looks at every request before anything else does: whose it is, that no foreign page sent it, and
 nothing that the daemon itself runs.
 
-A name in Host that is not ours is DNS rebinding; an Origin that is not the Host is a foreign page (also one on another port of this
-machine, which shares our cookies); Fetch Metadata (W3C "Fetch Metadata Request Headers") catches what carries no Origin.
+A name in Host that is not ours is DNS rebinding; an Origin that is not the Host is a foreign page
+(also one on another port of this machine, which shares our cookies); Fetch Metadata (W3C "Fetch
+Metadata Request Headers") catches what carries no Origin.
 """
 
 from __future__ import annotations
@@ -23,13 +24,28 @@ from ohmo.control.keys import Keys
 from ohmo.control.misses import Misses, TooManyMisses
 from ohmo.control.peers import Peers
 
-_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?")  # RFC 9110, 7.2: host and port, nothing else
-OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg", "/api/v1/known")  # say nothing that is not public
-TOO_LARGE = "that is larger than the {most} MiB a request may have; put it into a file of the workspace and say its name, or attach it"
+_HOST = re.compile(
+    r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?"
+)  # RFC 9110, 7.2: host and port, nothing else
+OPEN = (
+    "/",
+    "/login",
+    "/healthz",
+    "/readyz",
+    "/favicon.svg",
+    "/api/v1/known",
+)  # say nothing that is not public
+TOO_LARGE = (
+    "that is larger than the {most} MiB a request may have; put it into a file of the workspace and"
+    " say its name, or attach it"
+)
 HEADERS = {
     "Server": "ohmo",
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "manifest-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:;"
+        " connect-src 'self'; manifest-src 'self'; form-action 'none'; base-uri 'none';"
+        " frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -40,10 +56,17 @@ HEADERS = {
 
 
 class Guard:
-    """``names``: host names beside localhost and plain addresses that lead here (a reverse proxy's). ``cookie``: the name of ours."""
+    """``names``: host names beside localhost and plain addresses that lead here (a reverse
+    proxy's). ``cookie``: the name of ours."""
 
     def __init__(
-        self, keys: Keys, callers: Callers, peers: Peers, cookie: str, names: frozenset[str] = frozenset(), misses: Misses | None = None
+        self,
+        keys: Keys,
+        callers: Callers,
+        peers: Peers,
+        cookie: str,
+        names: frozenset[str] = frozenset(),
+        misses: Misses | None = None,
     ) -> None:
         self._keys = keys
         self._callers = callers
@@ -67,18 +90,29 @@ class Guard:
             except Rejected as error:
                 response = answer({"error": str(error)}, status=400)
             except Unavailable as error:
-                response = answer({"error": f"{error or 'not ready'}; send it again in a moment"}, status=503)
+                response = answer(
+                    {"error": f"{error or 'not ready'}; send it again in a moment"}, status=503
+                )
                 response.headers["Retry-After"] = "1"
             except OhmoError as error:
                 response = answer({"error": str(error)}, status=500)
             except web.HTTPRequestEntityTooLarge as error:
-                response = answer({"error": TOO_LARGE.format(most=request.client_max_size // 2**20)}, status=error.status)
+                response = answer(
+                    {"error": TOO_LARGE.format(most=request.client_max_size // 2**20)},
+                    status=error.status,
+                )
             except web.RequestPayloadError as error:  # cut short or badly chunked
-                response = answer({"error": f"the body cannot be read: {' '.join(str(error).split())[:200]}"}, status=400)
+                response = answer(
+                    {"error": f"the body cannot be read: {' '.join(str(error).split())[:200]}"},
+                    status=400,
+                )
             except web.HTTPException as error:
                 if error.status < 400:
                     raise
-                response = answer({"error": f"{request.method} {request.path}: {error.reason}"}, status=error.status)
+                response = answer(
+                    {"error": f"{request.method} {request.path}: {error.reason}"},
+                    status=error.status,
+                )
                 if (allowed := error.headers.get("Allow")) is not None:  # RFC 9110, 15.5.6
                     response.headers["Allow"] = allowed
             if not response.prepared:
@@ -108,14 +142,27 @@ class Guard:
             return
         if not self.is_ours(request.host):
             raise Refusal(
-                421, f"{request.host[:100]}: this name does not lead here; use localhost, an address, or name it in control.names"
+                421,
+                f"{request.host[:100]}: this name does not lead here; use localhost, an address, or"
+                " name it in control.names",
             )
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise Refusal(415, "send the body as it is: a packed one (Content-Encoding) is not opened, a small one may hold gigabytes")
+            raise Refusal(
+                415,
+                "send the body as it is: a packed one (Content-Encoding) is not opened, a small one"
+                " may hold gigabytes",
+            )
         if origin is not None and not self.is_same_origin(origin, request):
             raise Refusal(403, "pages of another origin may not speak to ohmo")
-        opens_page = request.method == "GET" and request.path in OPEN and request.headers.get("Sec-Fetch-Mode") == "navigate"
-        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not opens_page:
+        opens_page = (
+            request.method == "GET"
+            and request.path in OPEN
+            and request.headers.get("Sec-Fetch-Mode") == "navigate"
+        )
+        if (
+            request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
+            and not opens_page
+        ):
             raise Refusal(403, "pages of another site may not speak to ohmo")
         if _is_hook(request):
             return  # its signature says whose it is; there is nothing else there than POST
@@ -124,20 +171,27 @@ class Guard:
         if self.is_known(request):
             self._callers.know(request)
             return
-        raise Refusal(401, "log in first: `ohmo login` prints a link for the browser; programs send run/token as Authorization: Bearer")
+        raise Refusal(
+            401,
+            "log in first: `ohmo login` prints a link for the browser; programs send run/token as"
+            " Authorization: Bearer",
+        )
 
     def lets_stay(self, request: web.Request) -> bool:
-        """Whether who opened a stream would still be let in: a login ends while its streams are open."""
+        """Whether who opened a stream would still be let in: a login ends while its streams are
+        open."""
         return came_by_unix_socket(request) or self.is_known(request)
 
     def is_same_origin(self, origin: str, request: web.Request) -> bool:
-        """Of a proxy that ends TLS the browser names https, while the request comes to us without."""
+        """Of a proxy that ends TLS the browser names https, while the request comes to us
+        without."""
         if origin == f"{request.scheme}://{request.host}":
             return True
         return _name(request.host) in self._proxied and origin == f"https://{request.host}"
 
     def is_ours(self, host: str) -> bool:
-        """A plain address cannot be rebound; a name must be one of ours. The port is not looked at: tunnels change it."""
+        """A plain address cannot be rebound; a name must be one of ours. The port is not looked at:
+        tunnels change it."""
         name = _name(host)
         if name in self._names:
             return True
@@ -154,7 +208,11 @@ class Guard:
             return self._keys.is_token(token.strip())
         if not self._keys.is_cookie(request.cookies.get(self._cookie, "")):
             return False
-        if request.method not in ("GET", "HEAD") and "Origin" not in request.headers and "Sec-Fetch-Site" not in request.headers:
+        if (
+            request.method not in ("GET", "HEAD")
+            and "Origin" not in request.headers
+            and "Sec-Fetch-Site" not in request.headers
+        ):
             raise Refusal(403, "a change by cookie needs the header Origin")
         return True
 

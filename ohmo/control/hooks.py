@@ -21,7 +21,8 @@ class HookRoutes:
         return [web.post("/hooks/{name}", self.take)]
 
     async def take(self, request: web.Request) -> web.Response:
-        """400 not JSON where a field is wanted, 401 not signed, 404 no such webhook, 409 a key that was used for something else, 413 too large, 503 try again."""
+        """400 not JSON where a field is wanted, 401 not signed, 404 no such webhook, 409 a key that
+        was used for something else, 413 too large, 503 try again."""
         hook = self._hooks.find(request.match_info["name"])
         if hook is None:
             raise Refusal(404, "there is no such webhook; config.yaml names them under webhooks")
@@ -33,10 +34,21 @@ class HookRoutes:
         except (DoubledKey, NotJson) as error:
             raise Refusal(400, str(error)) from error
         except KeyReused as error:
-            raise Refusal(409, "this Idempotency-Key came with another body before; a new thing needs a new key") from error
+            raise Refusal(
+                409,
+                "this Idempotency-Key came with another body before; a new thing needs a new key",
+            ) from error
         except ValueError as error:
             raise Refusal(503, f"{error}; send it again in a moment") from error
-        return answer({"accepted": True, "duplicate": taken.duplicate, "thread": taken.thread, "seq": taken.seq}, status=202)
+        return answer(
+            {
+                "accepted": True,
+                "duplicate": taken.duplicate,
+                "thread": taken.thread,
+                "seq": taken.seq,
+            },
+            status=202,
+        )
 
 
 async def _body(request: web.Request) -> bytes:
@@ -50,5 +62,7 @@ async def _body(request: web.Request) -> bytes:
                 if len(found) > MOST:
                     raise Refusal(413, f"a webhook's body may have {MOST} bytes")
     except TimeoutError:
-        raise Refusal(408, f"the body did not come within {_PATIENCE:.0f} s; send it again") from None
+        raise Refusal(
+            408, f"the body did not come within {_PATIENCE:.0f} s; send it again"
+        ) from None
     return bytes(found)

@@ -1,4 +1,5 @@
-"""Who may come in over TCP: a token for programs, a one-time link and a signed cookie for a browser."""
+"""Who may come in over TCP: a token for programs, a one-time link and a signed cookie for a
+browser."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ _TOKEN = re.compile(r"[0-9a-zA-Z_-]{32,128}")
 
 
 class Keys:
-    """The token lives in one file (0600) and stays over restarts, so that a page that was open stays logged in; deleting the file logs everybody out.
+    """The token lives in one file (0600) and stays over restarts, so that a page that was open
+    stays logged in; deleting the file logs everybody out.
 
-    ``now``: wall clock in seconds, ``monotonic``: for the links. ``ended``: the file of cookies that were logged out; None: remembered in memory."""
+    ``now``: wall clock in seconds, ``monotonic``: for the links. ``ended``: the file of cookies
+    that were logged out; None: remembered in memory."""
 
     def __init__(
         self,
@@ -74,7 +77,8 @@ class Keys:
 
     def end(self, cookie: str) -> None:
         """Nobody comes in with this cookie any more, also not with a copy of it. From any thread.
-        Raises OSError: that could not be written down, so it is still good, and can be ended again."""
+        Raises OSError: that could not be written down, so it is still good, and can be ended
+        again."""
         body = cookie.rpartition(".")[0]
         with self._ending:
             if not self.is_cookie(cookie):
@@ -82,7 +86,10 @@ class Keys:
             ended = {digest: until for digest, until in self._ended.items() if until > self._now()}
             ended[_digest(body)] = int(body.partition(".")[0])
             if self._ended_file is not None:
-                write_whole(self._ended_file, "".join(f"{until} {digest}\n" for digest, until in ended.items()))
+                write_whole(
+                    self._ended_file,
+                    "".join(f"{until} {digest}\n" for digest, until in ended.items()),
+                )
             self._ended = ended
 
     def is_token(self, token: str) -> bool:
@@ -93,7 +100,8 @@ class Keys:
 
 
 def load_token(path: Path) -> str:
-    """The token in ``path``, made when there is none. Raises ConfigError when the file can be read by others and cannot be mended."""
+    """The token in ``path``, made when there is none. Raises ConfigError when the file can be read
+    by others and cannot be mended."""
     try:
         path.chmod(0o600)
         token = path.read_text(encoding="ascii", errors="replace").strip()
@@ -102,21 +110,26 @@ def load_token(path: Path) -> str:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; remove the file, the next start makes a new one") from error
+        raise ConfigError(
+            f"{path}: {error.strerror}; remove the file, the next start makes a new one"
+        ) from error
     token = f"ohmo_{secrets.token_urlsafe(32)}"  # a shape by which it is known where it leaks
     write_whole(path, token + "\n")
     return token
 
 
 def _read_ended(path: Path, now: float) -> dict[str, int]:
-    """Digest of each cookie that was logged out, and until when it would have been good. A file that cannot be read is an empty one."""
+    """Digest of each cookie that was logged out, and until when it would have been good. A file
+    that cannot be read is an empty one."""
     try:
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return {}
     found = (line.partition(" ") for line in lines)
     return {
-        digest: int(until) for until, _, digest in found if until.isascii() and until.isdigit() and len(until) < 19 and int(until) > now
+        digest: int(until)
+        for until, _, digest in found
+        if until.isascii() and until.isdigit() and len(until) < 19 and int(until) > now
     }
 
 

@@ -1,4 +1,5 @@
-"""One ear for the whole house: hands what happens to every open stream, and remembers the text of running turns for who comes later."""
+"""One ear for the whole house: hands what happens to every open stream, and remembers the text of
+running turns for who comes later."""
 
 from __future__ import annotations
 
@@ -9,7 +10,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from channels.record import record
-from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import (
+    Event,
+    ModelDone,
+    Status,
+    TextDelta,
+    TextReset,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
 
@@ -31,7 +42,8 @@ NOTHING = Snapshot("", "", "")
 
 @record
 class Changed:
-    """Something durable is different: ``what`` as in ``Hint.kind``. Lists that show it ask again; ``thread`` empty: any."""
+    """Something durable is different: ``what`` as in ``Hint.kind``. Lists that show it ask again;
+    ``thread`` empty: any."""
 
     what: str
     thread: str
@@ -42,7 +54,8 @@ Told = tuple[int, str, Event | Changed]
 
 
 class Journal:
-    """What a reader of the whole house must not miss, numbered; as much as fits. The numbers of another life of the daemon mean nothing here."""
+    """What a reader of the whole house must not miss, numbered; as much as fits. The numbers of
+    another life of the daemon mean nothing here."""
 
     def __init__(self, epoch: str) -> None:
         self._epoch = epoch
@@ -62,7 +75,13 @@ class Journal:
     def since(self, mark: str) -> list[Told] | None:
         """What came after a mark; None when that cannot be said any more."""
         epoch, _, text = mark.rpartition("-")
-        if epoch != self._epoch or not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) > self.last:
+        if (
+            epoch != self._epoch
+            or not text.isascii()
+            or not text.isdigit()
+            or len(text) > 18
+            or int(text) > self.last
+        ):
             return None
         number = int(text)
         first = self._told[0][0] if self._told else self.last + 1
@@ -70,7 +89,8 @@ class Journal:
 
 
 class Listener:
-    """One open stream. ``thread`` None: everything. ``bell`` rings when there is a reason to look; ``stirred``: because of a commit."""
+    """One open stream. ``thread`` None: everything. ``bell`` rings when there is a reason to look;
+    ``stirred``: because of a commit."""
 
     def __init__(self, thread: str | None, bell: asyncio.Event) -> None:
         self.thread = thread
@@ -95,9 +115,12 @@ class Listener:
 
 
 class Live:
-    """``also``: told every event (metrics, the log). ``epoch``: a name of this life of the daemon."""
+    """``also``: told every event (metrics, the log). ``epoch``: a name of this life of the
+    daemon."""
 
-    def __init__(self, watch: Watch, also: Sequence[Callable[[str, Event], None]], epoch: str) -> None:
+    def __init__(
+        self, watch: Watch, also: Sequence[Callable[[str, Event], None]], epoch: str
+    ) -> None:
         self._watch = watch
         self._also = also
         self.journal = Journal(epoch)
@@ -119,7 +142,11 @@ class Live:
         for told in self._also:
             told(thread, event)
         self._remember(thread, event)
-        told = self.journal.add(thread, event) if isinstance(event, TurnStarted | TurnEnded) else (0, thread, event)
+        told = (
+            self.journal.add(thread, event)
+            if isinstance(event, TurnStarted | TurnEnded)
+            else (0, thread, event)
+        )
         for listener in self._listeners:
             listener.hear(told)
 
@@ -166,10 +193,16 @@ class Live:
             case ModelDone() | TextReset():  # its text is a durable step now, or void
                 self._turns[thread] = Snapshot(event.turn, "", "")
             case ToolStarted():
-                self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=event.summary)
+                self._turns[thread] = replace(
+                    self.snapshot(thread), turn=event.turn, status=event.summary
+                )
             case ToolRefused():
-                self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=f"{event.name} was not run")
+                self._turns[thread] = replace(
+                    self.snapshot(thread), turn=event.turn, status=f"{event.name} was not run"
+                )
             case Status():
-                self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=event.text)
+                self._turns[thread] = replace(
+                    self.snapshot(thread), turn=event.turn, status=event.text
+                )
             case _:
                 pass

@@ -1,6 +1,8 @@
-"""The log of this home for people who look at it in a page: backwards in pages, forwards as it grows, over rotations.
+"""The log of this home for people who look at it in a page: backwards in pages, forwards as it
+grows, over rotations.
 
-A place in the log is ``INODE-OFFSET`` in hexadecimal: a file keeps its inode when it is rotated, so a reader finds its place again.
+A place in the log is ``INODE-OFFSET`` in hexadecimal: a file keeps its inode when it is rotated, so
+a reader finds its place again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}
 
 @record
 class Wanted:
-    """``level``: at least so grave. ``words``: all of them stand somewhere in the line, in any case. ``fields``: equal to these."""
+    """``level``: at least so grave. ``words``: all of them stand somewhere in the line, in any
+    case. ``fields``: equal to these."""
 
     level: str = "debug"
     words: tuple[str, ...] = ()
@@ -60,7 +63,8 @@ class Entry:
 
 @record
 class News:
-    """``whole`` False: the place was not found any more (many rotations ago), so something between is missing."""
+    """``whole`` False: the place was not found any more (many rotations ago), so something between
+    is missing."""
 
     entries: tuple[Entry, ...]
     place: str
@@ -73,8 +77,11 @@ class Logbook:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def back(self, wanted: Wanted, limit: int, before: str | None = None) -> tuple[list[Entry], str | None]:
-        """At most ``limit`` wanted events before a place (None: the end), newest first, and the place to go on from; None: that was all."""
+    def back(
+        self, wanted: Wanted, limit: int, before: str | None = None
+    ) -> tuple[list[Entry], str | None]:
+        """At most ``limit`` wanted events before a place (None: the end), newest first, and the
+        place to go on from; None: that was all."""
         found: list[Entry] = []
         scanned = 0
         for place, line in self._backwards(before):
@@ -98,9 +105,14 @@ class Logbook:
         entries: list[Entry] = []
         place = since
         with ExitStack() as stack:
-            files = [one for one in self._opened(stack) if not isinstance(one[0], BytesIO)][::-1]  # oldest first
+            files = [one for one in self._opened(stack) if not isinstance(one[0], BytesIO)][
+                ::-1
+            ]  # oldest first
             # another file may have got the number of one that is gone
-            numbers = [0 if number == inode and not _begins(file, offset) else number for file, number in files]
+            numbers = [
+                0 if number == inode and not _begins(file, offset) else number
+                for file, number in files
+            ]
             whole = not since or inode in numbers
             for file, number in files[numbers.index(inode) if inode in numbers else -1 :]:
                 start = offset if number == inode and whole else 0
@@ -121,12 +133,15 @@ class Logbook:
         found: dict[int, Path] = {}
         for path in self._path.parent.glob(f"{self._path.name}.*"):
             number, _, ending = path.name.removeprefix(f"{self._path.name}.").partition(".")
-            if number.isdecimal() and (ending == "" or (ending == "gz" and int(number) not in found)):
+            if number.isdecimal() and (
+                ending == "" or (ending == "gz" and int(number) not in found)
+            ):
                 found[int(number)] = path
         return [self._path, *(path for _, path in sorted(found.items()))]
 
     def _opened(self, stack: ExitStack) -> list[tuple[BinaryIO, int]]:
-        """Each with its inode, newest first. The names move on while they are read: then they are read once more."""
+        """Each with its inode, newest first. The names move on while they are read: then they are
+        read once more."""
         found: list[tuple[BinaryIO, int]] = []
         for _ in range(_TRIES):
             found = []
@@ -137,7 +152,9 @@ class Logbook:
                     found.append((_Packed(raw) if path.suffix == ".gz" else raw, number))
             numbers = [number for _, number in found]
             with suppress(FileNotFoundError):
-                if len(set(numbers)) == len(numbers) and (not numbers or self._path.stat().st_ino == numbers[0]):
+                if len(set(numbers)) == len(numbers) and (
+                    not numbers or self._path.stat().st_ino == numbers[0]
+                ):
                     break
         return found
 

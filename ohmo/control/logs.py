@@ -1,4 +1,5 @@
-"""The log over HTTP: pages backwards, and a live tail that goes on exactly where it ended. Secrets were blotted out when it was written."""
+"""The log over HTTP: pages backwards, and a live tail that goes on exactly where it ended. Secrets
+were blotted out when it was written."""
 
 from __future__ import annotations
 
@@ -20,18 +21,26 @@ _FIELDS = ("thread", "turn", "channel", "event")
 
 
 class Logs:
-    """``closing``: the house is going away. ``may_stay``: whether a reader of the tail is still let in."""
+    """``closing``: the house is going away. ``may_stay``: whether a reader of the tail is still let
+    in."""
 
-    def __init__(self, path: Path | None, closing: Callable[[], bool], may_stay: Callable[[web.Request], bool]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        closing: Callable[[], bool],
+        may_stay: Callable[[web.Request], bool],
+    ) -> None:
         self._book = None if path is None else Logbook(path)
-        self._closing, self._may_stay = closing, may_stay
+        self._closing = closing
+        self._may_stay = may_stay
         self._readers = Readers(_TAILS, f"{_TAILS} pages follow the log already; close some")
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/api/v1/logs", self.page), web.get("/api/v1/logs/events", self.tail)]
 
     async def page(self, request: web.Request) -> web.Response:
-        """Newest first; ``next`` is the ``after`` of the following page, ``since`` the place the live tail goes on from."""
+        """Newest first; ``next`` is the ``after`` of the following page, ``since`` the place the
+        live tail goes on from."""
         book, wanted = self._need(), _wanted(request)
         after = request.query.get("after") or None
         if after is not None and not is_place(after):
@@ -41,28 +50,50 @@ class Logs:
         def read() -> dict[str, object]:
             since = book.end()
             entries, following = book.back(wanted, limit, after or since or None)
-            return {"logs": [{"place": e.place, **e.event} for e in entries], "next": following, "since": since}
+            return {
+                "logs": [{"place": e.place, **e.event} for e in entries],
+                "next": following,
+                "since": since,
+            }
 
         return answer(await asyncio.to_thread(read))
 
     async def tail(self, request: web.Request) -> web.StreamResponse:
-        """``log`` events with their place as id; ``gap`` says that something is missing because the log rotated away."""
+        """``log`` events with their place as id; ``gap`` says that something is missing because the
+        log rotated away."""
         book, wanted = self._need(), _wanted(request)
-        place = request.headers.get("Last-Event-ID") or request.query.get("since") or await asyncio.to_thread(book.end)
+        place = (
+            request.headers.get("Last-Event-ID")
+            or request.query.get("since")
+            or await asyncio.to_thread(book.end)
+        )
         if place and not is_place(place):
             raise Refusal(400, "since: a place as `GET /api/v1/logs` tells it is wanted")
-        return await self._readers.serve(request, lambda response: self._follow(request, response, book, wanted, place))
+        return await self._readers.serve(
+            request, lambda response: self._follow(request, response, book, wanted, place)
+        )
 
-    async def _follow(self, request: web.Request, response: web.StreamResponse, book: Logbook, wanted: Wanted, place: str) -> None:
+    async def _follow(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        book: Logbook,
+        wanted: Wanted,
+        place: str,
+    ) -> None:
         await response.write((BEGIN + frame("ready", dumps({"since": place}))).encode())
         quiet = 0
         while not self._closing() and self._may_stay(request):
             news = await asyncio.to_thread(book.forward, wanted, place)
             text = "" if news.whole else frame("gap", "{}")
-            text += "".join(frame("log", dumps({"place": e.place, **e.event}), e.end) for e in news.entries)
+            text += "".join(
+                frame("log", dumps({"place": e.place, **e.event}), e.end) for e in news.entries
+            )
             if news.place != place:
                 place, quiet = news.place, 0
-                text += frame("at", dumps({"since": place}), place)  # also when nothing in it was wanted
+                text += frame(
+                    "at", dumps({"since": place}), place
+                )  # also when nothing in it was wanted
             if text:
                 await response.write(text.encode())
             elif (quiet := quiet + 1) % _ALIVE == 0:

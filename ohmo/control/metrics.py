@@ -1,4 +1,5 @@
-"""Numbers for Prometheus: depths are asked for when somebody scrapes, times and tokens are counted from events."""
+"""Numbers for Prometheus: depths are asked for when somebody scrapes, times and tokens are counted
+from events."""
 
 from __future__ import annotations
 
@@ -7,11 +8,25 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ohmo.contracts.events import Event, ModelDone, TextDelta, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import (
+    Event,
+    ModelDone,
+    TextDelta,
+    ToolDone,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.status import HouseStatus
 
@@ -22,7 +37,8 @@ _LONG = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 90
 
 @dataclass(slots=True)
 class _Turn:
-    """``elsewhere``: seconds the model and tools took; tools at the same time count once. ``tools``: the calls that run."""
+    """``elsewhere``: seconds the model and tools took; tools at the same time count once.
+    ``tools``: the calls that run."""
 
     began: float
     spoke: bool = False
@@ -51,16 +67,23 @@ class _Depths(Collector):
                     family.add_metric(labels, depth)
                 yield family
         if self.status is not None:
-            connected = GaugeMetricFamily("ohmo_channel_connected", "1 when the channel is truly connected", labels=("channel",))
+            connected = GaugeMetricFamily(
+                "ohmo_channel_connected",
+                "1 when the channel is truly connected",
+                labels=("channel",),
+            )
             for name, channel in sorted(self.status.channels.items()):
                 connected.add_metric((name,), float(channel.state == "connected"))
             yield connected
             if isinstance(lag := self.status.cron.get("lag_seconds"), int | float):
-                yield GaugeMetricFamily("ohmo_cron_lag_seconds", "How late the scheduler is", value=lag)
+                yield GaugeMetricFamily(
+                    "ohmo_cron_lag_seconds", "How late the scheduler is", value=lag
+                )
 
 
 class Metrics:
-    """``event`` is told everything a turn says, ``acknowledged`` every commit of a batch. Times are seconds."""
+    """``event`` is told everything a turn says, ``acknowledged`` every commit of a batch. Times are
+    seconds."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -68,16 +91,48 @@ class Metrics:
         self._depths = _Depths()
         self._turns: dict[str, _Turn] = {}
         self._registry.register(self._depths)
-        ProcessCollector(registry=self._registry)  # process_resident_memory_bytes, process_open_fds, process_cpu_seconds_total (Linux)
-        self._ack = Histogram("ohmo_ack_seconds", "From receipt to durable commit", buckets=_SHORT, registry=self._registry)
-        self._turn = Histogram("ohmo_turn_seconds", "One run of a turn", buckets=_LONG, registry=self._registry)
-        self._first = Histogram("ohmo_first_token_seconds", "From a turn's start to its first text", buckets=_LONG, registry=self._registry)
-        self._overhead = Histogram("ohmo_overhead_seconds", "Turn time outside model and tools", buckets=_SHORT, registry=self._registry)
-        self._tokens = Counter("ohmo_model_tokens_total", "Tokens of all model calls of turns", ("kind",), registry=self._registry)
-        self._kinds = [self._tokens.labels(kind) for kind in ("input", "cached", "written", "output")]
-        self._cost = Counter("ohmo_model_cost_usd_total", "Cost of the model calls of turns whose price is known", registry=self._registry)
+        ProcessCollector(
+            registry=self._registry
+        )  # process_resident_memory_bytes, process_open_fds, process_cpu_seconds_total (Linux)
+        self._ack = Histogram(
+            "ohmo_ack_seconds",
+            "From receipt to durable commit",
+            buckets=_SHORT,
+            registry=self._registry,
+        )
+        self._turn = Histogram(
+            "ohmo_turn_seconds", "One run of a turn", buckets=_LONG, registry=self._registry
+        )
+        self._first = Histogram(
+            "ohmo_first_token_seconds",
+            "From a turn's start to its first text",
+            buckets=_LONG,
+            registry=self._registry,
+        )
+        self._overhead = Histogram(
+            "ohmo_overhead_seconds",
+            "Turn time outside model and tools",
+            buckets=_SHORT,
+            registry=self._registry,
+        )
+        self._tokens = Counter(
+            "ohmo_model_tokens_total",
+            "Tokens of all model calls of turns",
+            ("kind",),
+            registry=self._registry,
+        )
+        self._kinds = [
+            self._tokens.labels(kind) for kind in ("input", "cached", "written", "output")
+        ]
+        self._cost = Counter(
+            "ohmo_model_cost_usd_total",
+            "Cost of the model calls of turns whose price is known",
+            registry=self._registry,
+        )
         self._unpriced = Counter(
-            "ohmo_model_unpriced_calls_total", "Model calls of turns whose price is not known", registry=self._registry
+            "ohmo_model_unpriced_calls_total",
+            "Model calls of turns whose price is not known",
+            registry=self._registry,
         )
 
     def acknowledged(self, seconds: float) -> None:
@@ -89,12 +144,18 @@ class Metrics:
         match event:
             case TurnStarted():
                 self._turns[event.turn] = _Turn(self._monotonic())
-            case TextDelta() if (turn := self._turns.get(event.turn)) is not None and not turn.spoke:
+            case TextDelta() if (
+                turn := self._turns.get(event.turn)
+            ) is not None and not turn.spoke:
                 turn.spoke = True
                 self._first.observe(self._monotonic() - turn.began)
             case ModelDone():
                 usage = event.usage
-                for counter, count in zip(self._kinds, (usage.input, usage.cached, usage.written, usage.output), strict=True):
+                for counter, count in zip(
+                    self._kinds,
+                    (usage.input, usage.cached, usage.written, usage.output),
+                    strict=True,
+                ):
                     counter.inc(count)
                 if usage.micro_usd is None:
                     self._unpriced.inc()
@@ -106,7 +167,9 @@ class Metrics:
                 if not turn.tools:
                     turn.since = self._monotonic()
                 turn.tools.add(event.call)
-            case ToolDone() if (turn := self._turns.get(event.turn)) is not None and event.call in turn.tools:
+            case ToolDone() if (
+                turn := self._turns.get(event.turn)
+            ) is not None and event.call in turn.tools:
                 turn.tools.remove(event.call)  # a refused call ends too, but never ran
                 if not turn.tools:
                     turn.elsewhere += self._monotonic() - turn.since

@@ -28,8 +28,13 @@ class TooManyMisses(Refusal):
 class Misses:
     """``monotonic`` and ``sleep`` in seconds."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._monotonic, self._sleep = monotonic, sleep
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._monotonic = monotonic
+        self._sleep = sleep
         self._left = float(AT_ONCE)
         self._looked = monotonic()
         self._waiting = 0

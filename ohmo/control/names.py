@@ -1,4 +1,5 @@
-"""What the people are called whose ids stand in the books: as they were let in, else as the platform named them when they spoke."""
+"""What the people are called whose ids stand in the books: as they were let in, else as the
+platform named them when they spoke."""
 
 from __future__ import annotations
 
@@ -17,22 +18,26 @@ _KEPT = 10_000  # people; the oldest are forgotten and looked for again
 
 @record
 class Named:
-    """``who``: what tells these people apart, the name alone where that does. ``id``: ``CHANNEL:PERSON``, empty for the house."""
+    """``who``: what tells these people apart, the name alone where that does. ``id``:
+    ``CHANNEL:PERSON``, empty for the house."""
 
     who: str
     id: str
 
 
 class Names:
-    """Somebody who was looked for is not looked for again: found once and for all, not found until they have spent more."""
+    """Somebody who was looked for is not looked for again: found once and for all, not found until
+    they have spent more."""
 
     def __init__(self, reports: Reports, people: People) -> None:
-        self._reports, self._people = reports, people
+        self._reports = reports
+        self._people = people
         self._known: dict[Spender, str] = {}
         self._missed: dict[Spender, int] = {}  # with how many calls
 
     async def of(self, totals: Sequence[UsageTotal], days: int) -> list[tuple[UsageTotal, Named]]:
-        """Of ``totals``, which are of these days; what one person spent in several places is one sum."""
+        """Of ``totals``, which are of these days; what one person spent in several places is one
+        sum."""
         people = _at_home([_spender(total) for total in totals])
         calls = Counter[Spender]()
         for one, total in zip(people, totals, strict=True):
@@ -40,13 +45,23 @@ class Names:
         names = {**await self._heard(calls, days), **await self._let_in()}
         called = {one: names.get(one) or _only(one, names) for one in calls}
         labels = _apart(called)
-        return [(total, Named(labels[whose], _id(whose))) for whose, total in _together(people, totals)]
+        return [
+            (total, Named(labels[whose], _id(whose))) for whose, total in _together(people, totals)
+        ]
 
     async def _let_in(self) -> dict[Spender, str]:
-        return {Spender(row.channel, row.account, row.person): row.name for row in await self._people.people() if row.name}
+        return {
+            Spender(row.channel, row.account, row.person): row.name
+            for row in await self._people.people()
+            if row.name
+        }
 
     async def _heard(self, calls: Mapping[Spender, int], days: int) -> dict[Spender, str]:
-        unknown = [one for one, count in calls.items() if one.account and one not in self._known and count > self._missed.get(one, 0)]
+        unknown = [
+            one
+            for one, count in calls.items()
+            if one.account and one not in self._known and count > self._missed.get(one, 0)
+        ]
         if unknown:
             found = await self._reports.names(unknown, days=days)
             self._known.update(found)
@@ -62,15 +77,27 @@ def _spender(total: UsageTotal) -> Spender:
     channel, colon, person = total.person.partition(":")
     if colon and channel.isidentifier():  # "@ada:example.org" is an id of Matrix
         return Spender(channel, total.account if channel == total.channel else "", person)
-    return Spender("", "", total.person) if total.person in ("", _OWNER) else Spender(total.channel, total.account, total.person)
+    return (
+        Spender("", "", total.person)
+        if total.person in ("", _OWNER)
+        else Spender(total.channel, total.account, total.person)
+    )
 
 
-def _together(people: Sequence[Spender], totals: Sequence[UsageTotal]) -> list[tuple[Spender, UsageTotal]]:
+def _together(
+    people: Sequence[Spender], totals: Sequence[UsageTotal]
+) -> list[tuple[Spender, UsageTotal]]:
     found: dict[tuple[str, str, Spender], UsageTotal] = {}
     for one, total in zip(people, totals, strict=True):
         here = replace(total, channel=one.channel, account=one.account, person=one.person)
         known = found.get(key := (total.day, total.model, one))
-        found[key] = here if known is None else replace(known, **{name: getattr(known, name) + getattr(here, name) for name in _NUMBERS})
+        found[key] = (
+            here
+            if known is None
+            else replace(
+                known, **{name: getattr(known, name) + getattr(here, name) for name in _NUMBERS}
+            )
+        )
     return [(one, total) for (_, _, one), total in found.items()]
 
 
@@ -79,13 +106,22 @@ def _at_home(people: Sequence[Spender]) -> list[Spender]:
     accounts: dict[tuple[str, str], set[str]] = {}
     for one in people:
         accounts.setdefault((one.channel, one.person), set()).add(one.account)
-    known = {key: "".join(found - {""}) for key, found in accounts.items() if len(found - {""}) == 1}
-    return [Spender(one.channel, one.account or known.get((one.channel, one.person), ""), one.person) for one in people]
+    known = {
+        key: "".join(found - {""}) for key, found in accounts.items() if len(found - {""}) == 1
+    }
+    return [
+        Spender(one.channel, one.account or known.get((one.channel, one.person), ""), one.person)
+        for one in people
+    ]
 
 
 def _only(one: Spender, names: Mapping[Spender, str]) -> str:
     """The name of somebody whose account is not known, when the id is that of one person only."""
-    found = [name for other, name in names.items() if (other.channel, other.person) == (one.channel, one.person)]
+    found = [
+        name
+        for other, name in names.items()
+        if (other.channel, other.person) == (one.channel, one.person)
+    ]
     return found[0] if len(found) == 1 and not one.account else ""
 
 
@@ -94,13 +130,18 @@ def _id(one: Spender) -> str:
 
 
 def _apart(called: Mapping[Spender, str]) -> dict[Spender, str]:
-    """With the id where a name is not theirs alone or could be taken for the house or for such a label, and with the account where that is not
-    enough either."""
+    """With the id where a name is not theirs alone or could be taken for the house or for such a
+    label, and with the account where that is not enough either."""
     plain = {one: name or _id(one) or _HOUSE for one, name in called.items()}
     often = Counter(plain.values())
     told = {
-        one: f"{name} ({_id(one)})" if called[one] and (often[name] > 1 or name in (_HOUSE, _OWNER) or ":" in name) else name
+        one: f"{name} ({_id(one)})"
+        if called[one] and (often[name] > 1 or name in (_HOUSE, _OWNER) or ":" in name)
+        else name
         for one, name in plain.items()
     }
     often = Counter(told.values())
-    return {one: f"{label} in {one.account}" if one.account and often[label] > 1 else label for one, label in told.items()}
+    return {
+        one: f"{label} in {one.account}" if one.account and often[label] > 1 else label
+        for one, label in told.items()
+    }

@@ -1,4 +1,5 @@
-"""The page: files of this package, read once, served under a name that changes with their bytes; and login."""
+"""The page: files of this package, read once, served under a name that changes with their bytes;
+and login."""
 
 from __future__ import annotations
 
@@ -35,17 +36,27 @@ class Page:
         self._cookie = cookie
         self._origin = origin
         self._misses = misses
-        self._files = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
-        digest = hashlib.sha256(b"\0".join(name.encode() + b"\0" + body for name, body in self._files.items())).hexdigest()[:16]
+        self._files = {
+            path.name: path.read_bytes()
+            for path in sorted(_FOLDER.iterdir())
+            if path.suffix in _TYPES
+        }
+        digest = hashlib.sha256(
+            b"\0".join(name.encode() + b"\0" + body for name, body in self._files.items())
+        ).hexdigest()[:16]
         self._version = digest
-        index, self._policy = self._whole((_FOLDER / "index.html").read_text(encoding="utf-8").replace("VERSION", digest))
+        index, self._policy = self._whole(
+            (_FOLDER / "index.html").read_text(encoding="utf-8").replace("VERSION", digest)
+        )
         self._index = index.encode()
         self._tag = f'"{hashlib.sha256(self._index).hexdigest()[:16]}"'
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/", self.index),
-            web.get("/login", self.login, allow_head=False),  # who only looks at a link does not use it up
+            web.get(
+                "/login", self.login, allow_head=False
+            ),  # who only looks at a link does not use it up
             web.get("/favicon.svg", self.icon),
             web.get("/static/{version}/{name}", self.static),
             web.get("/api/v1/known", self.known),
@@ -54,27 +65,40 @@ class Page:
         ]
 
     async def index(self, request: web.Request) -> web.Response:
-        headers = {"Cache-Control": "no-cache", "ETag": self._tag, "Content-Security-Policy": self._policy}
+        headers = {
+            "Cache-Control": "no-cache",
+            "ETag": self._tag,
+            "Content-Security-Policy": self._policy,
+        }
         if request.headers.get("If-None-Match") == self._tag:
             return web.Response(status=304, headers=headers)
-        return web.Response(body=self._index, content_type="text/html", charset="utf-8", headers=headers)
+        return web.Response(
+            body=self._index, content_type="text/html", charset="utf-8", headers=headers
+        )
 
     def _whole(self, index: str) -> tuple[str, str]:
-        """The style sheets, for which the first paint waits, stand in the page itself; the policy lets exactly these be (W3C "Content Security
-        Policy Level 3", 6.7.3.3, hashes)."""
+        """The style sheets, for which the first paint waits, stand in the page itself; the policy
+        lets exactly these be (W3C "Content Security Policy Level 3", 6.7.3.3, hashes)."""
         hashes = "'self'"
 
         def whole(found: re.Match[str]) -> str:
             nonlocal hashes
             text = self._files[found[1]].decode()
-            hashes += f" 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+            hashes += (
+                f" 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+            )
             return f"<style>{text}</style>"
 
         page = _SHEET.sub(whole, index)
-        return page, HEADERS["Content-Security-Policy"].replace("style-src 'self'", f"style-src {hashes}")
+        return page, HEADERS["Content-Security-Policy"].replace(
+            "style-src 'self'", f"style-src {hashes}"
+        )
 
     async def static(self, request: web.Request) -> web.Response:
-        return self._file(request.match_info["name"], _FOR_EVER if request.match_info["version"] == self._version else "no-store")
+        return self._file(
+            request.match_info["name"],
+            _FOR_EVER if request.match_info["version"] == self._version else "no-store",
+        )
 
     async def icon(self, _: web.Request) -> web.Response:
         return self._file("icon.svg", "public, max-age=86400")
@@ -85,18 +109,32 @@ class Page:
             raise Refusal(404, "there is no such file")
         kind = _TYPES[Path(name).suffix]
         charset = None if kind == "image/png" else "utf-8"
-        return web.Response(body=body, content_type=kind, charset=charset, headers={"Cache-Control": caching})
+        return web.Response(
+            body=body, content_type=kind, charset=charset, headers={"Cache-Control": caching}
+        )
 
     async def login(self, request: web.Request) -> web.Response:
-        """Opens once; then the browser carries a cookie that no script can read and no other site can make it send."""
+        """Opens once; then the browser carries a cookie that no script can read and no other site
+        can make it send."""
         cookie = self._keys.redeem(request.query.get("code", ""))
         if cookie is None and (refusal := await self._misses.count()) is not None:
             raise refusal
-        response = web.Response(status=303, headers={"Location": "/" if cookie else "/#login-failed", "Cache-Control": "no-store"})
+        response = web.Response(
+            status=303,
+            headers={"Location": "/" if cookie else "/#login-failed", "Cache-Control": "no-store"},
+        )
         if cookie is not None:
             # A proxy that ends TLS says so; a lie costs only the liar.
             secure = request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
-            response.set_cookie(self._cookie, cookie, max_age=COOKIE_LIFE, httponly=True, samesite="Strict", path="/", secure=secure)
+            response.set_cookie(
+                self._cookie,
+                cookie,
+                max_age=COOKIE_LIFE,
+                httponly=True,
+                samesite="Strict",
+                path="/",
+                secure=secure,
+            )
         return response
 
     async def known(self, request: web.Request) -> web.Response:
@@ -113,7 +151,11 @@ class Page:
         try:
             await asyncio.to_thread(self._keys.end, request.cookies.get(self._cookie, ""))
         except OSError as error:
-            raise Refusal(503, f"still logged in: that you log out cannot be written down ({error.strerror}); try it again") from error
+            raise Refusal(
+                503,
+                f"still logged in: that you log out cannot be written down ({error.strerror}); try"
+                " it again",
+            ) from error
         response = answer({"ok": True})
         response.del_cookie(self._cookie, path="/")
         return response

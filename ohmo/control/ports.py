@@ -1,4 +1,5 @@
-"""What control needs of the house, handed in by assembly; it knows no other room of its own floor."""
+"""What control needs of the house, handed in by assembly; it knows no other room of its own
+floor."""
 
 from __future__ import annotations
 
@@ -29,14 +30,20 @@ class Watch(Protocol):
         ...
 
     def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
-        """As ``Store.listen``: ``hear`` runs on the event loop after commits; the result ends it."""
+        """As ``Store.listen``: ``hear`` runs on the event loop after commits; the result ends
+        it."""
         ...
 
 
 class Approvals(Protocol):
     async def open_questions(self, thread: str | None = None) -> list[Asked]: ...
     async def answer(
-        self, approval: str, verdict: Literal["allowed", "denied"], scope: Scope, word: str, person: str
+        self,
+        approval: str,
+        verdict: Literal["allowed", "denied"],
+        scope: Scope,
+        word: str,
+        person: str,
     ) -> Literal["ok", "late", "unknown"]: ...
     async def remembered(self) -> list[Remembered]: ...
     async def revoke_grant(self, id: str) -> bool:
@@ -46,9 +53,11 @@ class Approvals(Protocol):
 
 class People(Protocol):
     async def people(self) -> list[PersonRow]: ...
-    async def pair(self, code: str, role: Literal["guest", "user", "admin"] | None = None) -> PersonRow | None:
-        """Lets in who was given this code, tells them, and takes up what they had said; None: nobody was, or it is too late.
-        ``role`` None: a guest, unless this is the owner's first."""
+    async def pair(
+        self, code: str, role: Literal["guest", "user", "admin"] | None = None
+    ) -> PersonRow | None:
+        """Lets in who was given this code, tells them, and takes up what they had said; None:
+        nobody was, or it is too late. ``role`` None: a guest, unless this is the owner's first."""
         ...
 
     async def revoke(self, channel: str, account: str, person: str) -> bool: ...
@@ -71,10 +80,11 @@ class Keeping(Protocol):
 
 @record
 class Ports:
-    """``publish_wake`` returns after the commit; with settings, they are the thread's before its turn starts. Raises Unavailable.
-    ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError with one line. ``browser``: None when the web channel is off.
-    ``log``: the file of JSON lines, when there is one. ``no_such_model``: one line about a model that is not there, empty for one that may be.
-    ``setup``: made when somebody first asks for it."""
+    """``publish_wake`` returns after the commit; with settings, they are the thread's before its
+    turn starts. Raises Unavailable. ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError
+    with one line. ``browser``: None when the web channel is off. ``log``: the file of JSON lines,
+    when there is one. ``no_such_model``: one line about a model that is not there, empty for one
+    that may be. ``setup``: made when somebody first asks for it."""
 
     reports: Reports
     status: Callable[[], Awaitable[HouseStatus]]

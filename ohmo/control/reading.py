@@ -51,13 +51,17 @@ class Reading:
         return answer(await self._ports.status())
 
     async def channels(self, _: web.Request) -> web.Response:
-        """What each channel is worth now: connected in truth, what waits for it and since when, what could not be delivered."""
+        """What each channel is worth now: connected in truth, what waits for it and since when,
+        what could not be delivered."""
         status = await self._ports.status()
-        return answer({"channels": [_channel(label, channel) for label, channel in status.channels.items()]})
+        return answer(
+            {"channels": [_channel(label, channel) for label, channel in status.channels.items()]}
+        )
 
     async def sessions(self, request: web.Request) -> web.Response:
-        """Newest first, each with what it is called; ``next`` is the ``after`` of the following page, null at the end. With ``text`` those in
-        which these words were said, as many as ``limit``."""
+        """Newest first, each with what it is called; ``next`` is the ``after`` of the following
+        page, null at the end. With ``text`` those in which these words were said, as many as
+        ``limit``."""
         wanted, channel = wish(request), request.query.get("channel") or None
         if text := words_in(request):
             infos = await Finding(self._reports, text).threads(wanted.limit, channel)
@@ -67,15 +71,20 @@ class Reading:
         return answer({"sessions": shown, "next": following(infos, wanted)})
 
     async def session(self, request: web.Request) -> web.Response:
-        """One session with its history after ``since``, or the last of it before ``before``; what its turns cost. ``next`` is the ``since`` of the
-        following page, ``previous`` the ``before`` of the page in front of it, null where it ends."""
+        """One session with its history after ``since``, or the last of it before ``before``; what
+        its turns cost. ``next`` is the ``since`` of the following page, ``previous`` the ``before``
+        of the page in front of it, null where it ends."""
         thread = request.match_info["thread"]
         limit = number(request, "limit", 500, MOST)
         info = await self._reports.thread(thread)
         if info is None:
-            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
+            raise Refusal(
+                404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them"
+            )
         before = number(request, "before", _MOST, _MOST) if "before" in request.query else None
-        items = await self._reports.history(thread, since=number(request, "since", 0, _MOST), limit=limit, before=before)
+        items = await self._reports.history(
+            thread, since=number(request, "since", 0, _MOST), limit=limit, before=before
+        )
         full = bool(items) and len(items) == limit
         spent = await self._reports.thread_usage(thread, since=first_day(items)) if items else []
         return answer(
@@ -89,15 +98,21 @@ class Reading:
         )
 
     async def replay(self, request: web.Request) -> web.Response:
-        """The present session of a thread made again from its log: the same requests, the same decisions, or the first difference."""
+        """The present session of a thread made again from its log: the same requests, the same
+        decisions, or the first difference."""
         thread = request.match_info["thread"]
         info = await self._reports.thread(thread)
         if info is None or self._ports.replay is None:
-            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
+            raise Refusal(
+                404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them"
+            )
         return answer(await self._ports.replay(info))
 
     async def _dear(self, total: ThreadTotal) -> Mapping[str, object]:
-        encoded, info = encode(total), await self._reports.thread(total.thread) if total.thread else None
+        encoded, info = (
+            encode(total),
+            await self._reports.thread(total.thread) if total.thread else None,
+        )
         assert isinstance(encoded, Mapping)
         return {
             **encoded,
@@ -124,7 +139,11 @@ class Reading:
         thread, seq = request.match_info["thread"], int(request.match_info["seq"])
         info = await self._reports.arrival(thread, seq)
         if info is None:
-            raise Refusal(404, f"{thread[:60]}/{seq}: nothing arrived under this number; `ohmo inbox list` shows what did")
+            raise Refusal(
+                404,
+                f"{thread[:60]}/{seq}: nothing arrived under this number; `ohmo inbox list` shows"
+                " what did",
+            )
         return answer(info)
 
     async def outbox(self, request: web.Request) -> web.Response:
@@ -136,22 +155,28 @@ class Reading:
         return answer({"outbox": rows, "next": following(rows, wanted)})
 
     async def approvals(self, request: web.Request) -> web.Response:
-        """The open questions, the one that waits longest first. ``next`` is the id the following page begins behind."""
+        """The open questions, the one that waits longest first. ``next`` is the id the following
+        page begins behind."""
         found = await self._ports.approvals.open_questions(request.query.get("thread"))
         limit, after = number(request, "limit", 100, MOST), request.query.get("after")
         ids = [asked.ask.id for asked in found]
         start = ids.index(after) + 1 if after in ids else 0
         page = found[start : start + limit]
         more = start + limit < len(found)
-        shown = [{**_fields(asked), "who": await self._titles.who(asked.thread, asked.person)} for asked in page]
+        shown = [
+            {**_fields(asked), "who": await self._titles.who(asked.thread, asked.person)}
+            for asked in page
+        ]
         return answer({"approvals": shown, "next": page[-1].ask.id if more and page else None})
 
     async def pairing(self, _: web.Request) -> web.Response:
-        """Everybody who was ever let in or asks to be; a code itself is known to the asking person only."""
+        """Everybody who was ever let in or asks to be; a code itself is known to the asking person
+        only."""
         return answer({"people": await self._ports.people.people()})
 
     async def usage(self, request: web.Request) -> web.Response:
-        """By day and model; ``by=person``: by person as well, ``who`` and ``id`` as in ``Named``; ``by=thread``: the conversations that cost most, the dearest first."""
+        """By day and model; ``by=person``: by person as well, ``who`` and ``id`` as in ``Named``;
+        ``by=thread``: the conversations that cost most, the dearest first."""
         by = one_of(request, "by", ("model", "person", "thread"))
         days = number(request, "days", 30, 3660)
         if by == "thread":
@@ -159,7 +184,9 @@ class Reading:
                 {
                     "usage": [
                         await self._dear(one)
-                        for one in await self._reports.thread_totals(days=days, limit=number(request, "limit", 50, MOST))
+                        for one in await self._reports.thread_totals(
+                            days=days, limit=number(request, "limit", 50, MOST)
+                        )
                     ]
                 }
             )
@@ -167,7 +194,9 @@ class Reading:
         if by == "model":
             return answer({"usage": totals})
         named = await self._names.of(totals, days)
-        return answer({"usage": [{**_fields(total), "who": one.who, "id": one.id} for total, one in named]})
+        return answer(
+            {"usage": [{**_fields(total), "who": one.who, "id": one.id} for total, one in named]}
+        )
 
 
 def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:
@@ -187,7 +216,8 @@ def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:
 
 
 def first_day(items: Sequence[HistoryItem]) -> datetime:
-    """Nothing on the page was spent before. A message may carry an older time of its platform, so when it was stored counts."""
+    """Nothing on the page was spent before. A message may carry an older time of its platform, so
+    when it was stored counts."""
     first = items[0]
     match first:
         case ArrivalInfo():

@@ -1,4 +1,5 @@
-"""Server-sent events (WHATWG HTML, "Server-sent events"): how one is written, and how those who read them are kept."""
+"""Server-sent events (WHATWG HTML, "Server-sent events"): how one is written, and how those who
+read them are kept."""
 
 from __future__ import annotations
 
@@ -12,8 +13,13 @@ from ohmo.control.answers import Refusal
 from ohmo.control.guard import decorate
 
 BEGIN = "retry: 500\n\n"  # ms after which a reader whose line broke comes back
-ALIVE = ": alive\n\n"  # a comment: whoever stands between us and the reader sees that the line is in use
-_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+# a comment: whoever stands between us and the reader sees that the line is in use
+ALIVE = ": alive\n\n"
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
 
 
 def frame(kind: str, data: str, mark: int | str | None = None) -> str:
@@ -26,10 +32,15 @@ class Readers:
     """At most ``most`` read at once; ``full``: what one more is told."""
 
     def __init__(self, most: int, full: str) -> None:
-        self._most, self._full, self._open = most, full, 0
+        self._most = most
+        self._full = full
+        self._open = 0
 
-    async def serve(self, request: web.Request, write: Callable[[web.StreamResponse], Awaitable[None]]) -> web.StreamResponse:
-        """Opens the stream and lets ``write`` fill it until it returns. Raises Refusal: there are too many."""
+    async def serve(
+        self, request: web.Request, write: Callable[[web.StreamResponse], Awaitable[None]]
+    ) -> web.StreamResponse:
+        """Opens the stream and lets ``write`` fill it until it returns. Raises Refusal: there are
+        too many."""
         if self._open >= self._most:
             raise Refusal(503, self._full)
         response = web.StreamResponse(headers=_HEADERS)

@@ -26,12 +26,15 @@ from ohmo.ids import IdSource, NewId
 from ohmo.processes.ancestry import Ancestry
 
 Heard = Callable[[str, Event], None]
-_APPLICATION = "ohmo.control.application:answering"  # with its web server, imported after what hears
+_APPLICATION = (
+    "ohmo.control.application:answering"  # with its web server, imported after what hears
+)
 
 
 @record
 class Doors:
-    """Where control can be reached. ``url`` None: no TCP. ``answering`` is set when the first request is answered at once, no longer queued."""
+    """Where control can be reached. ``url`` None: no TCP. ``answering`` is set when the first
+    request is answered at once, no longer queued."""
 
     socket: Path
     url: str | None
@@ -45,9 +48,10 @@ class Doors:
 
 @record
 class Place:
-    """``run``: the folder (0700) for socket and token. ``listen`` None: unix socket only. ``names``: host names of a reverse proxy.
-    ``fallback``: $XDG_RUNTIME_DIR, for a socket whose path would be too long. ``ancestry``: whose
-    descendants may decide nothing here, see ``Peers``."""
+    """``run``: the folder (0700) for socket and token. ``listen`` None: unix socket only.
+    ``names``: host names of a reverse proxy. ``fallback``: $XDG_RUNTIME_DIR, for a socket whose
+    path would be too long. ``ancestry``: whose descendants may decide nothing here, see
+    ``Peers``."""
 
     run: Path
     listen: Listen | None
@@ -65,7 +69,8 @@ async def _at_once() -> None:
 
 
 class Control:
-    """``metrics`` None: /metrics is switched off. Assembly may share it with whoever measures. ``told`` hears every event of every turn, too."""
+    """``metrics`` None: /metrics is switched off. Assembly may share it with whoever measures.
+    ``told`` hears every event of every turn, too."""
 
     def __init__(
         self,
@@ -85,28 +90,48 @@ class Control:
         self._clock = clock
 
     @asynccontextmanager
-    async def serving(self, calm: Callable[[], Awaitable[None]] = _at_once) -> AsyncGenerator[Doors]:
-        """Listens inside, and answers once ``calm`` returned: who asks earlier waits in the socket's queue.
-        Raises ConfigError: an address is taken or the token file is not ours."""
+    async def serving(
+        self, calm: Callable[[], Awaitable[None]] = _at_once
+    ) -> AsyncGenerator[Doors]:
+        """Listens inside, and answers once ``calm`` returned: who asks earlier waits in the
+        socket's queue. Raises ConfigError: an address is taken or the token file is not ours."""
         self._place.run.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = self._place.run
-        keys = Keys(load_token(run / "token"), now=lambda: self._clock().timestamp(), ended=run / "logged-out")
+        keys = Keys(
+            load_token(run / "token"),
+            now=lambda: self._clock().timestamp(),
+            ended=run / "logged-out",
+        )
         heard = [self._metrics.event] if self._metrics is not None else []
         heard += [self._told] if self._told is not None else []
         live = Live(self._ports.watch, heard, self._new_id())
         async with AsyncExitStack() as stack:
             unix = stack.enter_context(unix_socket(self._place.run, self._place.fallback))
-            tcp = None if self._place.listen is None else stack.enter_context(bind_tcp(self._place.listen))
+            tcp = (
+                None
+                if self._place.listen is None
+                else stack.enter_context(bind_tcp(self._place.listen))
+            )
             port = None if tcp is None else tcp.getsockname()[1]
             url = self._url(port)
             behind = Behind(
-                self._ports, self._metrics, live, keys, f"ohmo-{port or 0}", url, self._place.names,
-                self._new_id, self._clock,
+                self._ports,
+                self._metrics,
+                live,
+                keys,
+                f"ohmo-{port or 0}",
+                url,
+                self._place.names,
+                self._new_id,
+                self._clock,
                 self._place.ancestry,
-            )  # fmt: skip
+            )
             answering = asyncio.Event()
             work = await stack.enter_async_context(asyncio.TaskGroup())
-            for name, task in (("control.live", live.run()), ("control.answers", _answer(behind, (unix, tcp), calm, answering))):
+            for name, task in (
+                ("control.live", live.run()),
+                ("control.answers", _answer(behind, (unix, tcp), calm, answering)),
+            ):
                 stack.callback(work.create_task(task, name=name).cancel)
             yield Doors(Path(unix.getsockname()), url, answering, keys)
 
@@ -119,10 +144,17 @@ class Control:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _answer(behind: Behind, doors: tuple[socket, socket | None], calm: Callable[[], Awaitable[None]], answers: asyncio.Event) -> None:
+async def _answer(
+    behind: Behind,
+    doors: tuple[socket, socket | None],
+    calm: Callable[[], Awaitable[None]],
+    answers: asyncio.Event,
+) -> None:
     await calm()
     found = await asyncio.to_thread(load, _APPLICATION)
-    answering = cast("Callable[[Behind, tuple[socket, socket | None]], AbstractAsyncContextManager[None]]", found)
+    answering = cast(
+        "Callable[[Behind, tuple[socket, socket | None]], AbstractAsyncContextManager[None]]", found
+    )
     async with answering(behind, doors):
         answers.set()
         await asyncio.Event().wait()

@@ -101,11 +101,19 @@ class SetupRoutes:
     async def set_channel(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, ChosenChannel)
         name = request.match_info["name"]
-        return _written(await _said(self._desk.set_channel(wanted.version, name, enabled=wanted.enabled, keys=wanted.keys)))
+        return _written(
+            await _said(
+                self._desk.set_channel(
+                    wanted.version, name, enabled=wanted.enabled, keys=wanted.keys
+                )
+            )
+        )
 
     async def set_people(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, People)
-        people = PeopleSetup(wanted.owner, wanted.admin, wanted.user, wanted.guest, wanted.default_role)
+        people = PeopleSetup(
+            wanted.owner, wanted.admin, wanted.user, wanted.guest, wanted.default_role
+        )
         return _written(await _said(self._desk.set_people(wanted.version, people)))
 
     async def set_rules(self, request: web.Request) -> web.Response:
@@ -115,7 +123,8 @@ class SetupRoutes:
 
 
 def _written(version: str) -> web.Response:
-    """202: it stands in the file; ``taken`` of the next reading says when the house runs with it."""
+    """202: it stands in the file; ``taken`` of the next reading says when the house runs with
+    it."""
     return answer({"version": version}, status=202)
 
 

@@ -30,7 +30,10 @@ def parse_listen(text: str) -> Listen:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"control.listen: {text!r} is not HOST:PORT, for example 127.0.0.1:7717; null listens on the unix socket only")
+        raise ConfigError(
+            f"control.listen: {text!r} is not HOST:PORT, for example 127.0.0.1:7717; null listens"
+            " on the unix socket only"
+        )
     return Listen(host, int(port))
 
 
@@ -38,9 +41,9 @@ def bind_tcp(listen: Listen) -> socket.socket:
     """Raises ConfigError when the address is taken or not ours."""
     where = f"control.listen: {listen.host}:{listen.port}"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-            0
-        ]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         bound = socket.socket(family, kind, protocol)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,17 +56,21 @@ def bind_tcp(listen: Listen) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             free = f"{listen.host}:{listen.port + 1 if listen.port < 65_535 else 7718}"
             raise ConfigError(
-                f"{where} is taken by another program; stop it, or write another into config.yaml or OHMO__CONTROL__LISTEN, such as {free}"
+                f"{where} is taken by another program; stop it, or write another into config.yaml"
+                f" or OHMO__CONTROL__LISTEN, such as {free}"
             ) from error
-        raise ConfigError(f"{where} cannot be used ({error.strerror or error}); 127.0.0.1:7717 always can") from error
+        raise ConfigError(
+            f"{where} cannot be used ({error.strerror or error}); 127.0.0.1:7717 always can"
+        ) from error
     bound.setblocking(False)
     return bound
 
 
 @contextmanager
 def unix_socket(run: Path, fallback: Path | None = None) -> Generator[socket.socket]:
-    """``run/ohmo.sock``; when that path is too long for a socket, one under ``fallback`` ($XDG_RUNTIME_DIR) or the folder for temporary
-    files, its path in ``run/ohmo.sock.path``. What an earlier life left is removed: the caller holds the lock of the home."""
+    """``run/ohmo.sock``; when that path is too long for a socket, one under ``fallback``
+    ($XDG_RUNTIME_DIR) or the folder for temporary files, its path in ``run/ohmo.sock.path``. What
+    an earlier life left is removed: the caller holds the lock of the home."""
     note = run / "ohmo.sock.path"
     _forget(note)
     path = run / "ohmo.sock"

@@ -1,5 +1,6 @@
-"""What is sent to those who watch: durable items carry their number as id, so a reader that comes back gets exactly
-what it missed; what happens live carries none and may be lost. A reader of the whole house gets numbers of the journal instead."""
+"""What is sent to those who watch: durable items carry their number as id, so a reader that comes
+back gets exactly what it missed; what happens live carries none and may be lost. A reader of the
+whole house gets numbers of the journal instead."""
 
 from __future__ import annotations
 
@@ -30,10 +31,17 @@ _ROW = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 class Streams:
-    """``GET /api/v1/events?thread=ID&since=SEQ``, or ``chat=`` for a chat of the browser, or neither: live events of every thread.
-    ``may_stay``: whether the reader is still let in; asked before every word."""
+    """``GET /api/v1/events?thread=ID&since=SEQ``, or ``chat=`` for a chat of the browser, or
+    neither: live events of every thread. ``may_stay``: whether the reader is still let in; asked
+    before every word."""
 
-    def __init__(self, reports: Reports, live: Live, browser: Browser | None, may_stay: Callable[[web.Request], bool]) -> None:
+    def __init__(
+        self,
+        reports: Reports,
+        live: Live,
+        browser: Browser | None,
+        may_stay: Callable[[web.Request], bool],
+    ) -> None:
         self._reports = reports
         self._live = live
         self._browser = browser
@@ -45,12 +53,19 @@ class Streams:
         frames = (
             self._house(last_mark(request))
             if thread is None and chat is None
-            else self._frames(thread, chat, (last_seen(request), number(request, "last", 0, _LAST)), _rows(request))
+            else self._frames(
+                thread,
+                chat,
+                (last_seen(request), number(request, "last", 0, _LAST)),
+                _rows(request),
+            )
         )
         if chat is not None and self._browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
         if thread is not None and await self._reports.thread(thread) is None:
-            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
+            raise Refusal(
+                404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them"
+            )
 
         async def write(response: web.StreamResponse) -> None:
             async for text in frames:
@@ -61,7 +76,8 @@ class Streams:
         return await self._readers.serve(request, write)
 
     async def _rings(self, bell: asyncio.Event) -> AsyncIterator[str]:
-        """Each time there is something to look at, until the house goes away; a sign of life where nothing rang for long."""
+        """Each time there is something to look at, until the house goes away; a sign of life where
+        nothing rang for long."""
         while not self._live.closing:
             sign = ""
             try:
@@ -73,7 +89,8 @@ class Streams:
             yield sign
 
     async def _house(self, mark: str) -> AsyncIterator[str]:
-        """Everything that happens, numbered where it must not be missed; ``reset`` when what was missed is not known any more."""
+        """Everything that happens, numbered where it must not be missed; ``reset`` when what was
+        missed is not known any more."""
         journal = self._live.journal
         with self._live.listen(None) as listener:
             missed, last = journal.since(mark) if mark else [], journal.last
@@ -86,16 +103,27 @@ class Streams:
             async for sign in self._rings(listener.bell):
                 if sign:
                     yield sign
-                lost, listener.lost, tidings, last = listener.lost, False, listener.take(), journal.last
+                lost, listener.lost, tidings, last = (
+                    listener.lost,
+                    False,
+                    listener.take(),
+                    journal.last,
+                )
                 if lost:
                     yield frame("reset", "{}", journal.mark(last))
                 for told in newest(tidings):
                     yield _of_house(told, journal.mark)
 
-    async def _frames(self, thread: str | None, chat: str | None, begin: tuple[int, int], rows: Sequence[str]) -> AsyncIterator[str]:
+    async def _frames(
+        self, thread: str | None, chat: str | None, begin: tuple[int, int], rows: Sequence[str]
+    ) -> AsyncIterator[str]:
         with ExitStack() as stack:
             listener = stack.enter_context(self._live.listen(thread if chat is None else ""))
-            feed = None if chat is None or self._browser is None else stack.enter_context(self._browser.watch(chat, listener.bell))
+            feed = (
+                None
+                if chat is None or self._browser is None
+                else stack.enter_context(self._browser.watch(chat, listener.bell))
+            )
             reader = _Reader(self._reports, self._live, listener, feed, chat, begin, rows)
             yield BEGIN
             async for text in reader.begin():
@@ -108,7 +136,8 @@ class Streams:
 
 
 class _Reader:
-    """What one stream has said already. ``begin``: after which item it goes on; from the first, how many of the last it wants (0: all)."""
+    """What one stream has said already. ``begin``: after which item it goes on; from the first, how
+    many of the last it wants (0: all)."""
 
     def __init__(
         self,
@@ -151,7 +180,8 @@ class _Reader:
                 yield text
 
     async def _events(self, *, fresh: bool) -> AsyncIterator[str]:
-        """Durable items first: whoever hears that a turn ended has its answer already. A snapshot holds every delta before it, so these are left out."""
+        """Durable items first: whoever hears that a turn ended has its answer already. A snapshot
+        holds every delta before it, so these are left out."""
         lost, self._listener.lost = self._listener.lost, False
         events, snapshot = self._listener.take(), self._live.snapshot(self._listener.thread)
         async for text in self._history():
@@ -188,9 +218,17 @@ class _Reader:
             return
         self._listener.stirred = False
         for row in await self._reports.posts(list(self._unsettled)):
-            if row.thread == self._listener.thread and self._unsettled[row.row.id] != (row.state, row.error):
+            if row.thread == self._listener.thread and self._unsettled[row.row.id] != (
+                row.state,
+                row.error,
+            ):
                 self._unsettled[row.row.id] = (row.state, row.error)
-                yield frame("post_state", dumps({"row": row.row.id, "seq": row.seq, "state": row.state, "error": row.error}))
+                yield frame(
+                    "post_state",
+                    dumps(
+                        {"row": row.row.id, "seq": row.seq, "state": row.state, "error": row.error}
+                    ),
+                )
             if row.state in _SETTLED:
                 del self._unsettled[row.row.id]
         while len(self._unsettled) > _UNSETTLED:
@@ -201,7 +239,9 @@ class _Reader:
         if self._chat is None:
             return None
         address = place(self._chat)
-        thread = await self._reports.find_thread(address) or await self._reports.find_thread(address, "owner")
+        thread = await self._reports.find_thread(address) or await self._reports.find_thread(
+            address, "owner"
+        )
         if thread is not None:
             self._listener.thread = thread
         return thread
@@ -225,11 +265,16 @@ class _Reader:
 def last_seen(request: web.Request) -> int:
     """Last-Event-ID of a reader that comes back by itself, else ``since``."""
     again = request.headers.get("Last-Event-ID", "")
-    return int(again[:18]) if again.isascii() and again.isdigit() else number(request, "since", 0, _MOST)
+    return (
+        int(again[:18])
+        if again.isascii() and again.isdigit()
+        else number(request, "since", 0, _MOST)
+    )
 
 
 def last_mark(request: web.Request) -> str:
-    """The same for a reader of the whole house. What is no mark of ours is answered with ``reset``."""
+    """The same for a reader of the whole house. What is no mark of ours is answered with
+    ``reset``."""
     mark = request.headers.get("Last-Event-ID") or request.query.get("since", "")
     return "" if mark == "0" else mark[:64]
 
@@ -237,12 +282,18 @@ def last_mark(request: web.Request) -> str:
 def newest(tidings: Sequence[Told]) -> list[Told]:
     """Without the changes that come again later."""
     last = {(told[2].what, told[1]): told[0] for told in tidings if isinstance(told[2], Changed)}
-    return [told for told in tidings if not isinstance(told[2], Changed) or last[told[2].what, told[1]] == told[0]]
+    return [
+        told
+        for told in tidings
+        if not isinstance(told[2], Changed) or last[told[2].what, told[1]] == told[0]
+    ]
 
 
 def _rows(request: web.Request) -> list[str]:
     """Posts whose end the reader has not seen."""
-    return [row for row in request.query.get("open", "").split(",") if _ROW.fullmatch(row)][:_UNSETTLED]
+    return [row for row in request.query.get("open", "").split(",") if _ROW.fullmatch(row)][
+        :_UNSETTLED
+    ]
 
 
 def _of_house(told: Told, mark: Callable[[int], str]) -> str:
@@ -259,7 +310,10 @@ def _common(old: str, new: str) -> int:
     """How many characters both begin with; the usual case, growth, costs one comparison."""
     if new.startswith(old):
         return len(old)
-    return next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    return next(
+        (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
+        min(len(old), len(new)),
+    )
 
 
 def _units(text: str) -> int:

@@ -1,4 +1,5 @@
-"""What a conversation is called: as a person named it, else how it begins; and what the person is called who began it."""
+"""What a conversation is called: as a person named it, else how it begins; and what the person is
+called who began it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from ohmo.contracts.errors import StoreError
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 
 _LONGEST = 80  # characters
-NOTICES = "notices"  # the chat in which the owner reads what nobody asked for (ohmo/gateway/notices.py)
+NOTICES = (
+    "notices"  # the chat in which the owner reads what nobody asked for (ohmo/gateway/notices.py)
+)
 _KEPT = 10_000  # threads; the oldest are forgotten and read again
 
 
@@ -29,15 +32,24 @@ class Titles:
 
     async def of(self, info: ThreadInfo) -> str:
         """Empty while nothing was said."""
-        return info.title or _named(info.address) or (await self._beginning(info.thread)).words or _chosen(info.address)
+        return (
+            info.title
+            or _named(info.address)
+            or (await self._beginning(info.thread)).words
+            or _chosen(info.address)
+        )
 
     async def named(self, info: ThreadInfo) -> tuple[str, str]:
-        """``of`` and ``who`` of it in one reading: what nobody has said anything in yet is read every time."""
+        """``of`` and ``who`` of it in one reading: what nobody has said anything in yet is read
+        every time."""
         began = await self._beginning(info.thread)
-        return info.title or _named(info.address) or began.words or _chosen(info.address), began.name
+        return info.title or _named(info.address) or began.words or _chosen(
+            info.address
+        ), began.name
 
     async def who(self, thread: str, person: str) -> str:
-        """As the platform names who began the thread; empty when that is not known, or was somebody else than ``person``."""
+        """As the platform names who began the thread; empty when that is not known, or was somebody
+        else than ``person``."""
         began = await self._beginning(thread)
         return began.name if began.person == person else ""
 
@@ -51,7 +63,14 @@ class Titles:
                 items = await self._reports.history(thread, limit=3)
             except StoreError:  # a ruined transcript: the other threads have their titles
                 return _Beginning("(what was said here cannot be read any more)")
-            found = next((began for item in items if isinstance(item, ArrivalInfo) and (began := _read(item)).words), _Beginning())
+            found = next(
+                (
+                    began
+                    for item in items
+                    if isinstance(item, ArrivalInfo) and (began := _read(item)).words
+                ),
+                _Beginning(),
+            )
             if not found.words:
                 return found
             while len(self._known) >= _KEPT:
@@ -61,7 +80,8 @@ class Titles:
 
 
 def _named(place: Address) -> str:
-    """Where nobody sits it is called by what speaks there: "Notices", a job's or a webhook's own name. Empty: a conversation."""
+    """Where nobody sits it is called by what speaks there: "Notices", a job's or a webhook's own
+    name. Empty: a conversation."""
     if place.chat == NOTICES and place.channel in ("web", "house"):
         return "Notices"
     kind, colon, name = place.chat.partition(":")
@@ -71,14 +91,17 @@ def _named(place: Address) -> str:
 
 
 def _chosen(place: Address) -> str:
-    """A chat of the page in which nothing was said, only reported: its name, as whoever sends reports there wrote it."""
+    """A chat of the page in which nothing was said, only reported: its name, as whoever sends
+    reports there wrote it."""
     return place.chat if place.channel == "web" else ""
 
 
 def _read(item: ArrivalInfo) -> _Beginning:
     match item.arrival:
         case Inbound(text=text, attachments=attachments, person=person):
-            return _Beginning(_cut(text) or _cut(", ".join(a.name for a in attachments)), item.person, person.name)
+            return _Beginning(
+                _cut(text) or _cut(", ".join(a.name for a in attachments)), item.person, person.name
+            )
         case Wake(prompt=prompt):
             return _Beginning(_cut(prompt))
         case _:

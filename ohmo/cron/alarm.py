@@ -11,8 +11,10 @@ from channels.contract import Clock
 from ohmo.lifecycle import within
 
 Alarm = Callable[[datetime | None, asyncio.Event], Awaitable[None]]
-"""Returns at ``until`` (None: never) or when the event is set, whichever comes first; it may return earlier, and is asked again then."""
-LOOK = 60.0  # seconds: a clock that was set, or a machine that slept, is noticed after so long at the latest
+"""Returns at ``until`` (None: never) or when the event is set, whichever comes first; it may return
+earlier, and is asked again then."""
+# seconds: a clock that was set, or a machine that slept, is noticed after so long at the latest
+LOOK = 60.0
 
 
 class WallAlarm:

@@ -1,4 +1,5 @@
-"""What came due while nobody was awake: which of it still runs, and not before when, so that a start is no storm."""
+"""What came due while nobody was awake: which of it still runs, and not before when, so that a
+start is no storm."""
 
 from __future__ import annotations
 
@@ -16,13 +17,19 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class CatchingUp:
-    """Of one scheduler, from the moment on at which it is ``awake``: slots since then are on time, however busy this machine is."""
+    """Of one scheduler, from the moment on at which it is ``awake``: slots since then are on time,
+    however busy this machine is."""
 
     def __init__(self) -> None:
         self._awake = NEVER
-        self._not_before: dict[tuple[str, datetime], datetime] = {}  # of each slot that is caught up
-        self._next, self._spacing = NEVER, timedelta()  # when the next of them may start; between their starts
-        # (job, its revision) -> what lay ahead when the clock was set back: all before was dealt with
+        self._not_before: dict[
+            tuple[str, datetime], datetime
+        ] = {}  # of each slot that is caught up
+        # when the next of them may start; between their starts
+        self._next = NEVER
+        self._spacing = timedelta()
+        # (job, its revision) -> what lay ahead when the clock was set back: all before was dealt
+        # with
         self._dealt: dict[tuple[str, int], datetime] = {}
 
     def awake(self, now: datetime) -> None:
@@ -31,15 +38,25 @@ class CatchingUp:
         self._not_before.clear()
 
     def set_back(self, row: JobRow, ahead: datetime) -> None:
-        """The clock was: ``ahead``, the job's next slot until now, comes once more, and so do others before it."""
+        """The clock was: ``ahead``, the job's next slot until now, comes once more, and so do
+        others before it."""
         key = (row.job, row.revision)
         self._dealt[key] = max(ahead, self._dealt.get(key, ahead))
 
     def spread(self, rows: Sequence[JobRow], now: datetime) -> None:
         """The runs that are to be caught up begin one after the other."""
-        late = [row for row in rows if row.enabled and row.next_at is not None and self.late(row, row.next_at)]
-        runs = [(row, judged.run) for row in late if (judged := self.judged(row, now)).run is not None]
-        count = sum(len(slots(row.body, run, self._awake)[0]) if row.body.spec.catch_up == "all" else 1 for row, run in runs)
+        late = [
+            row
+            for row in rows
+            if row.enabled and row.next_at is not None and self.late(row, row.next_at)
+        ]
+        runs = [
+            (row, judged.run) for row in late if (judged := self.judged(row, now)).run is not None
+        ]
+        count = sum(
+            len(slots(row.body, run, self._awake)[0]) if row.body.spec.catch_up == "all" else 1
+            for row, run in runs
+        )
         self._spacing, self._next = (SPREAD / count if count > AT_ONCE else timedelta()), now
         for row, run in runs:
             self.admit(row, run, now)
@@ -52,11 +69,15 @@ class CatchingUp:
         assert row.next_at is not None
         awake = self._awake - timedelta(seconds=_jitter(row, row.next_at))
         dealt = self._dealt.get((row.job, row.revision))
-        if dealt is not None and dealt > row.next_at:  # the clock was back and is right again: what it went through twice was not missed
+        if (
+            dealt is not None and dealt > row.next_at
+        ):  # the clock was back and is right again: what it went through twice was not missed
             if dealt >= awake:
                 return Verdict((), None, dealt)
             return judge(row.body, dealt, awake, now)
-        return judge(row.body, row.next_at, max(awake, row.next_at + timedelta(microseconds=1)), now)
+        return judge(
+            row.body, row.next_at, max(awake, row.next_at + timedelta(microseconds=1)), now
+        )
 
     def admit(self, row: JobRow, due: datetime, now: datetime) -> datetime:
         """This slot runs, and may start then; asked again, the answer stays."""
@@ -73,8 +94,14 @@ class CatchingUp:
         self._not_before.pop((row.job, due), None)
 
     def present(self, row: JobRow, due: datetime) -> datetime | None:
-        """When a job whose slot is to be caught up has to run anyway: nothing that is on time waits for what is late."""
-        slot = after(row.body, due if row.body.spec.catch_up == "once" else max(due, self._awake - timedelta(milliseconds=1)))
+        """When a job whose slot is to be caught up has to run anyway: nothing that is on time waits
+        for what is late."""
+        slot = after(
+            row.body,
+            due
+            if row.body.spec.catch_up == "once"
+            else max(due, self._awake - timedelta(milliseconds=1)),
+        )
         return None if slot is None else begins(row, slot)
 
 

@@ -18,7 +18,16 @@ from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
 from ohmo.cron.recipes import Recipe, read_recipe, recipes
-from ohmo.cron.spec import caution, digest, fields_of_spec, first_slot, in_utc, spec_of, when_words, whole
+from ohmo.cron.spec import (
+    caution,
+    digest,
+    fields_of_spec,
+    first_slot,
+    in_utc,
+    spec_of,
+    when_words,
+    whole,
+)
 from ohmo.cron.times import after
 from ohmo.cron.views import job_view
 from ohmo.cron.wakes import place_of, terms_of, wake_of
@@ -28,7 +37,8 @@ Publish = Callable[[Wake], Awaitable[Accepted]]
 _SHOWN = 5  # slots a preview shows
 MOST = 2_000  # jobs of the house: every look at the clock reads all of them, 0.1 ms each
 OF_ONE = 20  # jobs of a person who is neither owner nor admin
-OFTEN = 60.0  # seconds between two runs of theirs, at least: every turn they take is taken from somebody else
+# seconds between two runs of theirs, at least: every turn they take is taken from somebody else
+OFTEN = 60.0
 
 
 @record
@@ -45,8 +55,10 @@ OWNER = By()
 
 @record
 class DeskParts:
-    """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: it cannot, NotConnected: not now. ``check_secret`` raises OhmoError when a
-    reference leads to nothing. ``recipes``: folders, the owner's first. ``withdraw``: nobody is asked any more what these turns asked."""
+    """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: it cannot,
+    NotConnected: not now. ``check_secret`` raises OhmoError when a reference leads to nothing.
+    ``recipes``: folders, the owner's first. ``withdraw``: nobody is asked any more what these turns
+    asked."""
 
     jobs: Jobs
     publish: Publish
@@ -85,14 +97,23 @@ class CronDesk:
         """The latest first."""
         return await self._parts.jobs.occurrences((await self.job(name, by)).job, limit=limit)
 
-    def understand(self, fields: Mapping[str, object], values: Mapping[str, str] | None = None) -> JobSpec:
-        """The job that these fields mean, its recipe filled in with ``values``; nothing is written."""
+    def understand(
+        self, fields: Mapping[str, object], values: Mapping[str, str] | None = None
+    ) -> JobSpec:
+        """The job that these fields mean, its recipe filled in with ``values``; nothing is
+        written."""
         name = fields.get("recipe")
         if isinstance(name, str) and name:
-            wanted = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+            wanted = {
+                key: value for key, value in fields.items() if value not in (None, "", [], {})
+            }
             recipe = read_recipe(name, self._parts.recipes).job(values or {})
             if any(wanted.get(key) for key in ("schedule", "at", "every")):
-                recipe = {key: value for key, value in recipe.items() if key not in ("schedule", "at", "every")}
+                recipe = {
+                    key: value
+                    for key, value in recipe.items()
+                    if key not in ("schedule", "at", "every")
+                }
             fields = {**recipe, **wanted}
         return spec_of(fields, self._parts.zone, self._now())
 
@@ -114,7 +135,11 @@ class CronDesk:
         slots = [first_slot(body, now)]
         while (last := slots[-1]) is not None and len(slots) < _SHOWN:
             slots.append(after(body, last))
-        upcoming: list[Json] = [{"at": in_utc(slot), "local": when_words(slot, spec.tz)} for slot in slots if slot is not None]
+        upcoming: list[Json] = [
+            {"at": in_utc(slot), "local": when_words(slot, spec.tz)}
+            for slot in slots
+            if slot is not None
+        ]
         return {
             **job_view(JobRow("", spec.name, "person", body, 1, True, slots[0], "owner"), None),
             "upcoming": upcoming,
@@ -144,26 +169,47 @@ class CronDesk:
         place: Address | None = None,
         enabled: bool = True,
     ) -> JobRow:
-        """Whoever calls this has shown its rules and secrets, and was allowed them. ``job``: an id; the same one again is the same job.
-        ``place``: where its report goes when ``to`` is not given. A name that nobody chose gets a number where it is taken."""
+        """Whoever calls this has shown its rules and secrets, and was allowed them. ``job``: an id;
+        the same one again is the same job. ``place``: where its report goes when ``to`` is not
+        given. A name that nobody chose gets a number where it is taken."""
         parts, now = self._parts, self._now()
         spec = self.understand(fields, values)
         self._check_secrets(spec)
         await self._check_modesty(spec, by, job)
-        body = JobBody(spec, now, digest(spec), by.account, self._place(spec) or (place if spec.to is None else None))
+        body = JobBody(
+            spec,
+            now,
+            digest(spec),
+            by.account,
+            self._place(spec) or (place if spec.to is None else None),
+        )
         due = first_slot(body, now)
-        row = JobRow(job or parts.new_id(), spec.name, "person", body, 1, enabled, due if enabled else None, by.person)
+        row = JobRow(
+            job or parts.new_id(),
+            spec.name,
+            "person",
+            body,
+            1,
+            enabled,
+            due if enabled else None,
+            by.person,
+        )
         chosen = bool(fields.get("name") or fields.get("recipe"))
         for number in range(2, MOST + 3):
             if await parts.jobs.save_job(row):
                 return row
-            if (known := next((one for one in await parts.jobs.jobs() if one.job == row.job), None)) is not None:
+            if (
+                known := next((one for one in await parts.jobs.jobs() if one.job == row.job), None)
+            ) is not None:
                 return known
             if chosen:
                 break
             name = f"{spec.name}-{number}"
             row = replace(row, name=name, body=replace(body, spec=replace(spec, name=name)))
-        raise BadJob(f"name: there is a job {spec.name} already; choose another name, or change it with: ohmo cron edit {spec.name}")
+        raise BadJob(
+            f"name: there is a job {spec.name} already; choose another name, or change it with:"
+            f" ohmo cron edit {spec.name}"
+        )
 
     async def changed(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobSpec:
         """The job as it would be with these fields; nothing is written."""
@@ -188,16 +234,33 @@ class CronDesk:
         anchor = row.body.anchor if spec.every == row.body.spec.every else now
         body = replace(row.body, spec=spec, anchor=anchor, approved=digest(spec), place=place)
         changed = body.spec != row.body.spec
-        return await self._save(row, replace(row, body=body, next_at=first_slot(body, now) if changed and row.enabled else row.next_at))
+        return await self._save(
+            row,
+            replace(
+                row,
+                body=body,
+                next_at=first_slot(body, now) if changed and row.enabled else row.next_at,
+            ),
+        )
 
     async def pause(self, name: str, by: By = OWNER) -> JobRow:
         row = await self.job(name, by)
-        return row if not row.enabled else await self._save(row, replace(row, enabled=False, next_at=None))
+        return (
+            row
+            if not row.enabled
+            else await self._save(row, replace(row, enabled=False, next_at=None))
+        )
 
     async def resume(self, name: str, by: By = OWNER) -> JobRow:
         """From the next slot on: what was due meanwhile is not run."""
         row = await self.job(name, by)
-        return row if row.enabled else await self._save(row, replace(row, enabled=True, next_at=first_slot(row.body, self._now())))
+        return (
+            row
+            if row.enabled
+            else await self._save(
+                row, replace(row, enabled=True, next_at=first_slot(row.body, self._now()))
+            )
+        )
 
     async def remove(self, name: str, by: By = OWNER) -> None:
         await self._remove(await self._own(name, by))
@@ -205,27 +268,45 @@ class CronDesk:
     async def _remove(self, row: JobRow) -> None:
         """What waits is stopped, what runs ends, and what it asks is not asked any more."""
         jobs = self._parts.jobs
-        turns = {one.turn for one in await jobs.claimed() if one.job == row.job and one.turn is not None}
+        turns = {
+            one.turn for one in await jobs.claimed() if one.job == row.job and one.turn is not None
+        }
         await jobs.remove_job(row.job)
         await self._parts.withdraw(turns)
 
     async def run(self, name: str, by: By = OWNER) -> datetime:
-        """Now, beside its schedule; returns the instant under which the run stands in the history. BadJob: it runs already."""
+        """Now, beside its schedule; returns the instant under which the run stands in the history.
+        BadJob: it runs already."""
         async with self._by_hand:  # who presses twice has pressed once
             row, now = await self.job(name, by), self._now()
-            if row.body.spec.overlap == "skip" and any(one.job == row.job for one in await self._parts.jobs.claimed()):
+            if row.body.spec.overlap == "skip" and any(
+                one.job == row.job for one in await self._parts.jobs.claimed()
+            ):
                 raise BadJob(f"{name}: it is running already; see ohmo cron history {name}")
             last = await self.last_report(row)
-            accepted = await self._parts.publish(wake_of(row, now, by="hand", following=None, last=last, now=now))
+            accepted = await self._parts.publish(
+                wake_of(row, now, by="hand", following=None, last=last, now=now)
+            )
         if accepted.duplicate:
-            raise BadJob(f"{name}: it was changed or started by somebody else in this moment; try again")
+            raise BadJob(
+                f"{name}: it was changed or started by somebody else in this moment; try again"
+            )
         return now
 
     async def terms_at(self, place: Address, person: str, job: str) -> tuple[Terms, str] | None:
-        """Under what the job runs whose thread this is and that acts for ``person``, told whatever its answer, and the account of that person; None:
-        there is none any more. ``job``: its name where several share the thread, "": not known."""
-        rows = [row for row in await self._parts.jobs.jobs() if place_of(row) == place and row.person == person and job in ("", row.name)]
-        return (replace(terms_of(rows[0]), when="always"), rows[0].body.account) if len(rows) == 1 else None
+        """Under what the job runs whose thread this is and that acts for ``person``, told whatever
+        its answer, and the account of that person; None: there is none any more. ``job``: its name
+        where several share the thread, "": not known."""
+        rows = [
+            row
+            for row in await self._parts.jobs.jobs()
+            if place_of(row) == place and row.person == person and job in ("", row.name)
+        ]
+        return (
+            (replace(terms_of(rows[0]), when="always"), rows[0].body.account)
+            if len(rows) == 1
+            else None
+        )
 
     async def last_report(self, row: JobRow) -> str:
         """How the last answer began, for a job that tells changes only."""
@@ -235,19 +316,38 @@ class CronDesk:
         return next((one.preview for one in rows if one.state == "done" and one.preview), "") or ""
 
     async def sync(self, wanted: Sequence[JobSpec], enabled: Sequence[bool]) -> None:
-        """Jobs of the configuration become rows; those that stand there no more are removed. A job that did not change keeps its place in time."""
+        """Jobs of the configuration become rows; those that stand there no more are removed. A job
+        that did not change keeps its place in time."""
         jobs, now = self._parts.jobs, self._now()
         known = {row.name: row for row in await jobs.jobs()}
         for spec, on in zip(wanted, enabled, strict=True):
             row = known.get(spec.name)
-            body = JobBody(spec, now if row is None else row.body.anchor, digest(spec), "", self._place(spec))
+            body = JobBody(
+                spec, now if row is None else row.body.anchor, digest(spec), "", self._place(spec)
+            )
             same = row is not None and row.origin == "config" and row.body.spec == spec
             if row is None:
                 due = after(body, now) if spec.at is None else body_at(spec)
-                await jobs.save_job(JobRow(self._parts.new_id(), spec.name, "config", body, 1, on, due if on else None, "owner"))
+                await jobs.save_job(
+                    JobRow(
+                        self._parts.new_id(),
+                        spec.name,
+                        "config",
+                        body,
+                        1,
+                        on,
+                        due if on else None,
+                        "owner",
+                    )
+                )
             elif not same or (row.enabled and not on):
                 due = after(body, now) if on else None
-                await self._save(row, replace(row, origin="config", body=body, enabled=on, next_at=due, person="owner"))
+                await self._save(
+                    row,
+                    replace(
+                        row, origin="config", body=body, enabled=on, next_at=due, person="owner"
+                    ),
+                )
         names = {spec.name for spec in wanted}
         for row in known.values():
             if row.origin == "config" and row.name not in names:
@@ -266,7 +366,8 @@ class CronDesk:
         return newer
 
     def _note(self, body: JobBody) -> str:
-        """What stands in the way of its reports, as far as it is known already, and what is dear about it; "" for neither."""
+        """What stands in the way of its reports, as far as it is known already, and what is dear
+        about it; "" for neither."""
         said = [caution(body, self._now())]
         if body.spec.to is not None:
             with suppress(ValueError):  # it is connected later, or its reports say what is wrong
@@ -277,7 +378,8 @@ class CronDesk:
         return "; ".join(part for part in said if part)
 
     def _place(self, spec: JobSpec) -> Address | None:
-        """None: its channel is not connected now; it is read when the report goes out. Raises BadJob when it can be read and is wrong."""
+        """None: its channel is not connected now; it is read when the report goes out. Raises
+        BadJob when it can be read and is wrong."""
         if spec.to is None:
             return None
         try:
@@ -290,15 +392,26 @@ class CronDesk:
     async def _check_modesty(self, spec: JobSpec, by: By, job: str) -> None:
         """Raises BadJob."""
         if sum(row.job != job for row in await self._parts.jobs.jobs()) >= MOST:
-            raise BadJob(f"name: there are {MOST} jobs already, which is as many as there can be; remove some first: ohmo cron remove NAME")
+            raise BadJob(
+                f"name: there are {MOST} jobs already, which is as many as there can be; remove"
+                " some first: ohmo cron remove NAME"
+            )
         if by.everything:
             return
         seconds = spec.schedule.split()[5:] if spec.schedule is not None else []
-        if (spec.every is not None and spec.every < OFTEN) or any(not part.isdigit() for part in seconds):
-            raise BadJob("every: a job of yours may run once a minute at most; ask the owner for one that runs more often")
+        if (spec.every is not None and spec.every < OFTEN) or any(
+            not part.isdigit() for part in seconds
+        ):
+            raise BadJob(
+                "every: a job of yours may run once a minute at most; ask the owner for one that"
+                " runs more often"
+            )
         theirs = [row for row in await self.list(by) if row.job != job]
         if len(theirs) >= OF_ONE:
-            raise BadJob(f"name: you have {len(theirs)} jobs, which is as many as one person may have; remove one first: /cron remove NAME")
+            raise BadJob(
+                f"name: you have {len(theirs)} jobs, which is as many as one person may have;"
+                " remove one first: /cron remove NAME"
+            )
 
     def _check_secrets(self, spec: JobSpec) -> None:
         for _, reference in spec.secrets:
@@ -306,7 +419,8 @@ class CronDesk:
 
 
 def body_at(spec: JobSpec) -> datetime | None:
-    """The slot of a one-shot of the configuration, also when it is past: whether it is caught up is the scheduler's matter."""
+    """The slot of a one-shot of the configuration, also when it is past: whether it is caught up is
+    the scheduler's matter."""
     return None if spec.at is None else datetime.fromisoformat(spec.at)
 
 

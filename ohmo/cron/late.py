@@ -16,8 +16,8 @@ CAUGHT_UP = 100  # slots that ``catch_up: all`` runs
 
 @record
 class Verdict:
-    """``passed`` are recorded, ``run`` is caught up (None: nothing is), and the job goes on at ``next_at``: ``run``, or the first slot that is
-    not late."""
+    """``passed`` are recorded, ``run`` is caught up (None: nothing is), and the job goes on at
+    ``next_at``: ``run``, or the first slot that is not late."""
 
     passed: tuple[Passed, ...]
     run: datetime | None
@@ -30,14 +30,19 @@ def grace(body: JobBody, due: datetime) -> timedelta:
     return GRACE if distance is None else min(distance / 2, GRACE)
 
 
-def slots(body: JobBody, first: datetime, before: datetime) -> tuple[list[datetime], datetime | None]:
-    """The slots from ``first`` on that lie before ``before``, the newest MOST of them; and the first that does not."""
+def slots(
+    body: JobBody, first: datetime, before: datetime
+) -> tuple[list[datetime], datetime | None]:
+    """The slots from ``first`` on that lie before ``before``, the newest MOST of them; and the
+    first that does not."""
     if body.spec.every is not None:  # how many there are is known without counting
         distance = timedelta(seconds=body.spec.every)
         skipped = max(0, (before - first) // distance - MOST)
         return _walk(body, first + skipped * distance, before)
     back = MOST * (period(body, first) or before - first)
-    while before - back > first:  # a year of minutes is not walked through: only its end, further and further back until there are enough
+    while (
+        before - back > first
+    ):  # a year of minutes is not walked through: only its end, further and further back until there are enough
         found, following = _walk(body, after(body, before - back), before)
         if len(found) >= MOST:
             return found[-MOST:], following
@@ -46,7 +51,9 @@ def slots(body: JobBody, first: datetime, before: datetime) -> tuple[list[dateti
     return found[-MOST:], following
 
 
-def _walk(body: JobBody, first: datetime | None, before: datetime) -> tuple[list[datetime], datetime | None]:
+def _walk(
+    body: JobBody, first: datetime | None, before: datetime
+) -> tuple[list[datetime], datetime | None]:
     found: list[datetime] = []
     at = first
     while at is not None and at < before:
@@ -56,19 +63,24 @@ def _walk(body: JobBody, first: datetime | None, before: datetime) -> tuple[list
 
 
 def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Verdict:
-    """``first`` and what follows it came due before ``awake``, when the scheduler began to look; ``now``: how late they are."""
+    """``first`` and what follows it came due before ``awake``, when the scheduler began to look;
+    ``now``: how late they are."""
     late, following = slots(body, first, awake)
     policy = body.spec.catch_up
     if policy == "all":
         run = late[-CAUGHT_UP:]
         rest = late[: -len(run)]
-        return Verdict(_missed(first, rest, f"more than {CAUGHT_UP} runs were missed"), run[0], run[0])
+        return Verdict(
+            _missed(first, rest, f"more than {CAUGHT_UP} runs were missed"), run[0], run[0]
+        )
     newest = late[-1]
     if policy == "none":
         return Verdict(_missed(first, late, "ohmo was not running"), None, following)
     allowed = grace(body, newest)
     if now - newest > allowed:
-        why = f"ohmo was not running; it came {_span(now - newest)} late, more than {_span(allowed)}"
+        why = (
+            f"ohmo was not running; it came {_span(now - newest)} late, more than {_span(allowed)}"
+        )
         return Verdict(_missed(first, late, why), None, following)
     why = f"coalesced into the run of {newest:%Y-%m-%d %H:%M:%S} UTC"
     return Verdict(_passed(first, late[:-1], "skipped", why), newest, newest)
@@ -78,11 +90,20 @@ def _missed(first: datetime, late: list[datetime], why: str) -> tuple[Passed, ..
     return _passed(first, late, "missed", why)
 
 
-def _passed(first: datetime, late: list[datetime], state: Literal["skipped", "missed"], why: str) -> tuple[Passed, ...]:
+def _passed(
+    first: datetime, late: list[datetime], state: Literal["skipped", "missed"], why: str
+) -> tuple[Passed, ...]:
     """The oldest one stands for all before it that are too many to be written."""
     passed = [Passed(due, state, why) for due in late]
     if passed and passed[0].due != first:
-        passed.insert(0, Passed(first, state, f"{why}; and every slot from here to {passed[0].due:%Y-%m-%d %H:%M:%S} UTC"))
+        passed.insert(
+            0,
+            Passed(
+                first,
+                state,
+                f"{why}; and every slot from here to {passed[0].due:%Y-%m-%d %H:%M:%S} UTC",
+            ),
+        )
     return tuple(passed)
 
 

@@ -1,8 +1,10 @@
 """Recipes: jobs that somebody else has thought out.
 
-A recipe is one YAML file, named after it: ``$OHMO_HOME/recipes/NAME.yaml`` beats the one that comes with ohmo (``ohmo/cron/recipes/NAME.yaml``).
-It holds the fields of a job (``docs/cron.md``), beside them ``title`` (one line for people) and ``parameters``: a name each, with
-``description`` and ``default`` (null: must be given). ``{{name}}`` in any text of the job is replaced by the parameter's value:
+A recipe is one YAML file, named after it: ``$OHMO_HOME/recipes/NAME.yaml`` beats the one that comes
+with ohmo (``ohmo/cron/recipes/NAME.yaml``). It holds the fields of a job (``docs/cron.md``), beside
+them ``title`` (one line for people) and ``parameters``: a name each, with ``description`` and
+``default`` (null: must be given). ``{{name}}`` in any text of the job is replaced by the
+parameter's value:
 
     title: What is new in a repository
     parameters:
@@ -12,7 +14,8 @@ It holds the fields of a job (``docs/cron.md``), beside them ``title`` (one line
     rules: ["Bash(gh api repos/{{repo}}/*)"]
     when: changed
 
-``ohmo cron add --recipe NAME --set repo=a/b`` makes a job of it; every field given beside it wins over the recipe's."""
+``ohmo cron add --recipe NAME --set repo=a/b`` makes a job of it; every field given beside it wins
+over the recipe's."""
 
 from __future__ import annotations
 
@@ -50,8 +53,13 @@ class Recipe:
     def job(self, values: Mapping[str, str]) -> dict[str, object]:
         """The fields of a job. Raises BadJob: a parameter is missing or not known."""
         if unknown := sorted(values.keys() - self.parameters.keys()):
-            raise BadJob(f"recipe {self.name}: there is no parameter {unknown[0]}; it has {', '.join(self.parameters) or 'none'}")
-        defaults = {name: one.default for name, one in self.parameters.items() if one.default is not None}
+            raise BadJob(
+                f"recipe {self.name}: there is no parameter {unknown[0]}; it has"
+                f" {', '.join(self.parameters) or 'none'}"
+            )
+        defaults = {
+            name: one.default for name, one in self.parameters.items() if one.default is not None
+        }
         given = {**defaults, **values}
         if missing := [name for name in self.parameters if name not in given]:
             what = "; ".join(f"{name}: {self.parameters[name].description}" for name in missing)
@@ -65,7 +73,11 @@ def _filled(value: Plain, given: Mapping[str, str]) -> Plain:
         return _PARAMETER.sub(lambda found: given.get(found[1], found[0]), value)
     if isinstance(value, list):
         return [_filled(one, given) for one in value]
-    return {name: _filled(one, given) for name, one in value.items()} if isinstance(value, dict) else value
+    return (
+        {name: _filled(one, given) for name, one in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def recipes(folders: Sequence[Path]) -> Mapping[str, Path]:
@@ -80,7 +92,10 @@ def read_recipe(name: str, folders: Sequence[Path]) -> Recipe:
     """Raises BadJob with the place of what is wrong."""
     known = recipes(folders)
     if name not in known:
-        raise BadJob(f"recipe: there is no {name!r}; there are {', '.join(known) or 'none'}, and you can write {folders[0]}/{name}.yaml")
+        raise BadJob(
+            f"recipe: there is no {name!r}; there are {', '.join(known) or 'none'}, and you can"
+            f" write {folders[0]}/{name}.yaml"
+        )
     try:
         source = parse(known[name].read_text(encoding="utf-8"), str(known[name]))
     except (OSError, UnicodeDecodeError) as error:
@@ -90,10 +105,20 @@ def read_recipe(name: str, folders: Sequence[Path]) -> Recipe:
     data = dict(source.data)
     title, parameters = data.pop("title", ""), data.pop("parameters", None) or {}
     if unknown := sorted(data.keys() - FIELDS):
-        raise BadJob(f"recipe: {source.place((unknown[0],))}: {unknown[0]}: a job has no such field")
+        raise BadJob(
+            f"recipe: {source.place((unknown[0],))}: {unknown[0]}: a job has no such field"
+        )
     if not isinstance(parameters, dict):
-        raise BadJob(f"recipe: {source.place(('parameters',))}: parameters: expected names, each with description and default")
-    return Recipe(name, str(title or name), {key: _parameter(value) for key, value in parameters.items()}, data)
+        raise BadJob(
+            f"recipe: {source.place(('parameters',))}: parameters: expected names, each with"
+            " description and default"
+        )
+    return Recipe(
+        name,
+        str(title or name),
+        {key: _parameter(value) for key, value in parameters.items()},
+        data,
+    )
 
 
 def _parameter(value: Plain) -> Parameter:

@@ -22,22 +22,38 @@ _AROUND = " \t\r\n*_`'\"#>-"  # what a model dresses a word with
 
 
 class Reporter:
-    """``resolve`` reads an address with its channel's grammar, ValueError: it cannot be understood now. ``owner``: where the owner is reached.
-    ``workspace``: where jobs run."""
+    """``resolve`` reads an address with its channel's grammar, ValueError: it cannot be understood
+    now. ``owner``: where the owner is reached. ``workspace``: where jobs run."""
 
-    def __init__(self, jobs: Jobs, resolve: Callable[[str], Address], owner: Callable[[], Address], workspace: Path) -> None:
-        self._jobs, self._resolve, self._owner, self._workspace = jobs, resolve, owner, workspace
+    def __init__(
+        self,
+        jobs: Jobs,
+        resolve: Callable[[str], Address],
+        owner: Callable[[], Address],
+        workspace: Path,
+    ) -> None:
+        self._jobs = jobs
+        self._resolve = resolve
+        self._owner = owner
+        self._workspace = workspace
 
     def first(self, wake: Wake) -> Mapping[str, Json] | None:
         """A run by the clock whose rules name one command of ``ohmo triage`` begins with it."""
-        command = _own_command(wake.terms.rules) if wake.terms is not None and wake.occurrence is not None else None
+        command = (
+            _own_command(wake.terms.rules)
+            if wake.terms is not None and wake.occurrence is not None
+            else None
+        )
         return {"command": command, "timeout": PATIENCE} if command is not None else None
 
     def stands(self, wake: Wake, calls: Sequence[Ended]) -> bool:
         return wake.terms is not None and triage_report(wake.terms.rules, calls) is not None
 
-    async def __call__(self, wake: Wake, text: str, refused: Sequence[str], calls: Sequence[Ended] = ()) -> tuple[Outbound | None, Report]:
-        """``refused``: calls that nobody allowed in time; ``calls``: all that ended. The post, None: nobody is told; and what the history keeps."""
+    async def __call__(
+        self, wake: Wake, text: str, refused: Sequence[str], calls: Sequence[Ended] = ()
+    ) -> tuple[Outbound | None, Report]:
+        """``refused``: calls that nobody allowed in time; ``calls``: all that ended. The post,
+        None: nobody is told; and what the history keeps."""
         terms = wake.terms
         assert terms is not None
         printed = triage_report(terms.rules, calls)
@@ -51,7 +67,9 @@ class Reporter:
         if is_silent(said):
             said = _without_silence(said) or "Nothing else to report."
         if refused:
-            said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(f"- {code_span(line)}" for line in refused)
+            said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(
+                f"- {code_span(line)}" for line in refused
+            )
         reason = f"not allowed in time: {'; '.join(refused)}"[:PREVIEW] if refused else ""
         place, note = self._place(terms)
         report = Report(reason or note, kept, seen)
@@ -64,8 +82,14 @@ class Reporter:
         if terms.when == "always":
             return None
         if is_silent(text):
-            return "silent: nothing is wrong" if terms.when == "wrong" else "silent: nothing changed"
-        if terms.when == "changed" and wake.occurrence is not None and seen == await self._last(wake.occurrence.job):
+            return (
+                "silent: nothing is wrong" if terms.when == "wrong" else "silent: nothing changed"
+            )
+        if (
+            terms.when == "changed"
+            and wake.occurrence is not None
+            and seen == await self._last(wake.occurrence.job)
+        ):
             return "silent: nothing changed"
         return None
 
@@ -74,18 +98,23 @@ class Reporter:
         return next((row.digest for row in rows if row.state == "done" and row.digest), None)
 
     def _place(self, terms: Terms) -> tuple[Address | None, str]:
-        """Where the report goes, None: nowhere; and what its reader has to be told about that, "": nothing."""
+        """Where the report goes, None: nowhere; and what its reader has to be told about that, "":
+        nothing."""
         if terms.place is not None or terms.to is None:
             return terms.place, ""
         try:
             return self._resolve(terms.to), ""
         except ValueError as error:
-            return self._owner(), f"The report of {terms.name} could not go where it belongs ({error})"
+            return (
+                self._owner(),
+                f"The report of {terms.name} could not go where it belongs ({error})",
+            )
 
 
 def triage_report(rules: Sequence[str], calls: Sequence[Ended]) -> str | None:
-    """What ``ohmo triage`` printed in this run, word for word, where a rule of the job names that very command; also at the end of a pipe.
-    None: it is no such job, or the command brought nothing."""
+    """What ``ohmo triage`` printed in this run, word for word, where a rule of the job names that
+    very command; also at the end of a pipe. None: it is no such job, or the command brought
+    nothing."""
     wanted = {rule[len("Bash(") : -1] for rule in rules if rule.startswith(_TRIAGE)}
     found: str | None = None
     for call, result in calls:
@@ -96,9 +125,12 @@ def triage_report(rules: Sequence[str], calls: Sequence[Ended]) -> str | None:
 
 
 def _own_command(rules: Sequence[str]) -> str | None:
-    """The very command that ``triage_report`` looks for: what reads its source itself, or what is read by a pipe of the one other command
-    that a rule names. None: the rules leave a choice, which is the model's."""
-    exact = [rule[len("Bash(") : -1] for rule in rules if rule.startswith("Bash(") and "*" not in rule]
+    """The very command that ``triage_report`` looks for: what reads its source itself, or what is
+    read by a pipe of the one other command that a rule names. None: the rules leave a choice, which
+    is the model's."""
+    exact = [
+        rule[len("Bash(") : -1] for rule in rules if rule.startswith("Bash(") and "*" not in rule
+    ]
     reading = [command for command in exact if f"Bash({command}".startswith(_TRIAGE)]
     others = [command for command in exact if command not in reading]
     if len(reading) != 1 or len(others) > 1:
@@ -107,9 +139,16 @@ def _own_command(rules: Sequence[str]) -> str | None:
 
 
 def _on_top(text: str, printed: str) -> str:
-    """The report, below what the model says about it when that is short and not the report again."""
+    """The report, below what the model says about it when that is short and not the report
+    again."""
     said = text.strip()
-    if not said or is_silent(printed) or is_silent(said) or len(said) > SUMMARY or fingerprint(said) == fingerprint(printed):
+    if (
+        not said
+        or is_silent(printed)
+        or is_silent(said)
+        or len(said) > SUMMARY
+        or fingerprint(said) == fingerprint(printed)
+    ):
         return printed
     return f"{said}\n\n{printed}"
 

@@ -1,4 +1,5 @@
-"""Sleeps until the next slot of any job and claims it with its wake; what came due while nobody was awake is caught up or recorded."""
+"""Sleeps until the next slot of any job and claims it with its wake; what came due while nobody was
+awake is caught up or recorded."""
 
 from __future__ import annotations
 
@@ -45,12 +46,15 @@ class SchedulerParts:
     alarm: Alarm
     clock: Clock
     failpoint: Failpoint
-    prepare: Callable[[], Awaitable[None]]  # once, before the first look: the jobs of the configuration
+    prepare: Callable[
+        [], Awaitable[None]
+    ]  # once, before the first look: the jobs of the configuration
     steady: Callable[[], float] = time.monotonic
 
 
 class Scheduler:
-    """One for each instance: several over one store claim each slot once, because a slot moves the job on in the transaction of its claim."""
+    """One for each instance: several over one store claim each slot once, because a slot moves the
+    job on in the transaction of its claim."""
 
     def __init__(self, parts: SchedulerParts) -> None:
         self._parts = parts
@@ -59,18 +63,24 @@ class Scheduler:
         self._catching_up = CatchingUp()
         self._claimed: set[tuple[str, datetime]] | None = None
         self._over: list[str] = []  # jobs whose runs are to be looked at
-        self._lag, self._lagged = 0.0, NEVER
+        self._lag = 0.0
+        self._lagged = NEVER
         self._next: datetime | None = None
 
     def report(self) -> dict[str, int | float | str | None]:
-        """For the status: how late a run of the last minutes began, or how late one is that is due now; and when the next begins."""
+        """For the status: how late a run of the last minutes began, or how late one is that is due
+        now; and when the next begins."""
         now = self._parts.clock()
         overdue = 0.0 if self._next is None else (now - self._next).total_seconds()
         lag = self._lag if now - self._lagged < LATELY else 0.0
-        return {"lag_seconds": round(max(lag, overdue, 0.0), 3), "next": None if self._next is None else self._next.isoformat()}
+        return {
+            "lag_seconds": round(max(lag, overdue, 0.0), 3),
+            "next": None if self._next is None else self._next.isoformat(),
+        }
 
     async def run(self) -> None:
-        """Until cancelled. Begun again after a failure it goes on: what came due meanwhile is on time."""
+        """Until cancelled. Begun again after a failure it goes on: what came due meanwhile is on
+        time."""
         stop_hearing = self._parts.listen(self._hear)
         self._claimed = None
         prepared = False
@@ -112,11 +122,14 @@ class Scheduler:
         rows = await self._sound(await parts.jobs.jobs())
         if self._jumped(*looked):
             rows = await self._rebase(rows, now)
-        self._looked = looked  # not before everything is computed afresh: a store that was away meanwhile is asked again
+        # not before everything is computed afresh: a store that was away meanwhile is asked again
+        self._looked = looked
         claimed = await parts.jobs.claimed()
         self._ended(rows, claimed)
         times = await self._fire_due(rows, claimed, now)
-        coming = [begins(row, row.next_at) for row in rows if row.enabled and row.next_at is not None]
+        coming = [
+            begins(row, row.next_at) for row in rows if row.enabled and row.next_at is not None
+        ]
         self._next = min((at for at in coming if at > now), default=None)
         times += await self._review(rows, min(times, default=None))
         for job, due in await parts.incidents.retry(now):
@@ -125,7 +138,8 @@ class Scheduler:
         return min([*times, *([retry] if retry is not None else [])], default=None)
 
     async def _sound(self, rows: Sequence[JobRow]) -> list[JobRow]:
-        """Without jobs that mean no time any more, which shall hold up no other: they are paused, and the owner hears why."""
+        """Without jobs that mean no time any more, which shall hold up no other: they are paused,
+        and the owner hears why."""
         found: list[JobRow] = []
         for row in rows:
             if row.enabled and (why := unreadable(row.body)):
@@ -136,8 +150,11 @@ class Scheduler:
                 found.append(row)
         return found
 
-    async def _fire_due(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow], now: datetime) -> list[datetime]:
-        """When to look again. What is due on time is claimed first and at once: one commit does for all of it."""
+    async def _fire_due(
+        self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow], now: datetime
+    ) -> list[datetime]:
+        """When to look again. What is due on time is claimed first and at once: one commit does for
+        all of it."""
         times: list[datetime] = []
         late: list[tuple[JobRow, datetime]] = []
         on_time: list[tuple[JobRow, datetime]] = []
@@ -148,21 +165,35 @@ class Scheduler:
             if at > now:
                 times.append(at)
             else:
-                (late if self._catching_up.late(row, row.next_at) else on_time).append((row, row.next_at))
-        fires = [self._fire(row, due, [one for one in claimed if one.job == row.job], "schedule", now) for row, due in on_time]
+                (late if self._catching_up.late(row, row.next_at) else on_time).append(
+                    (row, row.next_at)
+                )
+        fires = [
+            self._fire(row, due, [one for one in claimed if one.job == row.job], "schedule", now)
+            for row, due in on_time
+        ]
         for found in await asyncio.gather(*fires, return_exceptions=True):
             if isinstance(found, BaseException):
                 raise found
             times.append(found)
-        verdicts = {row.job: self._catching_up.judged(row, now) for row, due in late if not self._catching_up.admitted(row, due)}
-        await self._parts.incidents.missed([(row, verdicts[row.job].passed) for row, _ in late if row.job in verdicts])
+        verdicts = {
+            row.job: self._catching_up.judged(row, now)
+            for row, due in late
+            if not self._catching_up.admitted(row, due)
+        }
+        await self._parts.incidents.missed(
+            [(row, verdicts[row.job].passed) for row, _ in late if row.job in verdicts]
+        )
         for row, due in late:
-            if (again := await self._due(row, due, verdicts.get(row.job), claimed, now)) is not None:
+            if (
+                again := await self._due(row, due, verdicts.get(row.job), claimed, now)
+            ) is not None:
                 times.append(again)
         return times
 
     async def _review(self, rows: Sequence[JobRow], until: datetime | None) -> list[datetime]:
-        """Runs that ended may begin or end an incident; all but one of them wait when a slot comes meanwhile."""
+        """Runs that ended may begin or end an incident; all but one of them wait when a slot comes
+        meanwhile."""
         known = {row.job: row for row in rows}
         while self._over:
             if (row := known.get(self._over[0])) is not None:
@@ -173,12 +204,14 @@ class Scheduler:
         return []
 
     def _jumped(self, now: datetime, steady: float) -> bool:
-        """At the start, and when the wall clock went another way than the steady one: it was set, or the machine slept."""
+        """At the start, and when the wall clock went another way than the steady one: it was set,
+        or the machine slept."""
         wall, before = self._looked
         return wall is NEVER or abs((now - wall).total_seconds() - (steady - before)) > JUMP
 
     async def _rebase(self, rows: Sequence[JobRow], now: datetime) -> list[JobRow]:
-        """From here on slots are on time. What lies ahead is computed afresh: the zone's rules may be others, the clock may have gone back."""
+        """From here on slots are on time. What lies ahead is computed afresh: the zone's rules may
+        be others, the clock may have gone back."""
         self._catching_up.awake(now)
         log.info("cron_awake", jobs=len(rows))
         found: list[JobRow] = []
@@ -197,17 +230,26 @@ class Scheduler:
         """Another next slot than the row says; None: it is right, or late and judged elsewhere."""
         if not row.enabled or row.next_at is None or row.next_at <= now:
             return None
-        happened = {one.due for one in await self._parts.jobs.occurrences(row.job, limit=1_000) if one.due > now and _ran(one)}
+        happened = {
+            one.due
+            for one in await self._parts.jobs.occurrences(row.job, limit=1_000)
+            if one.due > now and _ran(one)
+        }
         fresh = after(row.body, now)
         while fresh is not None and fresh in happened:
             fresh = after(row.body, fresh)
         return None if fresh is None or fresh == row.next_at else fresh
 
     async def _due(
-        self, row: JobRow, due: datetime, judged: Verdict | None, claimed: Sequence[OccurrenceRow], now: datetime
+        self,
+        row: JobRow,
+        due: datetime,
+        judged: Verdict | None,
+        claimed: Sequence[OccurrenceRow],
+        now: datetime,
     ) -> datetime | None:
-        """A slot that came while nobody was awake: caught up or passed over. ``judged`` None: it is admitted. When to look again, None: when something
-        changes."""
+        """A slot that came while nobody was awake: caught up or passed over. ``judged`` None: it is
+        admitted. When to look again, None: when something changes."""
         mine = [one for one in claimed if one.job == row.job]
         if judged is not None and judged.run != due:
             if judged.run is not None:
@@ -219,7 +261,15 @@ class Scheduler:
             if row.body.spec.catch_up == "once":
                 following = after(row.body, due)
                 await self._parts.jobs.pass_over(
-                    row, [Passed(due, "skipped", f"coalesced into the run of {following:%Y-%m-%d %H:%M:%S} UTC")], following
+                    row,
+                    [
+                        Passed(
+                            due,
+                            "skipped",
+                            f"coalesced into the run of {following:%Y-%m-%d %H:%M:%S} UTC",
+                        )
+                    ],
+                    following,
                 )
                 return now
             begin = now
@@ -230,7 +280,12 @@ class Scheduler:
         return await self._fire(row, due, mine, "catch_up", now)
 
     async def _fire(
-        self, row: JobRow, due: datetime, mine: Sequence[OccurrenceRow], by: Literal["schedule", "catch_up"], now: datetime
+        self,
+        row: JobRow,
+        due: datetime,
+        mine: Sequence[OccurrenceRow],
+        by: Literal["schedule", "catch_up"],
+        now: datetime,
     ) -> datetime:
         parts, spec = self._parts, row.body.spec
         following = after(row.body, due)
@@ -239,7 +294,9 @@ class Scheduler:
             why = f"{len(mine)} runs wait or run already" if spec.overlap == "queue" else before
             await parts.jobs.pass_over(row, [Passed(due, "skipped", why)], following)
             return now
-        wake = wake_of(row, due, by=by, following=following, last=await parts.desk.last_report(row), now=now)
+        wake = wake_of(
+            row, due, by=by, following=following, last=await parts.desk.last_report(row), now=now
+        )
         accepted = await parts.publish(wake)
         if not accepted.duplicate:
             self.began(row.job, due)
@@ -249,14 +306,20 @@ class Scheduler:
                 self._lag, self._lagged = max(0.0, late), parts.clock()
             log.info("cron_claimed", job=row.name, due=due.isoformat(), late=round(late, 3), by=by)
         else:
-            await parts.jobs.pass_over(row, (), following)  # the slot was written before (the clock was set back): the job goes on
+            await parts.jobs.pass_over(
+                row, (), following
+            )  # the slot was written before (the clock was set back): the job goes on
         self._catching_up.done(row, due)
         return now
 
     def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
         """Whose runs came to an end since the last look; at the first one: everybody's."""
         present = {(one.job, one.due) for one in claimed}
-        over = {row.job for row in rows} if self._claimed is None else {job for job, _ in self._claimed - present}
+        over = (
+            {row.job for row in rows}
+            if self._claimed is None
+            else {job for job, _ in self._claimed - present}
+        )
         self._claimed = present
         self._over += [job for job in sorted(over) if job not in self._over]
 

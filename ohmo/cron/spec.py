@@ -21,18 +21,35 @@ from ohmo.permissions.rules import parse_rule
 
 FIELDS = frozenset(
     {
-        *("name", "prompt", "tz", "schedule", "at", "every", "to", "thread", "rules", "secrets", "deadline"),
+        *(
+            "name",
+            "prompt",
+            "tz",
+            "schedule",
+            "at",
+            "every",
+            "to",
+            "thread",
+            "rules",
+            "secrets",
+            "deadline",
+        ),
         *("catch_up", "overlap", "when", "jitter", "retry", "expires", "recipe"),
     }
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _CHOICES: Mapping[str, Sequence[str]] = {
-    "catch_up": ("none", "once", "all"), "overlap": ("skip", "queue"), "when": ("always", "changed", "wrong"),
-}  # fmt: skip
+    "catch_up": ("none", "once", "all"),
+    "overlap": ("skip", "queue"),
+    "when": ("always", "changed", "wrong"),
+}
 _LONGEST = 100_000  # characters of a prompt
 _LINE = 1_000  # characters of a schedule, a rule, an address
-_NEAR, _FAR = datetime(1900, 1, 1, tzinfo=UTC), datetime(9990, 1, 1, tzinfo=UTC)  # every zone can tell them
+_NEAR, _FAR = (
+    datetime(1900, 1, 1, tzinfo=UTC),
+    datetime(9990, 1, 1, tzinfo=UTC),
+)  # every zone can tell them
 _MOST_RETRIES = 10
 _WITH_SECONDS = 6  # fields
 _OFTEN = 60.0  # seconds between two runs
@@ -40,7 +57,8 @@ Read = Callable[[str, ZoneInfo, datetime], datetime]
 
 
 def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
-    """``zone``: of jobs that name none. Fields that are None count as not given. Raises BadJob with one line."""
+    """``zone``: of jobs that name none. Fields that are None count as not given. Raises BadJob with
+    one line."""
     given = {name: value for name, value in fields.items() if value is not None}
     if unknown := sorted(given.keys() - FIELDS):
         raise BadJob(f"{unknown[0]}: a job has no such field; it has {', '.join(sorted(FIELDS))}")
@@ -50,22 +68,40 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
     except ValueError as error:
         raise BadJob(f"tz: {error}") from error
     if sum(given.get(name, "") != "" for name in ("schedule", "at", "every")) != 1:
-        raise BadJob("give exactly one of schedule (0 9 * * 1-5), at (2026-12-01 09:00) and every (5m)")
+        raise BadJob(
+            "give exactly one of schedule (0 9 * * 1-5), at (2026-12-01 09:00) and every (5m)"
+        )
     prompt = _text(given, "prompt") or ""
     if not prompt.strip() or len(prompt) > _LONGEST:
         raise BadJob(f"prompt: say what shall be done, in at most {_LONGEST} characters")
     name = _text(given, "name") or _name_from(prompt)
     if _NAME.fullmatch(name) is None:
-        raise BadJob(f"name: {name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and underscores")
+        raise BadJob(
+            f"name: {name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and"
+            " underscores"
+        )
     at, expires = _text(given, "at"), _text(given, "expires")
     now = whole(now)
     spec = JobSpec(
-        name=name, prompt=prompt, tz=where.key, schedule=_text(given, "schedule"),
-        at=None if at is None else whole(_moment("at", at, where, now)).isoformat(), every=_seconds(given, "every", least=1.0),
-        to=_to(given), thread=_text(given, "thread"), rules=_rules(given), secrets=_secrets(given), deadline=_seconds(given, "deadline", least=1.0),
-        jitter=_seconds(given, "jitter") or 0.0, retry=_count(given), expires=None if expires is None else _moment("expires", expires, where, now, end_of).isoformat(),
-        recipe=_text(given, "recipe"), **cast("Any", {key: _choice(given, key) for key in _CHOICES if key in given}),
-    )  # fmt: skip
+        name=name,
+        prompt=prompt,
+        tz=where.key,
+        schedule=_text(given, "schedule"),
+        at=None if at is None else whole(_moment("at", at, where, now)).isoformat(),
+        every=_seconds(given, "every", least=1.0),
+        to=_to(given),
+        thread=_text(given, "thread"),
+        rules=_rules(given),
+        secrets=_secrets(given),
+        deadline=_seconds(given, "deadline", least=1.0),
+        jitter=_seconds(given, "jitter") or 0.0,
+        retry=_count(given),
+        expires=(
+            None if expires is None else _moment("expires", expires, where, now, end_of).isoformat()
+        ),
+        recipe=_text(given, "recipe"),
+        **cast("Any", {key: _choice(given, key) for key in _CHOICES if key in given}),
+    )
     after(JobBody(spec, now), now)  # its fields and zone are right
     return spec
 
@@ -83,7 +119,10 @@ def first_slot(body: JobBody, now: datetime) -> datetime | None:
         return due
     spec = body.spec
     if spec.at is not None and instant_of(spec.at) <= now:
-        raise BadJob(f"at: {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M %Z} is in the past")
+        raise BadJob(
+            f"at: {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M %Z} is in the"
+            " past"
+        )
     if spec.expires is not None:
         raise BadJob("expires: the job would be over before its first run")
     raise BadJob(f"schedule: {spec.schedule!r} never comes")
@@ -91,7 +130,9 @@ def first_slot(body: JobBody, now: datetime) -> datetime | None:
 
 def digest(spec: JobSpec) -> str:
     """What an approval of a job is bound to: the rules and secrets that were shown."""
-    return hashlib.sha256(json.dumps([list(spec.rules), [list(pair) for pair in spec.secrets]]).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([list(spec.rules), [list(pair) for pair in spec.secrets]]).encode()
+    ).hexdigest()
 
 
 def span(seconds: float | None) -> str | None:
@@ -119,7 +160,11 @@ def rhythm(spec: JobSpec) -> str:
         return spec.schedule
     if spec.every is not None:
         return f"every {span(spec.every)}"
-    return "once" if spec.at is None else f"once, {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M}"
+    return (
+        "once"
+        if spec.at is None
+        else f"once, {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M}"
+    )
 
 
 def seconds_apart(body: JobBody, now: datetime) -> float | None:
@@ -146,7 +191,9 @@ def _seconds_field(spec: JobSpec) -> str:
     return fields[-1] if len(fields) == _WITH_SECONDS else ""
 
 
-def _moment(name: str, text: str, where: ZoneInfo, now: datetime, read: Read = moment_of) -> datetime:
+def _moment(
+    name: str, text: str, where: ZoneInfo, now: datetime, read: Read = moment_of
+) -> datetime:
     try:
         found = read(text, where, now)
     except BadJob as error:
@@ -154,7 +201,10 @@ def _moment(name: str, text: str, where: ZoneInfo, now: datetime, read: Read = m
     except OverflowError:
         found = _FAR
     if not _NEAR < found < _FAR:
-        raise BadJob(f"{name}: {text[:80]!r} is further away than any calendar; write a date such as 2026-12-01 09:00")
+        raise BadJob(
+            f"{name}: {text[:80]!r} is further away than any calendar; write a date such as"
+            " 2026-12-01 09:00"
+        )
     return found
 
 
@@ -173,7 +223,9 @@ def _line(name: str, text: str) -> str | None:
     if len(text) > _LINE:
         raise BadJob(f"{name}: at most {_LINE} characters")
     if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in text):
-        raise BadJob(f"{name}: {ascii(text)[:80]} holds a line break or a character that nobody sees")
+        raise BadJob(
+            f"{name}: {ascii(text)[:80]} holds a line break or a character that nobody sees"
+        )
     return text or None
 
 
@@ -228,25 +280,34 @@ def _secrets(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     if secrets == ():
         return ()
     if not isinstance(secrets, Mapping):
-        raise BadJob("secrets: expected names with references, for example {GH_TOKEN: env:GH_TOKEN}")
+        raise BadJob(
+            "secrets: expected names with references, for example {GH_TOKEN: env:GH_TOKEN}"
+        )
     found: list[tuple[str, str]] = []
     for name, reference in cast("Mapping[object, object]", secrets).items():
         secret = reference if isinstance(reference, Secret) else Secret(str(reference))
         if _VARIABLE.fullmatch(str(name)) is None:
             raise BadJob(f"secrets: {str(name)[:60]!r} cannot be a variable's name")
         if secret.kind == "literal":
-            raise BadJob(f"secrets: {name}: a job keeps references, not values; write env:NAME, file:PATH or keyring:SERVICE/NAME")
+            raise BadJob(
+                f"secrets: {name}: a job keeps references, not values; write env:NAME, file:PATH or"
+                " keyring:SERVICE/NAME"
+            )
         found.append((str(name), secret.written()))
     return tuple(sorted(found))
 
 
 def _name_from(prompt: str) -> str:
     words = re.findall(r"[A-Za-z0-9]+", prompt.lower())[:5]
-    return "-".join(words)[:48].strip("-") or f"job-{hashlib.sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:6]}"
+    return (
+        "-".join(words)[:48].strip("-")
+        or f"job-{hashlib.sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:6]}"
+    )
 
 
 def whole(moment: datetime) -> datetime:
-    """Slots are whole milliseconds, as the store keeps them: else a slot would come back a little earlier than it is, and be due again."""
+    """Slots are whole milliseconds, as the store keeps them: else a slot would come back a little
+    earlier than it is, and be due again."""
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 

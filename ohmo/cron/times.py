@@ -1,4 +1,5 @@
-"""When a job is due: cron fields, a fixed distance, or one instant. Pure: the present is always handed in."""
+"""When a job is due: cron fields, a fixed distance, or one instant. Pure: the present is always
+handed in."""
 
 # croniter has no types.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,9 +18,14 @@ from ohmo.cron.zones import change_after, local, offset, once_per_date, zone_of
 
 YEARS = 30  # a schedule that does not come within these never comes
 _NICKNAMES = {  # crontab(5)
-    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
-}  # fmt: skip
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 ORDER = "minute hour day month weekday, and seconds behind them if need be"
 _CHANCE = re.compile(r"(^|[,/-])[hr]([(/,-]|$)")
 _MICROSECOND = timedelta(microseconds=1)
@@ -45,7 +51,8 @@ class Once:
 
 @record
 class Every:
-    """By elapsed time from ``anchor``, whatever the wall clock says; before it, too, when the clock was set back."""
+    """By elapsed time from ``anchor``, whatever the wall clock says; before it, too, when the clock
+    was set back."""
 
     anchor: datetime
     distance: timedelta
@@ -61,8 +68,9 @@ class Every:
 class Fields:
     """Five or six cron fields in a zone.
 
-    Hour and minute fixed: once for each local date (gap: the first valid instant after it; overlap: the first of both). ``*`` or ``/`` in hour
-    or minute: every instant whose wall clock fits, that is by elapsed time; the rule of vixie cron."""
+    Hour and minute fixed: once for each local date (gap: the first valid instant after it; overlap:
+    the first of both). ``*`` or ``/`` in hour or minute: every instant whose wall clock fits, that
+    is by elapsed time; the rule of vixie cron."""
 
     expression: str
     zone: ZoneInfo
@@ -82,7 +90,8 @@ class Fields:
         return None
 
     def _elapsing(self, moment: datetime) -> datetime | None:
-        """From one change of the offset to the next; between them wall clock and instants run alike."""
+        """From one change of the offset to the next; between them wall clock and instants run
+        alike."""
         since, inclusive = moment, False
         while True:
             ahead = offset(self.zone, since)
@@ -100,7 +109,12 @@ class Fields:
         """Wall-clock times after ``start``, as if every day had 24 hours."""
         from croniter import CroniterBadDateError, croniter
 
-        found = croniter(self.expression, start.replace(tzinfo=UTC), ret_type=datetime, max_years_between_matches=YEARS)
+        found = croniter(
+            self.expression,
+            start.replace(tzinfo=UTC),
+            ret_type=datetime,
+            max_years_between_matches=YEARS,
+        )
         try:
             while True:
                 yield found.get_next().replace(tzinfo=None)
@@ -119,19 +133,35 @@ def _expression(text: str) -> str:
     lower = text.lower()
     if lower.startswith("@"):
         if lower not in _NICKNAMES:
-            raise BadJob(f"schedule: {text} is not known; write cron fields, or one of {' '.join(_NICKNAMES)}")
+            raise BadJob(
+                f"schedule: {text} is not known; write cron fields, or one of"
+                f" {' '.join(_NICKNAMES)}"
+            )
         lower = _NICKNAMES[lower]
     parts = lower.split(" ")
     if len(parts) not in (5, 6):
-        raise BadJob(f"schedule: {text[:80]!r} has {len(parts)} fields; write {ORDER}, for example 0 9 * * 1-5")
+        raise BadJob(
+            f"schedule: {text[:80]!r} has {len(parts)} fields; write {ORDER}, for example 0 9 *"
+            " * 1-5"
+        )
     if any(_CHANCE.search(part) for part in parts):
-        raise BadJob(f"schedule: {text!r}: H and R draw times by chance; write the times, and jitter for a random delay")
-    from croniter import CroniterBadCronError, CroniterError, croniter  # no daemon without such a job needs it
+        raise BadJob(
+            f"schedule: {text!r}: H and R draw times by chance; write the times, and jitter for a"
+            " random delay"
+        )
+    from croniter import (
+        CroniterBadCronError,
+        CroniterError,
+        croniter,
+    )  # no daemon without such a job needs it
 
     try:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
-        raise BadJob(f"schedule: {text[:80]!r} is no cron expression ({_reason(error)}); write {ORDER}, for example 0 9 * * 1-5") from error
+        raise BadJob(
+            f"schedule: {text[:80]!r} is no cron expression ({_reason(error)}); write {ORDER}, for"
+            " example 0 9 * * 1-5"
+        ) from error
     return lower
 
 
@@ -153,7 +183,8 @@ def schedule_of(body: JobBody) -> Schedule:
 
 
 def unreadable(body: JobBody) -> str:
-    """Why a job that was made once means no time any more (the zones of a machine change); "" for one that does."""
+    """Why a job that was made once means no time any more (the zones of a machine change); "" for
+    one that does."""
     try:
         schedule_of(body)
         zone_of(body.spec.tz)
@@ -168,7 +199,8 @@ def instant_of(text: str) -> datetime:
 
 
 def after(body: JobBody, moment: datetime) -> datetime | None:
-    """The first slot of a job later than ``moment``; None also when it would lie behind its expiry."""
+    """The first slot of a job later than ``moment``; None also when it would lie behind its
+    expiry."""
     due = schedule_of(body).after(moment)
     expires = body.spec.expires
     return None if due is None or (expires is not None and due > instant_of(expires)) else due
@@ -180,17 +212,24 @@ def period(body: JobBody, due: datetime) -> timedelta | None:
     return None if following is None else following - due
 
 
-_CLOCK = re.compile(r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?::(?P<second>\d{2}))?\s*(?P<half>am|pm)?")
-_IN = re.compile(r"in\s+(?P<number>\d{1,6})\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)")
+_CLOCK = re.compile(
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?::(?P<second>\d{2}))?\s*(?P<half>am|pm)?"
+)
+_IN = re.compile(
+    r"in\s+(?P<number>\d{1,6})\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)"
+)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
-    """``2026-12-01 09:00``, ISO 8601, ``09:00``, ``tomorrow 9:00``, ``in 20 minutes``; without an offset in ``zone``. Raises BadJob."""
+    """``2026-12-01 09:00``, ISO 8601, ``09:00``, ``tomorrow 9:00``, ``in 20 minutes``; without an
+    offset in ``zone``. Raises BadJob."""
     said = " ".join(text.split())
     found = _IN.fullmatch(said.lower())
     if found is not None:
-        return (now + timedelta(seconds=int(found["number"]) * _UNITS[found["unit"][0]])).replace(microsecond=0)
+        return (now + timedelta(seconds=int(found["number"]) * _UNITS[found["unit"][0]])).replace(
+            microsecond=0
+        )
     wall = _wall(said, local(zone, now))
     try:
         if wall is not None and wall.tzinfo is not None:
@@ -199,14 +238,18 @@ def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     except OverflowError:  # the calendar of UTC ends before that
         at = None
     if at is None:
-        raise BadJob(f"{text!r} is no time; write 2026-12-01 09:00, 09:00, tomorrow 9:00, in 20 minutes, or ISO 8601 with an offset")
+        raise BadJob(
+            f"{text!r} is no time; write 2026-12-01 09:00, 09:00, tomorrow 9:00, in 20 minutes, or"
+            " ISO 8601 with an offset"
+        )
     if _CLOCK.fullmatch(said.lower()) is not None and at <= now and wall is not None:
         at = once_per_date(zone, wall + timedelta(days=1)) or at
     return at
 
 
 def end_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
-    """As ``moment_of``, and of a date alone (``2026-12-31``) the last moment of that day. Raises BadJob."""
+    """As ``moment_of``, and of a date alone (``2026-12-31``) the last moment of that day. Raises
+    BadJob."""
     try:
         following = datetime.combine(date.fromisoformat(text) + timedelta(days=1), time.min)
     except (ValueError, OverflowError):
@@ -214,7 +257,9 @@ def end_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
             return moment_of(text, zone, now)
         except BadJob as error:
             raise BadJob(f"{error}, or a day such as 2026-12-31") from error
-    return (once_per_date(zone, following) or following.replace(tzinfo=UTC)) - timedelta(milliseconds=1)
+    return (once_per_date(zone, following) or following.replace(tzinfo=UTC)) - timedelta(
+        milliseconds=1
+    )
 
 
 def _wall(text: str, today: datetime) -> datetime | None:

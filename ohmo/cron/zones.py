@@ -16,11 +16,14 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"{name!r} is no time zone; write an IANA name such as Europe/Berlin, or UTC") from error
+        raise ValueError(
+            f"{name!r} is no time zone; write an IANA name such as Europe/Berlin, or UTC"
+        ) from error
 
 
 def local_zone(environ: Mapping[str, str]) -> str:
-    """What this machine calls its zone: ``$TZ``, then /etc/localtime; UTC when neither tells a name."""
+    """What this machine calls its zone: ``$TZ``, then /etc/localtime; UTC when neither tells a
+    name."""
     named = environ.get("TZ", "").strip().removeprefix(":")
     try:
         if named and not named.startswith("/"):
@@ -42,8 +45,8 @@ def local(zone: ZoneInfo, at: datetime) -> datetime:
 
 
 def once_per_date(zone: ZoneInfo, wall: datetime) -> datetime | None:
-    """The one instant at which a wall-clock time counts: the first of two in an overlap, the first valid instant after a gap; None on a date
-    that the zone left out (Apia has no 2011-12-30)."""
+    """The one instant at which a wall-clock time counts: the first of two in an overlap, the first
+    valid instant after a gap; None on a date that the zone left out (Apia has no 2011-12-30)."""
     at = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if local(zone, at) == wall:
         return at
@@ -53,7 +56,8 @@ def once_per_date(zone: ZoneInfo, wall: datetime) -> datetime | None:
 
 
 def _after_gap(zone: ZoneInfo, wall: datetime) -> datetime:
-    """PEP 495: inside a gap fold 0 reads the offset from before it, fold 1 the one from after it; the change lies between both readings."""
+    """PEP 495: inside a gap fold 0 reads the offset from before it, fold 1 the one from after it;
+    the change lies between both readings."""
     early = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
     late = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     return _first(early, late, lambda at: local(zone, at) >= wall)
@@ -68,7 +72,8 @@ def _exists(zone: ZoneInfo, wall: datetime) -> bool:
 
 
 def change_after(zone: ZoneInfo, since: datetime, until: datetime) -> datetime | None:
-    """The first instant in (since, until] at which the offset is not the one of ``since``; None: it stays."""
+    """The first instant in (since, until] at which the offset is not the one of ``since``; None: it
+    stays."""
     before, low = offset(zone, since), since
     while low < until:
         high = min(low + _DAY, until)
@@ -79,10 +84,13 @@ def change_after(zone: ZoneInfo, since: datetime, until: datetime) -> datetime |
 
 
 def _first(low: datetime, high: datetime, holds: Callable[[datetime], bool]) -> datetime:
-    """The earliest whole second in (low, high] from which on ``holds`` does; it does at ``high`` and not at ``low``."""
+    """The earliest whole second in (low, high] from which on ``holds`` does; it does at ``high``
+    and not at ``low``."""
     low = low.replace(microsecond=0)  # zones change at whole seconds: it holds there neither
     while high - low > _SECOND:
-        middle = low + timedelta(seconds=max(1, (high - low) // (2 * _SECOND)))  # between one and two seconds there is one
+        middle = low + timedelta(
+            seconds=max(1, (high - low) // (2 * _SECOND))
+        )  # between one and two seconds there is one
         if holds(middle):
             high = middle
         else:

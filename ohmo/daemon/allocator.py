@@ -1,4 +1,5 @@
-"""Memory that was freed goes back to the system; the C library would keep it for a use that may never come."""
+"""Memory that was freed goes back to the system; the C library would keep it for a use that may
+never come."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import asyncio
 import ctypes
 from collections.abc import Awaitable, Callable
 
-EVERY = 60.0  # seconds; giving back takes some milliseconds, and what is needed again is faulted in within one
+# seconds; giving back takes some milliseconds, and what is needed again is faulted in within one
+EVERY = 60.0
 
 
 def trimming() -> Callable[[], None] | None:
-    """``malloc_trim(3)`` of glibc over all its arenas; None where the C library has no such thing (musl, macOS)."""
+    """``malloc_trim(3)`` of glibc over all its arenas; None where the C library has no such thing
+    (musl, macOS)."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError):
@@ -23,8 +26,11 @@ def trimming() -> Callable[[], None] | None:
     return give_back
 
 
-async def give_back(give: Callable[[], None] | None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """A life of the house: ``give`` is called in a thread, once a minute; it ends at once where there is nothing to call."""
+async def give_back(
+    give: Callable[[], None] | None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
+    """A life of the house: ``give`` is called in a thread, once a minute; it ends at once where
+    there is nothing to call."""
     while give is not None:
         await sleep(EVERY)
         await asyncio.to_thread(give)

@@ -38,13 +38,21 @@ DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
 
 @asynccontextmanager
 async def living(
-    config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False, elders: Sequence[Elder] = ()
+    config: Config,
+    seams: Seams,
+    *,
+    notes: Callable[[], Sequence[str]] = tuple,
+    still: bool = False,
+    elders: Sequence[Elder] = (),
 ) -> AsyncGenerator[tuple[House, Doors]]:
-    """The house, started in order; on the way out stopped in reverse. The caller owns the home. ``notes`` stand among the status's warnings.
-    ``still``: only its doors open; no channel connects, no turn runs, no job is due."""
+    """The house, started in order; on the way out stopped in reverse. The caller owns the home.
+    ``notes`` stand among the status's warnings. ``still``: only its doors open; no channel
+    connects, no turn runs, no job is due."""
     _prepare_workspace(config.workspace)
     finish_restore(config.home.root)  # one that was killed in the middle
-    await asyncio.to_thread(sweep, config.home.root)  # the backups' folder may hang: keep_backups sweeps it, when everything is awake
+    await asyncio.to_thread(
+        sweep, config.home.root
+    )  # the backups' folder may hang: keep_backups sweeps it, when everything is awake
     seams.recall(config.home.root)
     wired = wire(config, seams.clock, seams.began)
     async with AsyncExitStack() as stack:
@@ -63,10 +71,14 @@ async def living(
         stack.push_async_callback(model.aclose)
         watcher = spans(seams.environ)
         sent = watcher.sent if watcher is not None else None
-        house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=sent, elders=elders)
+        house = await build_house(
+            config, seams, store, wired, model, warnings=warnings, sent=sent, elders=elders
+        )
         broken = house.truth.warnings
         house.truth.warnings = lambda: (*notes(), *broken())
-        doors = await stack.enter_async_context(house.control.serving(_nobody_starts if still else partial(_calm, house, FIRST)))
+        doors = await stack.enter_async_context(
+            house.control.serving(_nobody_starts if still else partial(_calm, house, FIRST))
+        )
         group = await stack.enter_async_context(tasks())
         for name, work in () if still else _lives(house, config):
             group(name, work)
@@ -83,7 +95,9 @@ async def living(
             yield house, doors
         finally:
             house.truth.ready = False
-            await house.pool.drain(0.0 if store.fatal.done() else DRAIN)  # what runs on a dead store can end nothing any more
+            await house.pool.drain(
+                0.0 if store.fatal.done() else DRAIN
+            )  # what runs on a dead store can end nothing any more
             await house.agent.workbench.background.close()
 
 
@@ -92,7 +106,10 @@ def _prepare_workspace(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"workspace: {folder} cannot be used as a folder ({error.strerror}); set workspace to one you own") from error
+        raise ConfigError(
+            f"workspace: {folder} cannot be used as a folder ({error.strerror}); set workspace to"
+            " one you own"
+        ) from error
 
 
 def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
@@ -135,7 +152,8 @@ async def tasks() -> AsyncGenerator[Callable[[str, Callable[[], Awaitable[object
 
 
 async def _calm(house: House, longest: float) -> None:
-    """Returns when no channel waits for its first moment any more, an import would hold all of them up; after ``longest`` seconds in any case."""
+    """Returns when no channel waits for its first moment any more, an import would hold all of them
+    up; after ``longest`` seconds in any case."""
     starting = lambda: any(channel.state == "starting" for channel in house.board.report().values())  # noqa: E731
     if not starting():
         return
@@ -151,7 +169,8 @@ async def _nobody_starts() -> None:
 
 
 async def _warm(house: House) -> None:
-    """Imports the model's SDK. Then what is there stays there: the collector never looks at it again."""
+    """Imports the model's SDK. Then what is there stays there: the collector never looks at it
+    again."""
     await _calm(house, SETTLED)
     try:
         await house.agent.model.warm()

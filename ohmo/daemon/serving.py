@@ -51,9 +51,10 @@ class Fatal(OhmoError):
 
 @record
 class Order:
-    """How the daemon was asked to run. ``environ``: with what ``.env`` adds. ``note``: what the owner has to hear of the configuration.
-    ``reread`` loads it afresh (ConfigError), ``good`` is called with it once it proved itself. ``since``: when it began to be read, in nanoseconds
-    of the epoch."""
+    """How the daemon was asked to run. ``environ``: with what ``.env`` adds. ``note``: what the
+    owner has to hear of the configuration. ``reread`` loads it afresh (ConfigError), ``good`` is
+    called with it once it proved itself. ``since``: when it began to be read, in nanoseconds of the
+    epoch."""
 
     reread: Callable[[], Config]
     since: int
@@ -69,7 +70,8 @@ class Order:
 
 
 def serve(config: Config, order: Order) -> int:
-    """``ohmo run``: until a signal. Returns the exit code; says what is wrong in one line on stderr."""
+    """``ohmo run``: until a signal. Returns the exit code; says what is wrong in one line on
+    stderr."""
     faulthandler.enable()
     seal(order.environ)
     adopt_orphans()
@@ -91,27 +93,43 @@ def serve(config: Config, order: Order) -> int:
             return _say(str(ended), FAILED)
         case _:
             traceback.print_exception(ended)
-            return _say(f"crashed: {type(ended).__name__}: {ended}; this is a mistake in ohmo, the lines above say where", CRASHED)
+            return _say(
+                f"crashed: {type(ended).__name__}: {ended}; this is a mistake in ohmo, the lines"
+                " above say where",
+                CRASHED,
+            )
 
 
 def _served(config: Config, order: Order, seams: Seams) -> int:
     config.home.prepare()
-    # The journal and the file of our own supervisor get every line; whoever else has our stderr wants to know of trouble.
+    # The journal and the file of our own supervisor get every line; whoever else has our stderr
+    # wants to know of trouble.
     whole = is_read_live() or order.service
     grave, secrets = None if whole else GRAVE, lambda: config.vault.values
-    with hold_home(config.home.root), logging_to(config.home.log, secrets=secrets, human=sys.stderr, grave=grave):
+    with (
+        hold_home(config.home.root),
+        logging_to(config.home.log, secrets=secrets, human=sys.stderr, grave=grave),
+    ):
         starts = Starts(config.home.root / "run" / "starts.json")
         crashing = order.service and starts.begin()
         notes = [order.note] if order.note else []
         if crashing:
             notes.append(
-                "ohmo ended several times within a minute, so it runs in safe mode: without plugins, hooks and cron. `ohmo logs` says why it ended;"
-                " `ohmo service restart` tries again with everything."
+                "ohmo ended several times within a minute, so it runs in safe mode: without"
+                " plugins, hooks and cron. `ohmo logs` says why it ended; `ohmo service restart`"
+                " tries again with everything."
             )
             log.error("safe_mode", why="three starts within a minute came to no good end")
         elif order.safe:
             notes.append("Safe mode, as asked (--safe): no plugins, no hooks, no cron.")
-        code = run(_live(replace(config, safe=order.safe or crashing), order, seams, _Word(starts, tuple(notes))))
+        code = run(
+            _live(
+                replace(config, safe=order.safe or crashing),
+                order,
+                seams,
+                _Word(starts, tuple(notes)),
+            )
+        )
         starts.ended()
         return code
 
@@ -132,7 +150,9 @@ def _say(line: str, code: int) -> int:
 async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
     """One life after the other: each ends with a signal, or with a configuration to go on with."""
     stopping = asyncio.Event()
-    rereading = Rereading(order.reread, config.file or config.home.config, env_file(config.home), since=order.since)
+    rereading = Rereading(
+        order.reread, config.file or config.home.config, env_file(config.home), since=order.since
+    )
     last: Config | None = None
     elders: list[Elder] = []
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):
@@ -144,7 +164,9 @@ async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
                     if last is None:
                         raise
                     log.exception("configuration_does_not_start")
-                    rereading.problem = f"The changed configuration does not start: {error}. The old one goes on."
+                    rereading.problem = (
+                        f"The changed configuration does not start: {error}. The old one goes on."
+                    )
                     config, last = last, None
                     continue
                 if found is None:
@@ -156,9 +178,16 @@ async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
 
 
 async def _life(
-    config: Config, order: Order, seams: Seams, word: _Word, stopping: asyncio.Event, rereading: Rereading, elders: list[Elder]
+    config: Config,
+    order: Order,
+    seams: Seams,
+    word: _Word,
+    stopping: asyncio.Event,
+    rereading: Rereading,
+    elders: list[Elder],
 ) -> Config | None:
-    """From ready to a stop; the new configuration, when that is why it stops. Then ``elders`` has this one, for turns that go on in the next life."""
+    """From ready to a stop; the new configuration, when that is why it stops. Then ``elders`` has
+    this one, for turns that go on in the next life."""
     standing = lambda: (*word.notes, *([rereading.problem] if rereading.problem else []))  # noqa: E731
     async with living(config, seams, notes=standing, elders=tuple(elders)) as (house, doors):
         _announce(house, doors, order)
@@ -172,12 +201,30 @@ async def _life(
         async with tasks() as start:
             start("service.ready", lambda: _ready(doors, order.environ))
             start("configuration.remember", lambda: _remember(config, order))
-            found = await _until_stopped(house, stopping, rereading.changed(config, tell), _trial(house, tell, order.environ).failed())
-            notify(seams.environ, "STOPPING=1" if found is None else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+            found = await _until_stopped(
+                house,
+                stopping,
+                rereading.changed(config, tell),
+                _trial(house, tell, order.environ).failed(),
+            )
+            notify(
+                seams.environ,
+                (
+                    "STOPPING=1"
+                    if found is None
+                    else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}"
+                ),
+            )
             log.info(
                 "stopping",
                 running=house.pool.running,
-                because="we were asked to" if found is None else "of a new configuration" if found is not config else "of /restart",
+                because=(
+                    "we were asked to"
+                    if found is None
+                    else "of a new configuration"
+                    if found is not config
+                    else "of /restart"
+                ),
             )
             if found is not None:
                 with suppress(ConfigError):  # said when it does not start
@@ -197,11 +244,27 @@ async def _remember(config: Config, order: Order) -> None:
 def _announce(house: House, doors: Doors, order: Order) -> None:
     model, link = house.agent.model, doors.login_link()
     if model.model == "offline":
-        print(f"No model yet ({model.explanation}); docs/models.md says how. Tools can be tried by hand.")
-    if order.service:  # what is printed is kept in a log, and a link that logs in does not belong there
-        print(f"ohmo is ready at {doors.url or doors.socket}; `ohmo login` prints a link for the browser", flush=True)
+        print(
+            f"No model yet ({model.explanation}); docs/models.md says how. Tools can be tried by"
+            " hand."
+        )
+    if (
+        order.service
+    ):  # what is printed is kept in a log, and a link that logs in does not belong there
+        print(
+            f"ohmo is ready at {doors.url or doors.socket}; `ohmo login` prints a link for the"
+            " browser",
+            flush=True,
+        )
     else:
-        print(f"ohmo is ready. Open this link once: {link}" if link is not None else f"ohmo is ready at {doors.socket}", flush=True)
+        print(
+            (
+                f"ohmo is ready. Open this link once: {link}"
+                if link is not None
+                else f"ohmo is ready at {doors.socket}"
+            ),
+            flush=True,
+        )
 
 
 async def _ready(doors: Doors, environ: Mapping[str, str]) -> None:
@@ -210,27 +273,44 @@ async def _ready(doors: Doors, environ: Mapping[str, str]) -> None:
     notify(environ, "READY=1\nSTATUS=serving")
 
 
-def _trial(house: House, tell: Callable[[str], Awaitable[object]], environ: Mapping[str, str]) -> Trial:
+def _trial(
+    house: House, tell: Callable[[str], Awaitable[object]], environ: Mapping[str, str]
+) -> Trial:
     """In case an upgrade started us and was killed since."""
     site = Path(ohmo.__file__).parents[1]
     folder = site.with_name(FOLDER)
 
     def returns() -> bool:
-        # systemd.exec(5) of both names: a unit of the system's manager, not of a person's; root resumes there before each start
+        # systemd.exec(5) of both names: a unit of the system's manager, not of a person's; root
+        # resumes there before each start
         of_system = "INVOCATION_ID" in environ and "MANAGERPID" not in environ
-        only_roots = cast("Callable[[Path], bool]", load("ohmo.service.systemd:only_roots"))  # an upgrade that was killed is rare
-        return (os.access(folder, os.W_OK) and os.access(site, os.W_OK)) or (of_system and only_roots(Path(sys.executable)))
+        only_roots = cast(
+            "Callable[[Path], bool]", load("ohmo.service.systemd:only_roots")
+        )  # an upgrade that was killed is rare
+        return (os.access(folder, os.W_OK) and os.access(site, os.W_OK)) or (
+            of_system and only_roots(Path(sys.executable))
+        )
 
-    channels = lambda: {name: Connection(one.state, one.detail) for name, one in house.board.report().items()}  # noqa: E731
+    channels = lambda: {  # noqa: E731
+        name: Connection(one.state, one.detail) for name, one in house.board.report().items()
+    }
     return Trial(Undoing(folder), house.config.home.root, channels, tell, returns)
 
 
 async def _until_stopped(
-    house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config], failed: Coroutine[Any, Any, str]
+    house: House,
+    stopping: asyncio.Event,
+    changed: Coroutine[Any, Any, Config],
+    failed: Coroutine[Any, Any, str],
 ) -> Config | None:
-    """A signal, a new configuration, the wish for a new life with the present one, a store that only a restart can mend, or an upgrade that ``failed``."""
+    """A signal, a new configuration, the wish for a new life with the present one, a store that
+    only a restart can mend, or an upgrade that ``failed``."""
     fatal = house.store.fatal
-    stop, new, again = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(changed), asyncio.ensure_future(house.again.wait())
+    stop, new, again = (
+        asyncio.ensure_future(stopping.wait()),
+        asyncio.ensure_future(changed),
+        asyncio.ensure_future(house.again.wait()),
+    )
     tried = asyncio.ensure_future(failed)
     waits: list[asyncio.Future[Any]] = [stop, new, again, fatal, tried]
     try:
@@ -242,7 +322,9 @@ async def _until_stopped(
     if fatal.done() and not fatal.cancelled():
         raise Fatal(fatal.result())
     if not tried.cancelled():
-        raise Fatal(f"an upgrade was interrupted, and the new version has to give way: {tried.result()}")
+        raise Fatal(
+            f"an upgrade was interrupted, and the new version has to give way: {tried.result()}"
+        )
     if stopping.is_set():
         return None
     return house.config if new.cancelled() else new.result()

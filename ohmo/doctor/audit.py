@@ -1,4 +1,5 @@
-"""What a stranger or a careless model could do here, by severity: the ways in, what may run, and what lies open."""
+"""What a stranger or a careless model could do here, by severity: the ways in, what may run, and
+what lies open."""
 
 from __future__ import annotations
 
@@ -31,11 +32,17 @@ class Risk:
 
 
 def audit(config: Config, user: int, packages: Path = PACKAGES) -> list[Risk]:
-    """Gravest first. ``user``: whose process this is. ``packages``: the folder ohmo is installed in."""
+    """Gravest first. ``user``: whose process this is. ``packages``: the folder ohmo is installed
+    in."""
     found = [
-        *_people(config), *_acting(config, user), *_unattended(config), *_network(config), *_files(config), *_places(config, user, packages),
+        *_people(config),
+        *_acting(config, user),
+        *_unattended(config),
+        *_network(config),
+        *_files(config),
+        *_places(config, user, packages),
         *_secrets(config),
-    ]  # fmt: skip
+    ]
     return sorted(found, key=lambda risk: ORDER.index(risk.severity))
 
 
@@ -49,10 +56,18 @@ def _people(config: Config) -> Iterator[Risk]:
             close = f"set channels.{name}.dm: pairing"
             if free:
                 yield Risk(
-                    "open_door_full_auto", "critical", f"{name}: everybody may write (dm: open) and nothing is asked (full_auto)", close
+                    "open_door_full_auto",
+                    "critical",
+                    f"{name}: everybody may write (dm: open) and nothing is asked (full_auto)",
+                    close,
                 )
             else:
-                yield Risk("open_door", "high", f"{name}: everybody may write to it and use its tools (dm: open)", close)
+                yield Risk(
+                    "open_door",
+                    "high",
+                    f"{name}: everybody may write to it and use its tools (dm: open)",
+                    close,
+                )
         if policy.groups == "open":
             grave: Severity = "high" if free or policy.mention == "optional" else "medium"
             text = f"{name}: it answers in every group it is added to" + (
@@ -61,16 +76,29 @@ def _people(config: Config) -> Iterator[Risk]:
             yield Risk("open_groups", grave, text, f"set channels.{name}.groups: allowlist")
     if config.access.default_role == "admin":
         yield Risk(
-            "default_admin", "high", "whoever is let in becomes admin and may answer everybody's questions", "set access.default_role: user"
+            "default_admin",
+            "high",
+            "whoever is let in becomes admin and may answer everybody's questions",
+            "set access.default_role: user",
         )
     if not config.owner and not config.access.roles.owner:
-        yield Risk("no_owner", "low", "nobody is owner: alarms are seen in the browser only", 'write owner: ["CHANNEL:ID"]')
+        yield Risk(
+            "no_owner",
+            "low",
+            "nobody is owner: alarms are seen in the browser only",
+            'write owner: ["CHANNEL:ID"]',
+        )
 
 
 def _acting(config: Config, user: int) -> Iterator[Risk]:
     rules = config.permissions
     if rules.mode == "full_auto":
-        yield Risk("full_auto", "high", "nothing is asked (permissions.mode: full_auto)", "set permissions.mode: default")
+        yield Risk(
+            "full_auto",
+            "high",
+            "nothing is asked (permissions.mode: full_auto)",
+            "set permissions.mode: default",
+        )
     for rule in rules.allow:
         if _is_wide(rule):
             yield Risk(
@@ -83,13 +111,28 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
         text = "files outside the workspace are read unasked (permissions.read_outside: allow)"
         yield Risk("reads_outside", "low", text, "set permissions.read_outside: ask")
     backend = config.sandbox.backend
-    text = f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend} changes nothing"
+    text = (
+        f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend}"
+        " changes nothing"
+    )
     yield Risk("no_sandbox", "medium", text, "let no rule and no job run what you do not trust")
     if user == 0:
-        yield Risk("root", "high", "ohmo runs as root: what it runs may change the whole machine", "run it as a user of its own")
+        yield Risk(
+            "root",
+            "high",
+            "ohmo runs as root: what it runs may change the whole machine",
+            "run it as a user of its own",
+        )
     folder = config.workspace.resolve()
-    if folder in (Path("/"), Path.home().resolve()) or config.home.root.resolve().is_relative_to(folder):
-        yield Risk("wide_workspace", "medium", f"the workspace {folder} holds more than work", "set workspace to a folder of its own")
+    if folder in (Path("/"), Path.home().resolve()) or config.home.root.resolve().is_relative_to(
+        folder
+    ):
+        yield Risk(
+            "wide_workspace",
+            "medium",
+            f"the workspace {folder} holds more than work",
+            "set workspace to a folder of its own",
+        )
 
 
 def _is_wide(rule: str) -> bool:
@@ -112,7 +155,10 @@ def _unattended(config: Config) -> Iterator[Risk]:
                 )
     for name, hook in config.webhooks.items():
         if hook.role in ("owner", "admin") and config.permissions.mode == "full_auto":
-            text = f"webhooks.{name}: whatever is sent to it acts as {hook.role}, and nothing is asked (full_auto)"
+            text = (
+                f"webhooks.{name}: whatever is sent to it acts as {hook.role}, and nothing is asked"
+                " (full_auto)"
+            )
             yield Risk("strong_webhook", "critical", text, f"set webhooks.{name}.role: user")
 
 
@@ -127,8 +173,16 @@ def _network(config: Config) -> Iterator[Risk]:
             "set control.listen: 127.0.0.1:7717",
         )
     base = config.profile.base_url or ""
-    if base.startswith("http://") and base.removeprefix("http://").split("/")[0].rsplit(":", 1)[0].strip("[]") not in LOOPBACK:
-        yield Risk("plain_model", "high", f"what is said and the key go to {base} unencrypted", "write https:// there")
+    if (
+        base.startswith("http://")
+        and base.removeprefix("http://").split("/")[0].rsplit(":", 1)[0].strip("[]") not in LOOPBACK
+    ):
+        yield Risk(
+            "plain_model",
+            "high",
+            f"what is said and the key go to {base} unencrypted",
+            "write https:// there",
+        )
 
 
 def _files(config: Config) -> Iterator[Risk]:
@@ -137,31 +191,53 @@ def _files(config: Config) -> Iterator[Risk]:
         path = root / name
         grave: Severity = "critical" if name in (".env", "run/token") else "high"
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            yield Risk("open_file", grave, f"{path}: others on this machine can open it", f"chmod go= {path}")
+            yield Risk(
+                "open_file",
+                grave,
+                f"{path}: others on this machine can open it",
+                f"chmod go= {path}",
+            )
 
 
 def _places(config: Config, user: int, packages: Path) -> Iterator[Risk]:
-    """Folders in which somebody else could put another ohmo, or another home: whoever may write packages may also write what every start runs."""
+    """Folders in which somebody else could put another ohmo, or another home: whoever may write
+    packages may also write what every start runs."""
     root = config.home.root.absolute()
     ours = {0, user, *([root.stat().st_uid] if root.exists() else [])}
-    for folder, what in ((packages, "what ohmo runs"), (packages / "ohmo", "what ohmo runs"), (root.parent, "your home")):
+    for folder, what in (
+        (packages, "what ohmo runs"),
+        (packages / "ohmo", "what ohmo runs"),
+        (root.parent, "your home"),
+    ):
         if not folder.exists():
             continue
         found = folder.stat()
-        mine, shared = found.st_uid in ours, found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+        mine, shared = (
+            found.st_uid in ours,
+            found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX,
+        )
         if shared or not mine:
             text = f"{folder}: others on this machine can put other files in the place of {what}"
             yield Risk(
                 "exchangeable",
                 "critical",
                 text,
-                f"chmod o-w {folder}" if mine else f"put it where only you write; {folder} is somebody else's",
+                (
+                    f"chmod o-w {folder}"
+                    if mine
+                    else f"put it where only you write; {folder} is somebody else's"
+                ),
             )
 
 
 def _secrets(config: Config) -> Iterator[Risk]:
     for path in _literals(config.source.data, ()):
-        yield Risk("literal_secret", "low", f"config.yaml: {path} holds a secret as it is", "put it into .env and write env:NAME")
+        yield Risk(
+            "literal_secret",
+            "low",
+            f"config.yaml: {path} holds a secret as it is",
+            "put it into .env and write env:NAME",
+        )
 
 
 def _literals(value: Plain, path: tuple[str, ...]) -> Iterator[str]:
@@ -171,5 +247,10 @@ def _literals(value: Plain, path: tuple[str, ...]) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _literals(inner, path)
-    elif isinstance(value, str) and path and path[-1].endswith(_PRIVATE) and Secret(value).kind == "literal":
+    elif (
+        isinstance(value, str)
+        and path
+        and path[-1].endswith(_PRIVATE)
+        and Secret(value).kind == "literal"
+    ):
         yield ".".join(path)

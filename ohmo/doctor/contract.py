@@ -21,7 +21,8 @@ Json = dict[str, Any]
 
 @record
 class Finding:
-    """``text``: what was seen, one line. ``next``: what to do about it; empty only for ok, note and skipped."""
+    """``text``: what was seen, one line. ``next``: what to do about it; empty only for ok, note and
+    skipped."""
 
     state: State
     text: str
@@ -30,7 +31,8 @@ class Finding:
 
 @record
 class Kept:
-    """Who keeps the daemon of this home. ``stale``: what is installed is not what would be installed now. ``broken``: why nobody can tell."""
+    """Who keeps the daemon of this home. ``stale``: what is installed is not what would be
+    installed now. ``broken``: why nobody can tell."""
 
     manager: str = ""
     installed: bool = False
@@ -41,9 +43,10 @@ class Kept:
 
 @record
 class Ground:
-    """What one examination looks at. ``config`` None: it cannot be read, ``mistakes`` says why. ``ask``: GET of the local API, None when nobody
-    answers. ``holder``: the pid in the lock of the home when somebody holds it, else None. ``kept`` None: somebody else than ohmo keeps it (a container).
-    ``upgrade``: how far an upgrade is that nobody works on; empty: there is none."""
+    """What one examination looks at. ``config`` None: it cannot be read, ``mistakes`` says why.
+    ``ask``: GET of the local API, None when nobody answers. ``holder``: the pid in the lock of the
+    home when somebody holds it, else None. ``kept`` None: somebody else than ohmo keeps it (a
+    container). ``upgrade``: how far an upgrade is that nobody works on; empty: there is none."""
 
     home: Home
     environ: Mapping[str, str]
@@ -89,7 +92,8 @@ Mend = Callable[[Ground], str]
 
 @record
 class Check:
-    """``mend`` puts it right, may be repeated, and returns what it did in a few words. ``live``: it speaks to the world and runs only with --live."""
+    """``mend`` puts it right, may be repeated, and returns what it did in a few words. ``live``: it
+    speaks to the world and runs only with --live."""
 
     name: str
     title: str

@@ -15,15 +15,20 @@ from channels.record import record
 
 @record
 class Away:
-    """``seconds`` by which our clock is ahead of ``host``; negative: behind; 0: what the trip and the whole seconds of a Date may explain."""
+    """``seconds`` by which our clock is ahead of ``host``; negative: behind; 0: what the trip and
+    the whole seconds of a Date may explain."""
 
     host: str
     seconds: float
 
 
-async def compare(urls: Sequence[str], limit: float, clock: Callable[[], float] = time.time) -> list[Away]:
-    """One of each that answers within ``limit`` seconds and says a time. ``clock``: seconds of the epoch. Raises nothing."""
-    # Nothing is sent and only a time is believed. A certificate counts for nothing here: with a wrong clock every one is out of date.
+async def compare(
+    urls: Sequence[str], limit: float, clock: Callable[[], float] = time.time
+) -> list[Away]:
+    """One of each that answers within ``limit`` seconds and says a time. ``clock``: seconds of the
+    epoch. Raises nothing."""
+    # Nothing is sent and only a time is believed. A certificate counts for nothing here: with a
+    # wrong clock every one is out of date.
     connector = aiohttp.TCPConnector(ssl=False)
     timeout = aiohttp.ClientTimeout(total=limit)
     jar = aiohttp.DummyCookieJar()

@@ -60,11 +60,20 @@ def survey(
         mistakes += tuple(str(error).splitlines())
     undoing = Undoing(Path(ohmo.__file__).parents[1].with_name(FOLDER))
     return Ground(
-        home=home, environ=environ, config=config, mistakes=mistakes, manifests=manifests, broken=broken, ask=functools.cache(ask),
+        home=home,
+        environ=environ,
+        config=config,
+        mistakes=mistakes,
+        manifests=manifests,
+        broken=broken,
+        ask=functools.cache(ask),
         holder=str(holder(home.lock) or "unknown") if is_held(home.lock, unclear=False) else None,
-        machine=machine or Machine(), now=now or datetime.now(UTC), version=ohmo.__version__, kept=kept(),
+        machine=machine or Machine(),
+        now=now or datetime.now(UTC),
+        version=ohmo.__version__,
+        kept=kept(),
         upgrade=undoing.stage() if undoing.alone() else "",
-    )  # fmt: skip
+    )
 
 
 def examine(ground: Ground, *, live: bool = False, only: Sequence[str] = ()) -> list[Result]:
@@ -76,19 +85,29 @@ def mend(ground: Ground, results: Sequence[Result], again: Callable[[], Ground])
     """Mends what is marked so and was found wanting, then looks at everything again."""
     done: dict[str, str] = {}
     for one in results:
-        if one.check.mend is not None and one.finding.state in ("warning", "problem", "note") and one.finding.next:
+        if (
+            one.check.mend is not None
+            and one.finding.state in ("warning", "problem", "note")
+            and one.finding.next
+        ):
             if ground.not_ours:
                 done[one.check.name] = f"left as it is: {ground.home.root}: {ground.not_ours}"
                 continue
             try:
                 done[one.check.name] = one.check.mend(ground)
             except (OSError, OhmoError) as error:
-                done[one.check.name] = f"could not be mended: {getattr(error, 'strerror', None) or error}"
+                done[one.check.name] = (
+                    f"could not be mended: {getattr(error, 'strerror', None) or error}"
+                )
     if not done:
         return list(results)
     fresh = again()
     return [
-        Result(one.check, one.finding if one.check.live else _look(one.check, fresh, live=False), done.get(one.check.name, ""))
+        Result(
+            one.check,
+            one.finding if one.check.live else _look(one.check, fresh, live=False),
+            done.get(one.check.name, ""),
+        )
         for one in results
     ]
 
@@ -100,12 +119,19 @@ def _wanted(check: Check, only: Sequence[str]) -> bool:
 def _look(check: Check, ground: Ground, *, live: bool) -> Finding:
     if check.live and not live:
         return skipped("asked only with --live")
-    if ground.closed and check.name.partition(".")[0] != "machine" and check.name not in ("home.folder", "home.owner"):
+    if (
+        ground.closed
+        and check.name.partition(".")[0] != "machine"
+        and check.name not in ("home.folder", "home.owner")
+    ):
         return skipped("the home is closed to you; see home.owner")
     try:
         return check.examine(ground)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        return problem(f"{place}{error.strerror or error}", "see that this file can be read by you, then ask again")
+        return problem(
+            f"{place}{error.strerror or error}",
+            "see that this file can be read by you, then ask again",
+        )
     except OhmoError as error:
         return problem(str(error), "mend this first, then ask again")

@@ -1,4 +1,5 @@
-"""What the doctor asks the machine, as values: a test brings a machine that lacks exactly one thing."""
+"""What the doctor asks the machine, as values: a test brings a machine that lacks exactly one
+thing."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def _may_read(path: Path) -> bool:
 
 def _port_is_free(host: str, port: int) -> bool:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
         with socket.socket(family, kind, protocol) as wire:
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             wire.bind(address)
@@ -75,8 +78,9 @@ def _port_is_free(host: str, port: int) -> bool:
 
 @record
 class Machine:
-    """``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty elsewhere than on Linux; ``memory_share``: how much
-    of the limit of a container or a unit is used, None without one. ``clock``: seconds of the epoch."""
+    """``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty
+    elsewhere than on Linux; ``memory_share``: how much of the limit of a container or a unit is
+    used, None without one. ``clock``: seconds of the epoch."""
 
     python: tuple[int, int] = sys.version_info[:2]
     encoding: str = field(default_factory=sys.getfilesystemencoding)

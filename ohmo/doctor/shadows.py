@@ -6,8 +6,8 @@ from ohmo.permissions.rules import Rule
 
 
 def shadows(higher: Rule, lower: Rule) -> bool:
-    """Whether everything that ``lower`` could decide is decided by ``higher`` before it. ``higher`` stands in a list that beats the
-    other's, or says the same."""
+    """Whether everything that ``lower`` could decide is decided by ``higher`` before it. ``higher``
+    stands in a list that beats the other's, or says the same."""
     if not higher.names(lower.tool):
         return False
     if higher.pattern is None or higher.pattern == lower.pattern:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 _PAGES = {
-    "slack": "api.slack.com/apps, your app: OAuth & Permissions (xoxb-) and Basic Information, App-Level Tokens (xapp-, connections:write)",
-    "discord": "discord.com/developers/applications, your application, Bot: Reset Token; Message Content Intent on",
+    "slack": (
+        "api.slack.com/apps, your app: OAuth & Permissions (xoxb-) and Basic Information, App-Level"
+        " Tokens (xapp-, connections:write)"
+    ),
+    "discord": (
+        "discord.com/developers/applications, your application, Bot: Reset Token; Message Content"
+        " Intent on"
+    ),
     "telegram": "@BotFather: /token shows it, /revoke makes a new one",
-    "feishu": "open.feishu.cn/app (open.larksuite.com/app), your app, Credentials & Basic Info: App ID and App Secret",
-    "matrix": "log the bot in once more (Element: Settings, Help & About, Access Token) and keep that device for ohmo alone",
+    "feishu": (
+        "open.feishu.cn/app (open.larksuite.com/app), your app, Credentials & Basic Info: App ID"
+        " and App Secret"
+    ),
+    "matrix": (
+        "log the bot in once more (Element: Settings, Help & About, Access Token) and keep that"
+        " device for ohmo alone"
+    ),
 }
 
 

@@ -21,14 +21,31 @@ from ohmo.contracts.agent import Ledger, OpenCall, Parked
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import PlanUpdated, ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import CallStarted, Json, ToolCall, ToolResult
-from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
+from ohmo.contracts.tool import (
+    Allow,
+    Ask,
+    CallContext,
+    Decision,
+    Deny,
+    Footprint,
+    Gate,
+    Question,
+    Tool,
+    ToolOutput,
+    Verdict,
+)
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.order import Order
 from ohmo.engine.stream import Emit, merged
 from ohmo.providers.arguments import UNREADABLE
 
-NOT_EXECUTED = "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
-UNKNOWN = "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at what it left behind before going on, and tell the person."
+NOT_EXECUTED = (
+    "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
+)
+UNKNOWN = (
+    "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at"
+    " what it left behind before going on, and tell the person."
+)
 FEW_TOOLS = 30  # so many are all named to a model that asks for one that is not there
 ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated
 Explain = Callable[[str, ValidationError], str]
@@ -52,13 +69,20 @@ class _Place:
 
 
 class Executor:
-    """``explain`` turns a validation error into one line for the model; ``failpoint`` is hit as tool.before, tool.running, tool.after.
-    ``redact`` takes secrets out of what a tool says: the model, the transcript and whoever watches read it without them."""
+    """``explain`` turns a validation error into one line for the model; ``failpoint`` is hit as
+    tool.before, tool.running, tool.after. ``redact`` takes secrets out of what a tool says: the
+    model, the transcript and whoever watches read it without them."""
 
     def __init__(
-        self, tools: Mapping[str, Tool[Any]], gate: Gate, *, width: int = 8, explain: Explain, failpoint: Callable[[str], None],
+        self,
+        tools: Mapping[str, Tool[Any]],
+        gate: Gate,
+        *,
+        width: int = 8,
+        explain: Explain,
+        failpoint: Callable[[str], None],
         redact: Callable[[str], str] = str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._tools = tools
         self._gate = gate
         self._width = width
@@ -67,11 +91,16 @@ class Executor:
         self._redact = redact
         self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
-    async def execute(self, turn: str, calls: Sequence[OpenCall], ledger: Ledger, guard: LoopGuard) -> AsyncGenerator[ToolEvent | Parked]:
-        """Runs what may run, ``width`` at a time and each after what it needs the effect of; what needs a person is returned as one Parked
-        at the end, and what only reads behind that stays open."""
+    async def execute(
+        self, turn: str, calls: Sequence[OpenCall], ledger: Ledger, guard: LoopGuard
+    ) -> AsyncGenerator[ToolEvent | Parked]:
+        """Runs what may run, ``width`` at a time and each after what it needs the effect of; what
+        needs a person is returned as one Parked at the end, and what only reads behind that stays
+        open."""
         questions: dict[str, tuple[ToolCall, Question]] = {}
-        known = [self._prepare(one.call, ledger.call_context(one.call, lambda _: None)) for one in calls]
+        known = [
+            self._prepare(one.call, ledger.call_context(one.call, lambda _: None)) for one in calls
+        ]
         order = Order([one.footprint if isinstance(one, _Prepared) else None for one in known])
 
         def work(place: int, one: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
@@ -87,7 +116,9 @@ class Executor:
 
             return run
 
-        async with aclosing(merged([work(place, one) for place, one in enumerate(calls)], width=self._width)) as events:
+        async with aclosing(
+            merged([work(place, one) for place, one in enumerate(calls)], width=self._width)
+        ) as events:
             async for event in events:
                 yield event
         if questions:
@@ -97,12 +128,17 @@ class Executor:
         self, turn: str, place: _Place, ledger: Ledger, guard: LoopGuard, emit: Emit[ToolEvent]
     ) -> Question | Literal["held"] | None:
         one, call = place.one, place.one.call
-        context = ledger.call_context(call, lambda text: emit(ToolProgress(turn, call.id, self._redact(text))))
+        context = ledger.call_context(
+            call, lambda text: emit(ToolProgress(turn, call.id, self._redact(text)))
+        )
 
         async def end(output: ToolOutput) -> None:
             hint = guard.note(call, output.result)
             text = self._redact(output.result.text)
-            output = replace(output, result=replace(output.result, text=text if hint is None else f"{text}\n\n{hint}"))
+            output = replace(
+                output,
+                result=replace(output.result, text=text if hint is None else f"{text}\n\n{hint}"),
+            )
             await ledger.result(output)
             emit(ToolDone(turn, call.id, output.result))
             if (plan := output.plan) is not None:
@@ -137,13 +173,22 @@ class Executor:
 
         async def answered(digest: str) -> Verdict | None:
             nonlocal approved, said
-            said = said or await ledger.answered(call.id, digest)  # it is used once, and the call may be judged twice
+            said = said or await ledger.answered(
+                call.id, digest
+            )  # it is used once, and the call may be judged twice
             approved = said is not None and said.state == "allowed"
             return said
 
         decision = await self._judge(prepared, context, answered)
-        if one.interrupted and not one.started and not approved and prepared.footprint.effect != "none" and not isinstance(decision, Deny):
-            # Its absence in the log proves that it did not run; what the person saw in between may have made it unwanted.
+        if (
+            one.interrupted
+            and not one.started
+            and not approved
+            and prepared.footprint.effect != "none"
+            and not isinstance(decision, Deny)
+        ):
+            # Its absence in the log proves that it did not run; what the person saw in between may
+            # have made it unwanted.
             await refuse(NOT_EXECUTED)
             return None
         if isinstance(decision, Allow) and not place.order.free(place.number):
@@ -171,7 +216,12 @@ class Executor:
                 await end(await self._run(prepared, one, ledger, allowed))
         return None
 
-    async def _judge(self, prepared: _Prepared, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]) -> Decision:
+    async def _judge(
+        self,
+        prepared: _Prepared,
+        context: CallContext,
+        answered: Callable[[str], Awaitable[Verdict | None]],
+    ) -> Decision:
         try:
             return await self._gate.judge(prepared.call, prepared.footprint, context, answered)
         except (StoreError, Unavailable):
@@ -184,10 +234,18 @@ class Executor:
         allowed = {spec.name: spec for spec in context.tools}
         if tool is None or (allowed and call.name not in allowed):
             return _unknown(call.name, sorted(allowed or self._tools))
-        # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong is told what they are.
-        schema = f"\nIts arguments: {_compact(allowed[call.name].schema)}" if call.name in context.hidden else ""
+        # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong is
+        # told what they are.
+        schema = (
+            f"\nIts arguments: {_compact(allowed[call.name].schema)}"
+            if call.name in context.hidden
+            else ""
+        )
         if set(call.arguments) == {UNREADABLE}:
-            return f"{call.name}: arguments are not valid JSON: {str(call.arguments[UNREADABLE])[:500]}{schema}"
+            return (
+                f"{call.name}: arguments are not valid JSON:"
+                f" {str(call.arguments[UNREADABLE])[:500]}{schema}"
+            )
         try:
             arguments = tool.input.model_validate(dict(call.arguments))
         except ValidationError as error:
@@ -197,7 +255,9 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
             return f"{call.name}: {error}"
 
-    async def _run(self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext) -> ToolOutput:
+    async def _run(
+        self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext
+    ) -> ToolOutput:
         call, footprint = prepared.call, prepared.footprint
         async with AsyncExitStack() as stack:
             for path in _written(footprint):  # calls that write the same path never overlap
@@ -223,7 +283,9 @@ async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
         return _error(call, f"{call.name} was cancelled from inside: its effect is unknown.")
     except Exception as error:  # noqa: BLE001 - a tool must not take the turn down; the model and the log are told
         if isinstance(error, TimeoutError) and limit.expired():
-            return _error(call, f"{call.name} did not end before the turn's deadline and was stopped.")
+            return _error(
+                call, f"{call.name} did not end before the turn's deadline and was stopped."
+            )
         return _error(call, f"{call.name} failed: {type(error).__name__}: {error}")
     return replace(output, result=replace(output.result, call=call.id))
 
@@ -233,7 +295,8 @@ def _error(call: ToolCall, text: str) -> ToolOutput:
 
 
 def _written(footprint: Footprint) -> list[Path]:
-    """What is written, each file under its true name, in an order in which two calls never wait for each other."""
+    """What is written, each file under its true name, in an order in which two calls never wait for
+    each other."""
     return sorted({Path(os.path.realpath(path)) for path in footprint.writes})
 
 
@@ -255,8 +318,18 @@ def digest(call: ToolCall) -> str:
 
 
 def summary(call: ToolCall, redact: Callable[[str], str] = str) -> str:
-    """One short line for whoever watches: the first telling argument, without secrets before it is cut: half a token has no shape."""
-    for key in ("command", "file_path", "pattern", "url", "query", "question", "description", "path"):
+    """One short line for whoever watches: the first telling argument, without secrets before it is
+    cut: half a token has no shape."""
+    for key in (
+        "command",
+        "file_path",
+        "pattern",
+        "url",
+        "query",
+        "question",
+        "description",
+        "path",
+    ):
         value = call.arguments.get(key)
         if isinstance(value, str) and value:
             line = " ↵ ".join(redact(value).splitlines())

@@ -19,10 +19,17 @@ class LoopGuard:
 
     def note(self, call: ToolCall, result: ToolResult) -> str | None:
         """A hint to add to the result, or None."""
-        key = (call.name, json.dumps(dict(call.arguments), sort_keys=True, default=str), result.text)
+        key = (
+            call.name,
+            json.dumps(dict(call.arguments), sort_keys=True, default=str),
+            result.text,
+        )
         self._seen[key] += 1
         if self._seen[key] >= STOP_AT:
             self.stuck = call.name
         if self._seen[key] >= HINT_AT:
-            return f"(This same call has now given this same result {self._seen[key]} times. Do something else, or say what stops you.)"
+            return (
+                f"(This same call has now given this same result {self._seen[key]} times. Do"
+                " something else, or say what stops you.)"
+            )
         return None

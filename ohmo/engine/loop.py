@@ -17,7 +17,9 @@ class Engine:
     """The built-in agent. ``max_steps``: model calls of a turn, over restarts and questions."""
 
     def __init__(self, reasoner: Reasoner, executor: Executor, *, max_steps: int) -> None:
-        self._reasoner, self._executor, self._max_steps = reasoner, executor, max_steps
+        self._reasoner = reasoner
+        self._executor = executor
+        self._max_steps = max_steps
 
     async def run(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
         """New turn, resumed turn and answered question are the same loop."""
@@ -31,7 +33,11 @@ class Engine:
                             return
                         yield event
                 if guard.stuck is not None:
-                    for last in _failed(turn, f"the same call of {guard.stuck} was made again and again with the same result"):
+                    for last in _failed(
+                        turn,
+                        f"the same call of {guard.stuck} was made again and again with the same"
+                        " result",
+                    ):
                         yield last
                     return
             if ledger.last_was_final():  # said is said: what came meanwhile gets a turn of its own
@@ -50,11 +56,15 @@ class Engine:
         if ledger.last_was_final():
             yield Ended(Answered(ledger.final_text()))
         else:
-            for last in _failed(turn, f"the limit of {self._max_steps} model calls for one turn was reached"):
+            for last in _failed(
+                turn, f"the limit of {self._max_steps} model calls for one turn was reached"
+            ):
                 yield last
 
 
-def _failed(turn: str, why: str, retry_after: float | None = None, *, served: bool = False) -> tuple[Failure, Ended]:
+def _failed(
+    turn: str, why: str, retry_after: float | None = None, *, served: bool = False
+) -> tuple[Failure, Ended]:
     return Failure(turn, why, fatal=retry_after is None), Ended(Failed(why, retry_after, served))
 
 

@@ -1,4 +1,5 @@
-"""Which calls of one step wait for which: what one of them changes, nobody behind it touches before."""
+"""Which calls of one step wait for which: what one of them changes, nobody behind it touches
+before."""
 
 from __future__ import annotations
 
@@ -11,12 +12,17 @@ from ohmo.contracts.tool import Footprint
 
 
 class Order:
-    """Of the calls of one step, by their places in it. A footprint of None: the call will not run."""
+    """Of the calls of one step, by their places in it. A footprint of None: the call will not
+    run."""
 
     def __init__(self, footprints: Sequence[Footprint | None]) -> None:
         reaches = [_Reach(one) if one is not None else None for one in footprints]
         self._before = [
-            [at for at, earlier in enumerate(reaches[:place]) if later is not None and earlier is not None and later.waits_for(earlier)]
+            [
+                at
+                for at, earlier in enumerate(reaches[:place])
+                if later is not None and earlier is not None and later.waits_for(earlier)
+            ]
             for place, later in enumerate(reaches)
         ]
         self._over = [asyncio.Event() for _ in footprints]

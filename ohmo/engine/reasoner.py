@@ -23,14 +23,16 @@ def text_of(step: ModelStep) -> str:
 
 
 class Reasoner:
-    """Asks the model once and records its step. ``failpoint`` ``model.chunk`` is hit at every piece of text."""
+    """Asks the model once and records its step. ``failpoint`` ``model.chunk`` is hit at every piece
+    of text."""
 
     def __init__(self, call: Call, *, failpoint: Callable[[str], None]) -> None:
         self._call = call
         self._failpoint = failpoint
 
     async def decide(self, turn: str, ledger: Ledger) -> AsyncGenerator[Thought]:
-        """Raises ProviderError when the chain has given up. A prompt that is too long is made shorter and asked again, three times."""
+        """Raises ProviderError when the chain has given up. A prompt that is too long is made
+        shorter and asked again, three times."""
         for attempt in range(4):
             request = await ledger.request(shrink=attempt > 0)
             try:
@@ -43,7 +45,9 @@ class Reasoner:
                     raise
                 yield TextReset(turn)
 
-    async def _ask(self, turn: str, request: ModelRequest, ledger: Ledger) -> AsyncGenerator[Thought]:
+    async def _ask(
+        self, turn: str, request: ModelRequest, ledger: Ledger
+    ) -> AsyncGenerator[Thought]:
         reply: Reply | None = None
         asked = answered = time.monotonic()
         async with aclosing(closable(self._call(request))) as events:

@@ -22,10 +22,13 @@ async def closable(events: AsyncIterator[Item]) -> AsyncGenerator[Item]:
             yield event
 
 
-async def merged(works: Sequence[Callable[[Emit[Item]], Awaitable[None]]], *, width: int) -> AsyncGenerator[Item]:
+async def merged(
+    works: Sequence[Callable[[Emit[Item]], Awaitable[None]]], *, width: int
+) -> AsyncGenerator[Item]:
     """Runs ``works`` concurrently, at most ``width`` at a time, and yields what they emit.
 
-    The first failure cancels the others and is raised as it is; cancelling the consumer cancels all of them.
+    The first failure cancels the others and is raised as it is; cancelling the consumer cancels all
+    of them.
     """
     queue: asyncio.Queue[Item | None] = asyncio.Queue()
     slots = asyncio.Semaphore(width)

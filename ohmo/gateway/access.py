@@ -1,4 +1,5 @@
-"""Who somebody is and where what they say belongs. Pure: everything it knows is handed in or told."""
+"""Who somebody is and where what they say belongs. Pure: everything it knows is handed in or
+told."""
 
 from __future__ import annotations
 
@@ -33,17 +34,20 @@ class Policy:
 
 @record
 class Roles:
-    """Who was named in the configuration, as ``channel:person``; ``default`` is for people let in by ``open`` or pairing."""
+    """Who was named in the configuration, as ``channel:person``; ``default`` is for people let in
+    by ``open`` or pairing."""
 
     named: Mapping[str, Standing]
     default: Standing = "user"
 
 
 class Access:
-    """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the questions
-    that wait in a place for somebody's words, ``may_ask`` whether a permission may be asked for in a chat (a reaction tells its message, not
-    always its thread); ``aimed`` the question of a job that these words answer. ``per_person``: everybody has a mind of their own in a
-    shared place. ``errand``: for whom a thread of the house asks."""
+    """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the
+    house's commands; ``open_question`` the questions that wait in a place for somebody's words,
+    ``may_ask`` whether a permission may be asked for in a chat (a reaction tells its message, not
+    always its thread); ``aimed`` the question of a job that these words answer. ``per_person``:
+    everybody has a mind of their own in a shared place. ``errand``: for whom a thread of the house
+    asks."""
 
     def __init__(
         self,
@@ -57,8 +61,12 @@ class Access:
         per_person: bool = False,
         errand: Callable[[Asked], Errand | None] = lambda _: None,
     ) -> None:
-        self._policy, self._roles = policy, roles
-        self._is_command, self._open_question, self._may_ask, self._per_person = is_command, open_question, may_ask, per_person
+        self._policy = policy
+        self._roles = roles
+        self._is_command = is_command
+        self._open_question = open_question
+        self._may_ask = may_ask
+        self._per_person = per_person
         self._errand = errand
         self._aimed = aimed
         self._people: dict[tuple[str, str, str], PersonRow] = {}
@@ -80,9 +88,14 @@ class Access:
         return self._people.get((channel, account, person))
 
     def standing(self, channel: str, account: str, person: str) -> Standing | None:
-        """What somebody may do; None: a stranger. Configuration wins over what was said at run time."""
+        """What somebody may do; None: a stranger. Configuration wins over what was said at run
+        time."""
         found = self._standing(channel, account, person)
-        return found if self._coming is None else lower(found, self._coming.standing(channel, account, person))
+        return (
+            found
+            if self._coming is None
+            else lower(found, self._coming.standing(channel, account, person))
+        )
 
     def _standing(self, channel: str, account: str, person: str) -> Standing | None:
         if channel in OWN_DOORS:
@@ -97,12 +110,20 @@ class Access:
 
     def revoked(self, channel: str, account: str, person: str) -> bool:
         row = self._people.get((channel, account, person))
-        return row is not None and row.role == "revoked" and f"{channel}:{person}" not in self._roles.named
+        return (
+            row is not None
+            and row.role == "revoked"
+            and f"{channel}:{person}" not in self._roles.named
+        )
 
     def let_in(self, said: Said, *, private: bool) -> Standing | None:
         """The standing with which these words are heard; None: not at all."""
         found = self._let_in(said, private=private)
-        return found if self._coming is None else lower(found, self._coming.let_in(said, private=private))
+        return (
+            found
+            if self._coming is None
+            else lower(found, self._coming.let_in(said, private=private))
+        )
 
     def _let_in(self, said: Said, *, private: bool) -> Standing | None:
         place, person = said.address, said.person.id
@@ -119,9 +140,14 @@ class Access:
         return self._roles.default if welcome else None
 
     def of_absent(self, channel: str, account: str, person: str) -> Standing | None:
-        """Of somebody who does not speak just now, such as the person of a job: as they would be heard somewhere in this account."""
+        """Of somebody who does not speak just now, such as the person of a job: as they would be
+        heard somewhere in this account."""
         found = self._of_absent(channel, account, person)
-        return found if self._coming is None else lower(found, self._coming.of_absent(channel, account, person))
+        return (
+            found
+            if self._coming is None
+            else lower(found, self._coming.of_absent(channel, account, person))
+        )
 
     def _of_absent(self, channel: str, account: str, person: str) -> Standing | None:
         if self.revoked(channel, account, person):
@@ -130,11 +156,14 @@ class Access:
             return standing
         policy = self._policy(channel, account)
         private = policy.dm == "open" or (policy.dm != "off" and person in policy.people)
-        public = policy.groups != "off" and (person in policy.people or (policy.groups == "open" and not policy.people))
+        public = policy.groups != "off" and (
+            person in policy.people or (policy.groups == "open" and not policy.people)
+        )
         return self._roles.default if private or public else None
 
     def may_ask_in(self, said: Inbound) -> bool:
-        """A stranger who is told a pairing code: only in private, and only where the owner wants to hear of strangers."""
+        """A stranger who is told a pairing code: only in private, and only where the owner wants to
+        hear of strangers."""
         place = said.address
         return (
             said.private
@@ -143,17 +172,29 @@ class Access:
         )
 
     def may_invite(self, place: Address, person: str, *, private: bool) -> bool:
-        """Whether the bot follows an invitation: of somebody it knows, into a one-to-one chat where a stranger could ask for access, or into
-        a group where words of this person would be heard."""
+        """Whether the bot follows an invitation: of somebody it knows, into a one-to-one chat where
+        a stranger could ask for access, or into a group where words of this person would be
+        heard."""
         policy = self._policy(place.channel, place.account)
-        if self.revoked(place.channel, place.account, person) or (policy.dm if private else policy.groups) == "off":
+        if (
+            self.revoked(place.channel, place.account, person)
+            or (policy.dm if private else policy.groups) == "off"
+        ):
             return False
-        if self.standing(place.channel, place.account, person) is not None or person in policy.people:
+        if (
+            self.standing(place.channel, place.account, person) is not None
+            or person in policy.people
+        ):
             return True
-        return policy.dm in ("pairing", "open") if private else _open_group(policy, place) and not policy.people
+        return (
+            policy.dm in ("pairing", "open")
+            if private
+            else _open_group(policy, place) and not policy.people
+        )
 
     def may_answer(self, asked: Asked, said: Said) -> bool:
-        """Owner and admin answer for anyone, a user for themselves where that is enough, a guest for nobody."""
+        """Owner and admin answer for anyone, a user for themselves where that is enough, a guest
+        for nobody."""
         standing = self.standing_of(said)
         if standing in ("owner", "admin"):
             return True
@@ -161,20 +202,34 @@ class Access:
             return False
         place = said.address
         if (errand := self._errand(asked)) is not None:
-            same_door = (errand.place.channel, errand.place.account) == (place.channel, place.account)
-            return standing == "user" and same_door and errand.person == f"{place.channel}:{said.person.id}"
-        same_door = asked.address.channel == place.channel and asked.address.account == place.account
+            same_door = (errand.place.channel, errand.place.account) == (
+                place.channel,
+                place.account,
+            )
+            return (
+                standing == "user"
+                and same_door
+                and errand.person == f"{place.channel}:{said.person.id}"
+            )
+        same_door = (
+            asked.address.channel == place.channel and asked.address.account == place.account
+        )
         return standing == "user" and same_door and asked.person == said.person.id
 
     def standing_of(self, said: Said) -> Standing | None:
-        """As ``let_in``, for words whose privacy is not known any more: the kinder reading of the place."""
+        """As ``let_in``, for words whose privacy is not known any more: the kinder reading of the
+        place."""
         return self.let_in(said, private=True) or self.let_in(said, private=False)
 
     def seat(self, arrival: Arrival) -> Seat:
-        """Where an arrival belongs. A stranger in a private chat is seated as a command: intake answers with a pairing card."""
+        """Where an arrival belongs. A stranger in a private chat is seated as a command: intake
+        answers with a pairing card."""
         if isinstance(arrival, Wake):
             at_the_keyboard = arrival.origin in ("api", "owner") and arrival.person == "owner"
-            return Seat(arrival.mind, "command" if at_the_keyboard and self._is_command(arrival.prompt) else "wake")
+            return Seat(
+                arrival.mind,
+                "command" if at_the_keyboard and self._is_command(arrival.prompt) else "wake",
+            )
         scope = self._scope(arrival)
         match arrival:
             case Answer():
@@ -197,7 +252,9 @@ class Access:
             kind = "command"
         elif self._answers(said):
             kind = "answer"
-        return Seat(scope, kind, hold=max(said.settles, ALBUM_HOLD if said.album is not None else 0.0))
+        return Seat(
+            scope, kind, hold=max(said.settles, ALBUM_HOLD if said.album is not None else 0.0)
+        )
 
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
         place, policy = said.address, self._policy(said.address.channel, said.address.account)
@@ -212,34 +269,56 @@ class Access:
         if said.private:
             known = self.let_in(said, private=True) is not None
             if policy.dm == "off" or (policy.dm == "allowlist" and not known):
-                return "refused", f"channels.{place.channel}.dm is {policy.dm}" + ("" if known else f" and {said.person.id} is not allowed")
+                return "refused", f"channels.{place.channel}.dm is {policy.dm}" + (
+                    "" if known else f" and {said.person.id} is not allowed"
+                )
             return None
         if not _open_group(policy, place):
-            return "noted", f"the group {place.chat} is not in channels.{place.channel}.allow.groups" if policy.groups != "off" else (
-                f"channels.{place.channel}.groups is off"
+            return (
+                "noted",
+                (
+                    f"the group {place.chat} is not in channels.{place.channel}.allow.groups"
+                    if policy.groups != "off"
+                    else (f"channels.{place.channel}.groups is off")
+                ),
             )
         if policy.mention_required and not said.addressed:
             welcome = self.let_in(said, private=False) is not None
             return (
                 "noted",
-                NOT_ADDRESSED if welcome else f"{NOT_ADDRESSED}, and {said.person.id} is not in channels.{place.channel}.allow.people",
+                (
+                    NOT_ADDRESSED
+                    if welcome
+                    else (
+                        f"{NOT_ADDRESSED}, and {said.person.id} is not in"
+                        f" channels.{place.channel}.allow.people"
+                    )
+                ),
             )
         if self.let_in(said, private=False) is None:
             return "refused", f"{said.person.id} is not in channels.{place.channel}.allow.people"
         return None
 
     def _answers(self, said: Inbound) -> bool:
-        """Plain words are the answer to an open AskUser question of this mind, when this person may give it; to a job's, whose card stands
-        here, only in reply to it or when they are one of its choices."""
+        """Plain words are the answer to an open AskUser question of this mind, when this person may
+        give it; to a job's, whose card stands here, only in reply to it or when they are one of its
+        choices."""
         if said.attachments or not (said.private or said.addressed):
             return False
         if (aimed := self._aimed(said)) is not None and self.may_answer(aimed, said):
             return True
-        waiting = [asked for asked in self._open_question(said.address) if is_free(asked.ask.question) and self.may_answer(asked, said)]
-        return any(asked.person == said.person.id or said.address.channel in OWN_DOORS for asked in waiting)
+        waiting = [
+            asked
+            for asked in self._open_question(said.address)
+            if is_free(asked.ask.question) and self.may_answer(asked, said)
+        ]
+        return any(
+            asked.person == said.person.id or said.address.channel in OWN_DOORS for asked in waiting
+        )
 
     def _decides(self, reacted: Reacted) -> bool:
-        """It may answer an open permission here; whether it hit the card, and whether this person may, is looked up in intake."""
+        """It may answer an open permission here; whether it hit the card, and whether this person
+        may, is looked up in intake."""
         if not reacted.added or reacted.person.bot or verdict_of(reacted.emoji) is None:
             return False
         return self._may_ask(reacted.address)

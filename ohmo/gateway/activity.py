@@ -1,4 +1,5 @@
-"""What an agent does, for people to look at: one line per tool call with an icon, and a footer with what it cost. Pure."""
+"""What an agent does, for people to look at: one line per tool call with an icon, and a footer with
+what it cost. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +18,37 @@ Mode = Literal["live", "keep", "off"]
 MOST = 20  # lines; what is over is counted
 LONGEST = 120  # characters of an argument
 _ICONS = {
-    "Read": "📖", "Write": "✏️", "Edit": "✏️", "MultiEdit": "✏️", "NotebookEdit": "✏️", "Bash": "💻", "BashOutput": "💻", "KillShell": "💻",
-    "Glob": "🔍", "Grep": "🔍", "Symbols": "🔍", "ToolSearch": "🔍", "WebFetch": "🌐", "WebSearch": "🌐", "RemoteTrigger": "🌐", "TodoWrite": "📋",
-    "AskUser": "❓", "Brief": "📎", "Agent": "🤖", "SendMessage": "✉️", "Skill": "📚", "Sleep": "💤",
-}  # fmt: skip
-_FAMILIES = (("mcp__", "🔌"), ("Cron", "⏰"), ("Memory", "🧠"), ("Task", "🤖"), ("Team", "🤖"), ("Image", "🖼️"))
+    "Read": "📖",
+    "Write": "✏️",
+    "Edit": "✏️",
+    "MultiEdit": "✏️",
+    "NotebookEdit": "✏️",
+    "Bash": "💻",
+    "BashOutput": "💻",
+    "KillShell": "💻",
+    "Glob": "🔍",
+    "Grep": "🔍",
+    "Symbols": "🔍",
+    "ToolSearch": "🔍",
+    "WebFetch": "🌐",
+    "WebSearch": "🌐",
+    "RemoteTrigger": "🌐",
+    "TodoWrite": "📋",
+    "AskUser": "❓",
+    "Brief": "📎",
+    "Agent": "🤖",
+    "SendMessage": "✉️",
+    "Skill": "📚",
+    "Sleep": "💤",
+}
+_FAMILIES = (
+    ("mcp__", "🔌"),
+    ("Cron", "⏰"),
+    ("Memory", "🧠"),
+    ("Task", "🤖"),
+    ("Team", "🤖"),
+    ("Image", "🖼️"),
+)
 
 
 def icon(tool: str) -> str:
@@ -37,12 +64,17 @@ class _Line:
     outcome: str = ""
 
     def __str__(self) -> str:
-        return " ".join(part for part in (icon(self.tool), self.tool, code_span(self.argument), self.outcome) if part)
+        return " ".join(
+            part
+            for part in (icon(self.tool), self.tool, code_span(self.argument), self.outcome)
+            if part
+        )
 
 
 @dataclass(slots=True)
 class Activity:
-    """Of one run of a turn, fed with what happens. ``line``: what is said about it besides (the model is waited for)."""
+    """Of one run of a turn, fed with what happens. ``line``: what is said about it besides (the
+    model is waited for)."""
 
     line: str = ""
     _lines: dict[str, _Line] = field(default_factory=dict[str, _Line])
@@ -96,9 +128,20 @@ def footnote(mode: Mode, tally: Tally, redact: Callable[[str], str] = str) -> st
 
 
 def _lines_of(steps: Sequence[Step], redact: Callable[[str], str]) -> list[str]:
-    ended = {step.result.call: outcome(step.result) for step in steps if isinstance(step, CallResult)}
-    calls = [block for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
-    return [str(_Line(_name(call.name), _one_line(summary(call, redact)), ended.get(call.id, ""))) for call in calls]
+    ended = {
+        step.result.call: outcome(step.result) for step in steps if isinstance(step, CallResult)
+    }
+    calls = [
+        block
+        for step in steps
+        if isinstance(step, ModelStep)
+        for block in step.blocks
+        if isinstance(block, ToolCall)
+    ]
+    return [
+        str(_Line(_name(call.name), _one_line(summary(call, redact)), ended.get(call.id, "")))
+        for call in calls
+    ]
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -111,7 +154,8 @@ def _one_line(text: str) -> str:
 
 
 def _name(tool: str) -> str:
-    """The model may call what does not exist, under any name; letters of markup are not part of one."""
+    """The model may call what does not exist, under any name; letters of markup are not part of
+    one."""
     return re.sub(r"[^\w.:-]", "", tool)[:80] or "?"
 
 

@@ -1,4 +1,5 @@
-"""An answer to a question of the house, however it was given: by a button, a thumb, in words, or by a command."""
+"""An answer to a question of the house, however it was given: by a button, a thumb, in words, or by
+a command."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from ohmo.contracts.questions import Scope
 from ohmo.contracts.store import Accepted, Asked, Ruling
 from ohmo.gateway import thumbs
 from ohmo.gateway.access import is_free
-from ohmo.gateway.cards import closing, elsewhere, is_whole, parse_choice, parse_run, stands, tried_again
+from ohmo.gateway.cards import (
+    closing,
+    elsewhere,
+    is_whole,
+    parse_choice,
+    parse_run,
+    stands,
+    tried_again,
+)
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
 from ohmo.gateway.questions import Granting, aimed, remembered
@@ -31,15 +40,17 @@ COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
 
 
 class Answering:
-    """Each answer is one transaction: its effect on the question, what is said of it, and the ending of the arrival that brought it."""
+    """Each answer is one transaction: its effect on the question, what is said of it, and the
+    ending of the arrival that brought it."""
 
     def __init__(self, parts: IntakeParts, late: LateCalls) -> None:
-        self._parts, self._late = parts, late
+        self._parts = parts
+        self._late = late
         self._granting = Granting(parts.desk.thread, parts.new_id, parts.clock)
 
     async def pressed(self, accepted: Accepted, answer: Answer) -> None:
-        """A button of a card: of one that is open, "Run it now" or "Answer it now" of one that nobody answered
-        in time, or "Try again" below a failure."""
+        """A button of a card: of one that is open, "Run it now" or "Answer it now" of one that
+        nobody answered in time, or "Try again" below a failure."""
         if (late := parse_run(answer.choice)) is not None:
             await self._pressed_late(accepted, answer, late)
             return
@@ -57,10 +68,16 @@ class Answering:
             await self._acknowledge(answer, "This question is not yours to answer.")
             return
         if not await self._stands_on_its_card(asked, answer):
-            await parts.end(accepted, "refused", "pressed on another message than this question's card")
+            await parts.end(
+                accepted, "refused", "pressed on another message than this question's card"
+            )
             await self._acknowledge(answer, "This is not the card of this question.")
             return
-        choice = asked.ask.question.choices[pressed[0]] if pressed[0] < len(asked.ask.question.choices) else None
+        choice = (
+            asked.ask.question.choices[pressed[0]]
+            if pressed[0] < len(asked.ask.question.choices)
+            else None
+        )
         if choice is None:
             await parts.end(accepted, "refused", "no such choice")
             await self._acknowledge(answer, "There is no such choice.")
@@ -76,16 +93,23 @@ class Answering:
             await self._acknowledge(answer, elsewhere(asked))
             return
         done = await self.decide(accepted, answer, decision)
-        await self._acknowledge(answer, choice.label if done else "Too late: this question is closed.")
+        await self._acknowledge(
+            answer, choice.label if done else "Too late: this question is closed."
+        )
 
     async def _stands_on_its_card(self, asked: Asked, answer: Answer) -> bool:
-        """A platform lets people forward a card with its buttons, and some programs send what stands on
-        none. Until the platform has named the card, its chat is all that is known of it; of a card whose
-        row was let go of (``retention``) while its question stays open, the conversation's."""
+        """A platform lets people forward a card with its buttons, and some programs send what
+        stands on none. Until the platform has named the card, its chat is all that is known of it;
+        of a card whose row was let go of (``retention``) while its question stays open, the
+        conversation's."""
         row = await self._parts.store.post_row(asked.ask.id)
         places = [asked.address] if row is None else [row.row.outbound.address, stands(row)]
         here = answer.address
-        known = [state.receipt.message for state in (() if row is None else row.parts) if state.receipt is not None]
+        known = [
+            state.receipt.message
+            for state in (() if row is None else row.parts)
+            if state.receipt is not None
+        ]
         chats = {(where.channel, where.account, where.chat) for where in places}
         same_chat = (here.channel, here.account, here.chat) in chats
         return same_chat and (not known or answer.message in known)
@@ -95,15 +119,23 @@ class Answering:
         parts = self._parts
         letters = await parts.desk.failed(accepted.thread, turn)
         standing = parts.access.standing_of(answer)
-        if standing is None or (standing == "guest" and any(one.person != answer.person.id for one in letters)):
+        if standing is None or (
+            standing == "guest" and any(one.person != answer.person.id for one in letters)
+        ):
             await parts.end(accepted, "refused", f"{answer.person.id} may not try this again")
             await self._acknowledge(answer, "This is not yours to try again.")
             return
         for letter in letters:
             await parts.store.retry_arrival(accepted.thread, letter.seq)
         said = await parts.store.post_row(derived("failed", turn))
-        await parts.end(accepted, "answered", posts=[tried_again(parts.new_id)(said)] if said is not None else [])
-        await self._acknowledge(answer, "Trying again." if letters else "This was tried again already.")
+        await parts.end(
+            accepted,
+            "answered",
+            posts=[tried_again(parts.new_id)(said)] if said is not None else [],
+        )
+        await self._acknowledge(
+            answer, "Trying again." if letters else "This was tried again already."
+        )
 
     async def _pressed_late(self, accepted: Accepted, answer: Answer, approval: str) -> None:
         lapsed = await self._parts.store.lapsed(approval)
@@ -112,12 +144,17 @@ class Answering:
             await self._acknowledge(answer, "This question is closed.")
             return
         done, text = await self._late.run(answer, lapsed)
-        await (self._parts.end(accepted, "answered") if done else self._parts.end(accepted, "refused", text))
+        await (
+            self._parts.end(accepted, "answered")
+            if done
+            else self._parts.end(accepted, "refused", text)
+        )
         label = "Run it now" if lapsed.call is not None else "Answer it now"
         await self._acknowledge(answer, label if done else text)
 
     async def reacted(self, accepted: Accepted, reacted: Reacted) -> None:
-        """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""
+        """A thumb on the card of a permission is its button; on anything else, or by somebody else,
+        it is only a thumb, and nobody is told off for it."""
         parts, verdict = self._parts, verdict_of(reacted.emoji)
         asked = await thumbs.under(parts.store, reacted)
         if asked is None or verdict is None:
@@ -125,7 +162,9 @@ class Answering:
         elif parts.access.may_answer(asked, reacted):
             await self.decide(accepted, reacted, Decide(asked.ask.id, verdict), quiet=True)
         else:
-            await parts.end(accepted, "refused", f"{reacted.person.id} may not answer this question")
+            await parts.end(
+                accepted, "refused", f"{reacted.person.id} may not answer this question"
+            )
 
     async def _acknowledge(self, answer: Answer, text: str) -> None:
         """A courtesy: a platform that hangs must not hold up what is said next in this thread."""
@@ -133,60 +172,130 @@ class Answering:
 
     async def in_words(self, accepted: Accepted, said: Inbound) -> None:
         """A message that came while a question of the thread waited for words."""
-        asked_now = [asked for asked in await self._parts.store.open_questions(accepted.thread) if asked.state == "asked"]
-        questions = [asked for asked in asked_now if is_free(asked.ask.question)]  # words never answer a permission that came meanwhile
+        asked_now = [
+            asked
+            for asked in await self._parts.store.open_questions(accepted.thread)
+            if asked.state == "asked"
+        ]
+        questions = [
+            asked for asked in asked_now if is_free(asked.ask.question)
+        ]  # words never answer a permission that came meanwhile
         theirs = aimed(await self._parts.cards(), said)
-        if theirs is not None and (theirs.meant(said) or not questions) and self._parts.access.may_answer(theirs.asked, said):
+        if (
+            theirs is not None
+            and (theirs.meant(said) or not questions)
+            and self._parts.access.may_answer(theirs.asked, said)
+        ):
             word = theirs.chosen(said) or said.text
             await self.decide(accepted, said, Decide(theirs.asked.ask.id, "allowed", word=word))
         elif questions:
-            await self.decide(accepted, said, Decide(questions[0].ask.id, "allowed", word=said.text))
+            await self.decide(
+                accepted, said, Decide(questions[0].ask.id, "allowed", word=said.text)
+            )
         else:
-            late = [self._parts.notice(said.address, "The question this answered is closed. Please say it again as a message.")]
+            late = [
+                self._parts.notice(
+                    said.address,
+                    "The question this answered is closed. Please say it again as a message.",
+                )
+            ]
             await self._parts.end(accepted, "refused", "the question is closed", late)
 
-    async def decide(self, accepted: Accepted, said: Said, decision: Decide, *, quiet: bool = False, owner: bool = False) -> bool:
-        """False: it was too late, or not theirs to answer. ``quiet``: then nobody is told. ``owner``: may answer for anybody."""
+    async def decide(
+        self,
+        accepted: Accepted,
+        said: Said,
+        decision: Decide,
+        *,
+        quiet: bool = False,
+        owner: bool = False,
+    ) -> bool:
+        """False: it was too late, or not theirs to answer. ``quiet``: then nobody is told.
+        ``owner``: may answer for anybody."""
         parts = self._parts
         asked = await self._find(decision.approval)
         if asked is not None and not owner and not parts.access.may_answer(asked, said):
             await parts.end(
-                accepted, "refused", "not yours to answer", [parts.notice(said.address, "This question is not yours to answer.")]
+                accepted,
+                "refused",
+                "not yours to answer",
+                [parts.notice(said.address, "This question is not yours to answer.")],
             )
             return False
-        if asked is not None and decision.verdict == "allowed" and await self._came_later(asked, said):
+        if (
+            asked is not None
+            and decision.verdict == "allowed"
+            and await self._came_later(asked, said)
+        ):
             title = literal(asked.ask.question.title)
             text = f"This was asked after you said that: {title}. If you mean it, say it again."
-            await parts.end(accepted, "refused", "the question came after the words", [parts.notice(said.address, text)])
+            await parts.end(
+                accepted,
+                "refused",
+                "the question came after the words",
+                [parts.notice(said.address, text)],
+            )
             return False
-        if asked is not None and decision.verdict == "allowed" and not is_whole(asked, said.address):
+        if (
+            asked is not None
+            and decision.verdict == "allowed"
+            and not is_whole(asked, said.address)
+        ):
             posts = [] if quiet else [parts.notice(said.address, elsewhere(asked))]
             await parts.end(accepted, "refused", "too long to be allowed in a chat", posts)
             return False
         if asked is not None:
             decision = replace(decision, scope=remembered(asked, decision.scope))
         note = _note(decision, said)
-        grant = await self._granting.grant(asked, decision.scope) if decision.verdict == "allowed" else None
+        grant = (
+            await self._granting.grant(asked, decision.scope)
+            if decision.verdict == "allowed"
+            else None
+        )
         here = (accepted.thread, accepted.seq)
-        ruling = Ruling(decision.approval, decision.verdict, said.person.id, decision.word, decision.scope, grant, here)
+        ruling = Ruling(
+            decision.approval,
+            decision.verdict,
+            said.person.id,
+            decision.word,
+            decision.scope,
+            grant,
+            here,
+        )
         outcome = await parts.store.answer(
-            ruling, late=[] if quiet else [parts.notice(said.address, "Too late: this question is closed.")], card=parts.card, closing=closing(parts.new_id, note),
-        )  # fmt: skip
+            ruling,
+            late=[]
+            if quiet
+            else [parts.notice(said.address, "Too late: this question is closed.")],
+            card=parts.card,
+            closing=closing(parts.new_id, note),
+        )
         parts.failpoint("approval.granted")
         return outcome == "ok"
 
     async def _came_later(self, asked: Asked, said: Said) -> bool:
-        """Words name no question: they mean the one their person saw. Told by the platform's own clock, where
-        it tells when it showed the card."""
+        """Words name no question: they mean the one their person saw. Told by the platform's own
+        clock, where it tells when it showed the card."""
         if asked.ask.question.kind != "permission" or not isinstance(said, Inbound):
             return False
         if (row := await self._parts.store.post_row(asked.ask.id)) is None:
             return False
-        shown = [state.receipt.at for state in row.parts if state.receipt is not None and state.receipt.at is not None]
+        shown = [
+            state.receipt.at
+            for state in row.parts
+            if state.receipt is not None and state.receipt.at is not None
+        ]
         return bool(shown) and said.at < min(shown)
 
     async def _find(self, approval: str) -> Asked | None:
-        return next((asked for asked in await self._parts.store.open_questions() if asked.ask.id == approval), None)
+        return next(
+            (
+                asked
+                for asked in await self._parts.store.open_questions()
+                if asked.ask.id == approval
+            ),
+            None,
+        )
 
 
 def _note(decision: Decide, said: Said) -> str:

@@ -1,4 +1,5 @@
-"""One honest line where somebody waited: what was said while nobody was there is answered late, and that is said."""
+"""One honest line where somebody waited: what was said while nobody was there is answered late, and
+that is said."""
 
 from __future__ import annotations
 
@@ -20,10 +21,15 @@ AGAIN = timedelta(hours=1)  # one line for one absence
 
 
 class Away:
-    """``post`` writes rows of the outbox; ``zone``: in which times are told. Told of what was accepted; says its line once per thread and absence."""
+    """``post`` writes rows of the outbox; ``zone``: in which times are told. Told of what was
+    accepted; says its line once per thread and absence."""
 
-    def __init__(self, post: Callable[[Sequence[PostRow]], Awaitable[None]], clock: Clock, zone: tzinfo = UTC) -> None:
-        self._post, self._clock, self._zone = post, clock, zone
+    def __init__(
+        self, post: Callable[[Sequence[PostRow]], Awaitable[None]], clock: Clock, zone: tzinfo = UTC
+    ) -> None:
+        self._post = post
+        self._clock = clock
+        self._zone = zone
         self._told: dict[str, datetime] = {}
 
     def lines(self, told: Sequence[tuple[Accepted, Arrival, Seat]]) -> list[PostRow]:
@@ -33,7 +39,12 @@ class Away:
         late: dict[str, list[tuple[int, Inbound]]] = {}
         for accepted, arrival, seat in told:
             waits = seat.ending is None and seat.kind == "message"
-            if waits and isinstance(arrival, Inbound) and now - arrival.at > LATE and accepted.thread not in self._told:
+            if (
+                waits
+                and isinstance(arrival, Inbound)
+                and now - arrival.at > LATE
+                and accepted.thread not in self._told
+            ):
                 late.setdefault(accepted.thread, []).append((accepted.seq, arrival))
         self._told |= dict.fromkeys(late, now)
         return [_line(thread, said, now, self._zone) for thread, said in late.items()]
@@ -47,7 +58,10 @@ class Away:
 def _line(thread: str, said: Sequence[tuple[int, Inbound]], now: datetime, zone: tzinfo) -> PostRow:
     first, place = min(one.at for _, one in said), said[0][1].address
     what = "this" if len(said) == 1 else f"these {len(said)} messages"
-    text = f"I was away and read {what} only now: said since {wall(first, zone)}, {_ago(now - first)} ago."
+    text = (
+        f"I was away and read {what} only now: said since {wall(first, zone)}, {_ago(now - first)}"
+        " ago."
+    )
     return PostRow(derived("away", thread, str(said[0][0])), "notice", Outbound(place, text))
 
 

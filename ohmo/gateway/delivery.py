@@ -1,4 +1,5 @@
-"""What was decided becomes what is seen: for one account, the oldest open row of every thread, in order, a few at a time."""
+"""What was decided becomes what is seen: for one account, the oldest open row of every thread, in
+order, a few at a time."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ POISON = 5  # tries of a row on which the channel fails in a way it should not
 
 @record
 class Pauses:
-    """Seconds. ``poll``: between looks at rows whose time comes. ``whole``: between looks at all threads, because hints may be lost.
-    ``grace``: what a send in flight gets to come to its receipt when the connection ends."""
+    """Seconds. ``poll``: between looks at rows whose time comes. ``whole``: between looks at all
+    threads, because hints may be lost. ``grace``: what a send in flight gets to come to its receipt
+    when the connection ends."""
 
     poll: float = 1.0
     whole: float = 5.0
@@ -36,8 +38,8 @@ class Pauses:
 
 @dataclass(slots=True)
 class DeliveryNews:
-    """What others want to know. ``dead`` is told of every dead letter; ``shown`` of every row that is visible now; ``before`` is awaited
-    before a row is sent."""
+    """What others want to know. ``dead`` is told of every dead letter; ``shown`` of every row that
+    is visible now; ``before`` is awaited before a row is sent."""
 
     dead: Callable[[OutRow, str], Awaitable[None]]
     shown: Callable[[OutRow, Sequence[Receipt]], None]
@@ -46,7 +48,8 @@ class DeliveryNews:
 
 @dataclass(slots=True)
 class _Held:
-    """A head that failed in a way the store does not know: not before ``until`` (the loop's time)."""
+    """A head that failed in a way the store does not know: not before ``until`` (the loop's
+    time)."""
 
     row: str
     tries: int
@@ -61,12 +64,26 @@ class Sending(Protocol):
 
 
 class Delivery:
-    """``run`` inside ``channel.connect()``. Raises AuthFailed when the platform refuses our credentials; rows stay."""
+    """``run`` inside ``channel.connect()``. Raises AuthFailed when the platform refuses our
+    credentials; rows stay."""
 
     def __init__(
-        self, channel: Channel, name: str, store: Store, sender: Sending, *, clock: Clock, news: DeliveryNews, pauses: Pauses | None = None
+        self,
+        channel: Channel,
+        name: str,
+        store: Store,
+        sender: Sending,
+        *,
+        clock: Clock,
+        news: DeliveryNews,
+        pauses: Pauses | None = None,
     ) -> None:
-        self._channel, self._name, self._store, self._sender, self._clock, self._news = channel, name, store, sender, clock, news
+        self._channel = channel
+        self._name = name
+        self._store = store
+        self._sender = sender
+        self._clock = clock
+        self._news = news
         self._pauses = pauses or Pauses()
         self._account = channel.account
         self._heads: dict[str, OutRow] = {}
@@ -93,7 +110,11 @@ class Delivery:
 
     def _hear(self, hints: Sequence[Hint]) -> None:
         for hint in hints:
-            if hint.kind == "post" and hint.channel in ("", self._name) and hint.account in ("", self._account):
+            if (
+                hint.kind == "post"
+                and hint.channel in ("", self._name)
+                and hint.account in ("", self._account)
+            ):
                 self._ring(hint.thread)
             elif hint.kind == "any":
                 self._ring("")
@@ -121,8 +142,15 @@ class Delivery:
             return
         for thread in list(self._heads) if wanted is None else wanted:
             self._heads.pop(thread, None)
-        # What changed while the store was reading is older than what happened: it is asked for again.
-        self._heads.update({row.thread: row for row in rows if row.thread not in self._changed and row.thread not in self._flying})
+        # What changed while the store was reading is older than what happened: it is asked for
+        # again.
+        self._heads.update(
+            {
+                row.thread: row
+                for row in rows
+                if row.thread not in self._changed and row.thread not in self._flying
+            }
+        )
 
     def _start(self, group: asyncio.TaskGroup) -> float:
         """Sends what may go now; seconds until the next one may."""
@@ -130,7 +158,11 @@ class Delivery:
         for thread, row in list(self._heads.items()):
             if len(self._flying) >= self._width:
                 break
-            wait = max((row.ready_at - self._clock()).total_seconds(), self._hold(row), self._sender.wait(row))
+            wait = max(
+                (row.ready_at - self._clock()).total_seconds(),
+                self._hold(row),
+                self._sender.wait(row),
+            )
             if wait > 0:
                 soonest = min(soonest, wait)
             else:
@@ -144,7 +176,8 @@ class Delivery:
         return held.until - _now() if held is not None and held.row == row.row.id else 0.0
 
     async def _one(self, row: OutRow) -> None:
-        """Not cut off in the middle: a send whose answer nobody heard may have to be repeated, and marked."""
+        """Not cut off in the middle: a send whose answer nobody heard may have to be repeated, and
+        marked."""
         sending = asyncio.create_task(self._send(row), name=f"sending.{row.row.id}")
         try:
             await asyncio.shield(sending)
@@ -170,17 +203,29 @@ class Delivery:
         if isinstance(error, AuthFailed):
             self._refused = error
         elif error is not None:
-            log.error("send_failed", channel=self._name, post=row.row.id, error=f"{type(error).__name__}: {error}", exc_info=error)
+            log.error(
+                "send_failed",
+                channel=self._name,
+                post=row.row.id,
+                error=f"{type(error).__name__}: {error}",
+                exc_info=error,
+            )
             if tries + 1 >= POISON and not isinstance(error, Unavailable | StoreError):
                 await self._bury(row, f"{type(error).__name__}: {error}")
                 return
-            self._held[row.thread] = _Held(row.row.id, tries + 1, _now() + backoff(tries, most=30.0))
+            self._held[row.thread] = _Held(
+                row.row.id, tries + 1, _now() + backoff(tries, most=30.0)
+            )
         else:
             await self._done(row, done[0], tries)
 
     async def _bury(self, row: OutRow, reason: str) -> None:
         """A row on which the channel breaks each time must not hold up what follows it."""
-        if (error := await failure_of(self._store.unsent(row.row.id, retry_after=None, error=reason))) is None:
+        if (
+            error := await failure_of(
+                self._store.unsent(row.row.id, retry_after=None, error=reason)
+            )
+        ) is None:
             await self._done(row, Done("dead", reason), 0)
         else:
             log.error("bury_failed", channel=self._name, post=row.row.id, error=str(error))
@@ -190,7 +235,13 @@ class Delivery:
             case "sent":
                 self._news.shown(row, done.receipts)
             case "unsure":
-                log.warning("send_unsure", channel=self._name, post=row.row.id, error=done.reason, again_in=round(done.retry_after, 1))
+                log.warning(
+                    "send_unsure",
+                    channel=self._name,
+                    post=row.row.id,
+                    error=done.reason,
+                    again_in=round(done.retry_after, 1),
+                )
                 self._held[row.thread] = _Held(row.row.id, tries + 1, _now() + done.retry_after)
             case "dead":
                 log.error("dead_letter", channel=self._name, post=row.row.id, reason=done.reason)

@@ -1,7 +1,9 @@
-"""What a person sees while a turn runs: typing, and the answer as it grows. Ephemeral, but for the first text of a draft, which is a row.
+"""What a person sees while a turn runs: typing, and the answer as it grows. Ephemeral, but for the
+first text of a draft, which is a row.
 
-A channel with previews shows them and nothing stays; a channel with edits gets one draft row per turn, its revisions are edits that may be
-dropped, and every end of the turn is a row that takes its place.
+A channel with previews shows them and nothing stays; a channel with edits gets one draft row per
+turn, its revisions are edits that may be dropped, and every end of the turn is a row that takes its
+place.
 """
 
 from __future__ import annotations
@@ -19,7 +21,18 @@ import structlog
 from channels import thinking
 from channels.contract import Address, Channel, Outbound, Receipt
 from channels.record import record
-from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import (
+    Event,
+    ModelDone,
+    Status,
+    TextDelta,
+    TextReset,
+    ToolDone,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
@@ -32,7 +45,9 @@ from ohmo.lifecycle import failure_of
 log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
 LEAST = 0.1  # seconds between previews
-QUIET = 0.25  # seconds a turn runs before anything is shown of it: an answer that is there by then needs no typing
+# seconds a turn runs before anything is shown of it: an answer that is there by then needs no
+# typing
+QUIET = 0.25
 REMEMBERED = 1_000  # drafts that may belong to a turn nobody has heard of yet
 _LAST_WORD = re.compile(r"[!-~]{1,400}\Z")
 Way = Literal["off", "edits", "preview"]
@@ -44,7 +59,8 @@ async def _nothing(turn: str) -> OutRow | None:  # noqa: ARG001 - nobody kept a 
 
 @dataclass(slots=True)
 class _Slot:
-    """One running turn, begun at ``began`` (monotonic seconds). ``text`` is the newest; older versions are never sent."""
+    """One running turn, begun at ``began`` (monotonic seconds). ``text`` is the newest; older
+    versions are never sent."""
 
     turn: str
     said: Outbound  # the answer without its words
@@ -71,23 +87,32 @@ class _Slot:
             self.life.cancel()
 
     def grown(self, most: int, redact: Callable[[str], str]) -> str:
-        """The text alone, for what cannot be taken back: its last word may be half a secret still, and waits for what follows."""
+        """The text alone, for what cannot be taken back: its last word may be half a secret still,
+        and waits for what follows."""
         return _LAST_WORD.sub("", redact(thinking.quoted(self.text)))[:most].rstrip()
 
     def shown(self, most: int, now: float, redact: Callable[[str], str], *, busy: bool) -> str:
-        """Text, then what is being done (``busy``: by which tools); at most ``most`` characters, cut from the front of the text."""
+        """Text, then what is being done (``busy``: by which tools); at most ``most`` characters,
+        cut from the front of the text."""
         doing = self.activity.shown(now - self.began, tools=busy)
         doing = "" if len(doing) > most else doing
         room = most - len(doing) - 2 if doing else most
         whole = redact(thinking.quoted(self.text))  # before it is cut: half a token has no shape
-        text = whole if len(whole) <= room else "…" + whole[len(whole) - room + 1 :] if room > 1 else ""
+        text = (
+            whole
+            if len(whole) <= room
+            else "…" + whole[len(whole) - room + 1 :]
+            if room > 1
+            else ""
+        )
         return "\n\n".join(part for part in (text, doing) if part)
 
 
 @record
 class DraftRows:
-    """How a draft becomes durable. ``open`` writes the row of a turn that still runs in a thread (thread, turn, row; False: it does not).
-    ``standing``: the draft an earlier run of a turn left, None: none."""
+    """How a draft becomes durable. ``open`` writes the row of a turn that still runs in a thread
+    (thread, turn, row; False: it does not). ``standing``: the draft an earlier run of a turn left,
+    None: none."""
 
     open: Callable[[str, str, PostRow], Awaitable[bool]]
     new_id: NewId
@@ -96,7 +121,8 @@ class DraftRows:
 
 @record
 class Look:
-    """What people see of a turn. ``way`` None: the best the platform offers. ``tools``: also which tools are at work. ``redact`` takes secrets out."""
+    """What people see of a turn. ``way`` None: the best the platform offers. ``tools``: also which
+    tools are at work. ``redact`` takes secrets out."""
 
     way: Way | None = None
     tools: bool = True
@@ -104,8 +130,9 @@ class Look:
 
 
 class Drafts:
-    """For one connected channel, whose turns are heard by ``events``. ``pace`` is shared with what is sent: a platform that asks to wait is not
-    revised meanwhile. ``sleep`` waits in real seconds, ``now`` tells them."""
+    """For one connected channel, whose turns are heard by ``events``. ``pace`` is shared with what
+    is sent: a platform that asks to wait is not revised meanwhile. ``sleep`` waits in real seconds,
+    ``now`` tells them."""
 
     def __init__(
         self,
@@ -120,9 +147,15 @@ class Drafts:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         look = look or Look()
-        self._channel, self._name, self._events, self._rows = channel, name, events, rows
-        self._way, self._tools, self._redact = _possible(channel, look.way), look.tools, look.redact
-        self._sleep, self._now = sleep, now
+        self._channel = channel
+        self._name = name
+        self._events = events
+        self._rows = rows
+        self._way = _possible(channel, look.way)
+        self._tools = look.tools
+        self._redact = look.redact
+        self._sleep = sleep
+        self._now = now
         self._presence = Presence(channel, name, sleep)
         self._slots: dict[str, _Slot] = {}
         self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
@@ -154,12 +187,21 @@ class Drafts:
 
     @in_writer
     def newest(self, row: str) -> str | None:
-        """What a person could read so far of the answer whose draft is ``row``; None: no such turn runs here."""
+        """What a person could read so far of the answer whose draft is ``row``; None: no such turn
+        runs here."""
         # Over a copy: the loop may begin a turn meanwhile.
-        return next((thinking.quoted(slot.text) for slot in list(self._slots.values()) if slot.row == row and slot.text.strip()), None)
+        return next(
+            (
+                thinking.quoted(slot.text)
+                for slot in list(self._slots.values())
+                if slot.row == row and slot.text.strip()
+            ),
+            None,
+        )
 
     async def make_way(self, row: OutRow) -> None:
-        """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an older text of it, nor any by "is typing"."""
+        """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an
+        older text of it, nor any by "is typing"."""
         target = row.row.target
         for slot in self._slots.values():
             if target is not None and slot.row == target:
@@ -235,16 +277,21 @@ class Drafts:
             await self._revisions.revise(slot.turn, slot.address, None, text)
 
     async def _edits(self, thread: str, slot: _Slot) -> None:
-        """Until there is nothing more to revise: the draft was refused, or the row that replaces it is on its way."""
+        """Until there is nothing more to revise: the draft was refused, or the row that replaces it
+        is on its way."""
         interval = self._channel.capabilities.revise
         pause = max(FIRST_AFTER, interval.total_seconds() if interval is not None else FIRST_AFTER)
         await slot.bell.wait()
         await self._sleep(FIRST_AFTER)
         async for text in self._news(slot, pause):
             if slot.row is None:
-                row = PostRow(self._rows.new_id(), "draft", replace(slot.said, text=text, draft=True))
+                row = PostRow(
+                    self._rows.new_id(), "draft", replace(slot.said, text=text, draft=True)
+                )
                 slot.row = row.id  # before the row is written: delivery may be quick
-                if not await self._rows.open(thread, slot.turn, row) and not await self._take_up(slot):
+                if not await self._rows.open(thread, slot.turn, row) and not await self._take_up(
+                    slot
+                ):
                     return
             elif slot.over:
                 return
@@ -286,7 +333,11 @@ class Drafts:
 
     def _text(self, slot: _Slot, most: int) -> str:
         grows = self._channel.capabilities.appends
-        return slot.grown(most, self._redact) if grows else slot.shown(most, self._now(), self._redact, busy=self._tools)
+        return (
+            slot.grown(most, self._redact)
+            if grows
+            else slot.shown(most, self._now(), self._redact, busy=self._tools)
+        )
 
 
 def way_of(streaming: str | None) -> Way | None:
@@ -298,6 +349,10 @@ def _possible(channel: Channel, wanted: Way | None) -> Way:
     """What was asked for where the platform can, else the best it offers."""
     able = channel.capabilities
     best: Way = "preview" if able.preview else "edits" if able.revise is not None else "off"
-    if wanted is None or (wanted == "preview" and not able.preview) or (wanted == "edits" and able.revise is None):
+    if (
+        wanted is None
+        or (wanted == "preview" and not able.preview)
+        or (wanted == "edits" and able.revise is None)
+    ):
         return best
     return wanted

@@ -1,4 +1,5 @@
-"""For whom the threads work that nobody sits in front of: what the job of a person asks goes to that person."""
+"""For whom the threads work that nobody sits in front of: what the job of a person asks goes to
+that person."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from ohmo.contracts.store import Asked
 
 @record
 class Errand:
-    """``person``: whose job it is, as CHANNEL:PERSON. ``place``: where that person is asked; its account is the person's."""
+    """``person``: whose job it is, as CHANNEL:PERSON. ``place``: where that person is asked; its
+    account is the person's."""
 
     person: str
     place: Address
@@ -28,4 +30,8 @@ class Errands:
     @in_writer
     def of(self, asked: Asked) -> Errand | None:
         """None: the owner is asked, or the thread has people of its own."""
-        return self._known.get((asked.address.chat, asked.person)) if asked.address.channel == "house" else None
+        return (
+            self._known.get((asked.address.chat, asked.person))
+            if asked.address.channel == "house"
+            else None
+        )

@@ -1,4 +1,5 @@
-"""The channel of threads that have no door: messages from the API and, later, jobs without a thread. What is said there is read in the history."""
+"""The channel of threads that have no door: messages from the API and, later, jobs without a
+thread. What is said there is read in the history."""
 
 from __future__ import annotations
 
@@ -8,7 +9,19 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from channels.contract import Address, Answer, Attachment, Capabilities, ChannelContext, ChatId, MessageId, Outbound, Part, Receipt, Repeat
+from channels.contract import (
+    Address,
+    Answer,
+    Attachment,
+    Capabilities,
+    ChannelContext,
+    ChatId,
+    MessageId,
+    Outbound,
+    Part,
+    Receipt,
+    Repeat,
+)
 from channels.errors import Rejected
 
 NAME, ACCOUNT = "house", "local"
@@ -17,7 +30,13 @@ NAME, ACCOUNT = "house", "local"
 class Indoors:
     """Every send succeeds: the row itself is what is seen."""
 
-    capabilities = Capabilities(repeat=Repeat.SAFE, repeat_window=timedelta(days=3650), max_text=1 << 20, revise=None, choices=True)
+    capabilities = Capabilities(
+        repeat=Repeat.SAFE,
+        repeat_window=timedelta(days=3650),
+        max_text=1 << 20,
+        revise=None,
+        choices=True,
+    )
     account = ACCOUNT
 
     @asynccontextmanager
@@ -29,7 +48,11 @@ class Indoors:
         await asyncio.Event().wait()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
-        return (Part("post", "{}"),) if not outbound.replaces else (Part("edit", "{}", outbound.replaces[0].message),)
+        return (
+            (Part("post", "{}"),)
+            if not outbound.replaces
+            else (Part("edit", "{}", outbound.replaces[0].message),)
+        )
 
     async def upload(self, part: Part) -> str:
         del part
@@ -42,7 +65,9 @@ class Indoors:
     def mark(self, part: Part) -> Part:
         return part
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         del address, part, key, handle, since
         return None
 

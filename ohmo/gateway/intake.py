@@ -1,6 +1,8 @@
-"""From a stored arrival to its first effect: commands and answers are carried out beside the mailbox, everything else waits for a turn.
+"""From a stored arrival to its first effect: commands and answers are carried out beside the
+mailbox, everything else waits for a turn.
 
-Each effect, its reply and the arrival's ending are one transaction; what a crash left undone is done again at the start.
+Each effect, its reply and the arrival's ending are one transaction; what a crash left undone is
+done again at the start.
 """
 
 from __future__ import annotations
@@ -14,7 +16,20 @@ import structlog
 
 from channels.contract import Answer, Inbound, MessageId, Person, PersonId, Reacted
 from channels.errors import Unavailable
-from ohmo.commands.contract import Choose, Decide, Order, Reply, Restart, Retry, RunNow, Standing, Stop, is_order, parse, unknown
+from ohmo.commands.contract import (
+    Choose,
+    Decide,
+    Order,
+    Reply,
+    Restart,
+    Retry,
+    RunNow,
+    Standing,
+    Stop,
+    is_order,
+    parse,
+    unknown,
+)
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, PostRow, Seat, ThreadSettings
 from ohmo.gateway import pairing, thumbs
@@ -30,14 +45,16 @@ Told = tuple[Accepted, Arrival, Seat]
 
 
 class Intake:
-    """``hear`` is called in commit order; what it has to do runs in order within a thread and side by side otherwise."""
+    """``hear`` is called in commit order; what it has to do runs in order within a thread and side
+    by side otherwise."""
 
     def __init__(self, parts: IntakeParts) -> None:
         self._parts = parts
         self._late = LateCalls(parts)
         self._answering = Answering(parts, self._late)
         self._todo: asyncio.Queue[Told] = asyncio.Queue()
-        self._away, self._lines = parts.away, asyncio.Queue[list[PostRow]]()
+        self._away = parts.away
+        self._lines = asyncio.Queue[list[PostRow]]()
         self._queueing = parts.queueing
         self._open: set[tuple[str, int]] = set()  # what is in ``_todo`` or being carried out
         self._locks: dict[str, asyncio.Lock] = {}
@@ -86,9 +103,13 @@ class Intake:
     async def _handle(self, told: Told) -> None:
         accepted, arrival, seat = told
         try:
-            if isinstance(arrival, Reacted):  # no words of the thread wait with it, but later thumbs on the same card do: the first counts
+            if isinstance(
+                arrival, Reacted
+            ):  # no words of the thread wait with it, but later thumbs on the same card do: the first counts
                 async with self._alone(f"{accepted.thread} {arrival.message}"):
-                    await failure_of(within(thumbs.PATIENCE, thumbs.named(self._parts.store, arrival)))
+                    await failure_of(
+                        within(thumbs.PATIENCE, thumbs.named(self._parts.store, arrival))
+                    )
                     await self._carry_out(accepted, arrival, seat)
             else:
                 await self._carry_out(accepted, arrival, seat)
@@ -100,12 +121,18 @@ class Intake:
             attempt = 0
             while (error := await failure_of(self._once(accepted, arrival, seat))) is not None:
                 log.error(
-                    "intake_failed", thread=accepted.thread, seq=accepted.seq, error=f"{type(error).__name__}: {error}", exc_info=error
+                    "intake_failed",
+                    thread=accepted.thread,
+                    seq=accepted.seq,
+                    error=f"{type(error).__name__}: {error}",
+                    exc_info=error,
                 )
                 attempt += 1
                 if attempt >= 3 and not isinstance(error, Unavailable):
                     left = await failure_of(self._give_up(accepted, arrival, error))
-                    if not isinstance(left, Unavailable):  # an end that could not be stored is no end
+                    if not isinstance(
+                        left, Unavailable
+                    ):  # an end that could not be stored is no end
                         return
                 await asyncio.sleep(backoff(attempt, most=10.0))
 
@@ -131,7 +158,9 @@ class Intake:
             if standing is None and self._parts.access.may_ask_in(arrival):
                 await self._stranger(accepted, arrival)
             elif standing is None:
-                await self._parts.end(accepted, "refused", f"{arrival.person.id} may not speak here")
+                await self._parts.end(
+                    accepted, "refused", f"{arrival.person.id} may not speak here"
+                )
             elif seat.kind == "answer":
                 await self._answering.in_words(accepted, arrival)
             else:
@@ -143,7 +172,11 @@ class Intake:
 
     async def _give_up(self, accepted: Accepted, arrival: Arrival, error: Exception) -> None:
         text = f"This could not be carried out: {error}"
-        posts = [self._parts.notice(arrival.place if isinstance(arrival, Wake) else arrival.address, text)]
+        posts = [
+            self._parts.notice(
+                arrival.place if isinstance(arrival, Wake) else arrival.address, text
+            )
+        ]
         await self._parts.store.end_arrival(accepted.thread, accepted.seq, "dead", text, posts)
 
     async def _stranger(self, accepted: Accepted, said: Inbound) -> None:
@@ -153,11 +186,20 @@ class Intake:
             known = parts.access.known(place.channel, place.account, said.person.id)
             row_and_code = pairing.asking(said, known, parts.clock())
             if row_and_code is None:
-                await self._parts.end(accepted, "refused", "unknown person; a pairing code was told")
+                await self._parts.end(
+                    accepted, "refused", "unknown person; a pairing code was told"
+                )
                 return
             row, code = row_and_code
             posts = [self._parts.notice(place, pairing.words(said, code))]
-            await parts.store.end_arrival(accepted.thread, accepted.seq, "refused", "unknown person; pairing code told", posts, person=row)
+            await parts.store.end_arrival(
+                accepted.thread,
+                accepted.seq,
+                "refused",
+                "unknown person; pairing code told",
+                posts,
+                person=row,
+            )
             parts.access.learn([row])
 
     async def _command(self, accepted: Accepted, said: Inbound, standing: Standing) -> None:
@@ -165,12 +207,20 @@ class Intake:
         command = parts.commands.get(parsed[0]) if parsed is not None else None
         if command is None and parsed is not None and is_order(said.text, parts.commands):
             await self._parts.end(
-                accepted, "refused", f"there is no /{parsed[0]}", [self._parts.notice(said.address, unknown(parsed[0], parts.commands))]
+                accepted,
+                "refused",
+                f"there is no /{parsed[0]}",
+                [self._parts.notice(said.address, unknown(parsed[0], parts.commands))],
             )
             return
-        if command is None or parsed is None:  # somebody who was let in between the words and their handling
+        if (
+            command is None or parsed is None
+        ):  # somebody who was let in between the words and their handling
             await self._parts.end(
-                accepted, "refused", "said before this person was let in", [self._parts.notice(said.address, "Please say that again.")]
+                accepted,
+                "refused",
+                "said before this person was let in",
+                [self._parts.notice(said.address, "Please say that again.")],
             )
             return
         if standing not in command.standings:
@@ -183,26 +233,38 @@ class Intake:
             return
         info = await self._parts.desk.thread(accepted.thread)
         settings = info.settings.at(parts.clock()) if info is not None else ThreadSettings()
-        order = Order(accepted.thread, said.address, said.person.id, standing, parsed[1], settings, said)
+        order = Order(
+            accepted.thread, said.address, said.person.id, standing, parsed[1], settings, said
+        )
         effect = await command.run(order, self._parts.desk)
         match command.heeded(effect, parsed[1]):
             case Reply(text):
-                await self._parts.end(accepted, "answered", posts=[self._parts.notice(said.address, text)])
+                await self._parts.end(
+                    accepted, "answered", posts=[self._parts.notice(said.address, text)]
+                )
             case Choose(text, chosen):
                 posts = [self._parts.notice(said.address, text)]
-                await self._parts.store.end_arrival(accepted.thread, accepted.seq, "answered", "", posts, settings=chosen)
+                await self._parts.store.end_arrival(
+                    accepted.thread, accepted.seq, "answered", "", posts, settings=chosen
+                )
                 self._parts.chose(accepted.thread, chosen)
             case Stop(text, fresh):
                 await self._stop(accepted, said, text, fresh=fresh)
             case RunNow(lapsed):
                 _, text = await self._late.run(said, lapsed, owner=standing == "owner")
-                await self._parts.end(accepted, "answered", posts=[self._parts.notice(said.address, text)] if text else [])
+                await self._parts.end(
+                    accepted,
+                    "answered",
+                    posts=[self._parts.notice(said.address, text)] if text else [],
+                )
             case Retry(letters):
                 for seq in letters:
                     await parts.store.retry_arrival(accepted.thread, seq)
                 await self._parts.end(accepted, "answered")
             case Restart(text):
-                await self._parts.end(accepted, "answered", posts=[self._parts.notice(said.address, text)])
+                await self._parts.end(
+                    accepted, "answered", posts=[self._parts.notice(said.address, text)]
+                )
                 parts.restart()
             case Decide() as decision:
                 await self._answering.decide(accepted, said, decision, owner=standing == "owner")
@@ -213,7 +275,13 @@ class Intake:
         close = closing(parts.new_id, note, parts.drafted)
         posts = [self._parts.notice(said.address, text)]
         await parts.store.stop(
-            thread, accepted.seq, person=said.person.id, fresh=fresh, posts=posts, closing=close, rest=parts.rest(thread, note)
+            thread,
+            accepted.seq,
+            person=said.person.id,
+            fresh=fresh,
+            posts=posts,
+            closing=close,
+            rest=parts.rest(thread, note),
         )
         await parts.stopped(accepted.thread)
 
@@ -221,6 +289,13 @@ class Intake:
 def _typed(wake: Wake) -> Inbound:
     """What the owner said by the local API, as if it had been said in its place."""
     return Inbound(
-        key=wake.key, address=wake.deliver or wake.place, person=Person(PersonId(wake.person), wake.person), at=wake.at, order=wake.key,
-        message=MessageId(wake.key), text=wake.prompt, private=True, addressed=True,
-    )  # fmt: skip
+        key=wake.key,
+        address=wake.deliver or wake.place,
+        person=Person(PersonId(wake.person), wake.person),
+        at=wake.at,
+        order=wake.key,
+        message=MessageId(wake.key),
+        text=wake.prompt,
+        private=True,
+        addressed=True,
+    )

@@ -19,7 +19,8 @@ from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.whispers import Whispers
 from ohmo.ids import NewId
 
-# By a job's thread, person and name; and the account of that person. None: there is no such job any more.
+# By a job's thread, person and name; and the account of that person. None: there is no such job any
+# more.
 JobTerms = Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]]
 
 
@@ -29,11 +30,12 @@ async def _no_cards() -> Sequence[Shown]:
 
 @record
 class IntakeParts:
-    """``stopped`` is told that what was said in a thread has been ended; ``arrived`` that a running thread got a message, and whether its turn shall
-    read it now; ``chose`` what holds there from now on; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft has
-    grown, so that stopping it takes nothing away that was read; ``rest`` knows what a turn in a
-    thread was saying, which is shown with that note; ``publish`` takes new requests of the house's own, None: there are none; ``cards``: questions of jobs and
-    webhooks, with their cards."""
+    """``stopped`` is told that what was said in a thread has been ended; ``arrived`` that a running
+    thread got a message, and whether its turn shall read it now; ``chose`` what holds there from
+    now on; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft
+    has grown, so that stopping it takes nothing away that was read; ``rest`` knows what a turn in a
+    thread was saying, which is shown with that note; ``publish`` takes new requests of the house's
+    own, None: there are none; ``cards``: questions of jobs and webhooks, with their cards."""
 
     store: Store
     access: Access
@@ -60,6 +62,8 @@ class IntakeParts:
     def notice(self, address: Address, text: str) -> PostRow:
         return PostRow(self.new_id(), "notice", Outbound(address, text))
 
-    async def end(self, accepted: Accepted, ending: Ending, reason: str = "", posts: Sequence[PostRow] = ()) -> None:
+    async def end(
+        self, accepted: Accepted, ending: Ending, reason: str = "", posts: Sequence[PostRow] = ()
+    ) -> None:
         """One transaction with what is said about it."""
         await self.store.end_arrival(accepted.thread, accepted.seq, ending, reason, posts)

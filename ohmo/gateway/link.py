@@ -20,7 +20,8 @@ Publish = Callable[[Sequence[Arrival], CursorSave | None], Awaitable[list[Accept
 
 @record
 class LinkSettings:
-    """One account of one platform. ``build`` makes a fresh adapter (imports its SDK; in a thread when ``heavy``)."""
+    """One account of one platform. ``build`` makes a fresh adapter (imports its SDK; in a thread
+    when ``heavy``)."""
 
     name: str
     label: str  # name, or name/account when there are several
@@ -30,7 +31,9 @@ class LinkSettings:
     streaming: str | None = None
     heavy: bool = True
     activity: Mode = "live"
-    met: Callable[[str], None] = lambda _: None  # told the platform's id of this account as soon as it is known
+    met: Callable[[str], None] = lambda _: (
+        None
+    )  # told the platform's id of this account as soon as it is known
 
 
 SetSince = Callable[[datetime], timedelta]
@@ -44,9 +47,11 @@ def never_set(at: datetime) -> timedelta:
 
 @dataclass(slots=True)
 class Health:
-    """What ``/readyz`` and ``ohmo status`` say of a channel. ``proved``: when the platform last took our credentials. ``probed``: it is asked on
-    purpose; else whatever is heard proves them, because it is the answer to a call. ``wary``: it stopped for somebody else and has not listened for
-    them since. Of the connection that is or was last: ``alive``: it was heard at all; ``useful``: it brought something new, or took something we said."""
+    """What ``/readyz`` and ``ohmo status`` say of a channel. ``proved``: when the platform last
+    took our credentials. ``probed``: it is asked on purpose; else whatever is heard proves them,
+    because it is the answer to a call. ``wary``: it stopped for somebody else and has not listened
+    for them since. Of the connection that is or was last: ``alive``: it was heard at all;
+    ``useful``: it brought something new, or took something we said."""
 
     state: ChannelState = "starting"
     detail: str = ""
@@ -61,10 +66,22 @@ class Health:
     alive: bool = False
     useful: bool = False
 
-    def connected(self, now: datetime, *, account: str, silence: timedelta | None, probed: bool, greets: bool = False) -> None:
-        """The platform let us in just now. ``greets``: it says so itself once it talks to us; until then we can only speak."""
+    def connected(
+        self,
+        now: datetime,
+        *,
+        account: str,
+        silence: timedelta | None,
+        probed: bool,
+        greets: bool = False,
+    ) -> None:
+        """The platform let us in just now. ``greets``: it says so itself once it talks to us; until
+        then we can only speak."""
         if greets:
-            self.state, self.detail = "starting" if self.state == "starting" else "reconnecting", DEAF
+            self.state, self.detail = (
+                "starting" if self.state == "starting" else "reconnecting",
+                DEAF,
+            )
         else:
             self.state, self.detail = "connected", ""
         self.account = account
@@ -83,14 +100,18 @@ class Health:
         self.alive = self.useful = True
 
     def report(self, now: datetime, set_since: SetSince = never_set) -> ChannelStatus:
-        """A connection that is open and worth nothing is not called connected. ``set_since``: by how much the clock was set forward after a moment;
-        of one that was set back, what happened before did not happen later than ``now``."""
+        """A connection that is open and worth nothing is not called connected. ``set_since``: by
+        how much the clock was set forward after a moment; of one that was set back, what happened
+        before did not happen later than ``now``."""
         self.last_event, self.last_delivery, self.proved, self.since = (
-            None if at is None else min(at, now) for at in (self.last_event, self.last_delivery, self.proved, self.since)
+            None if at is None else min(at, now)
+            for at in (self.last_event, self.last_delivery, self.proved, self.since)
         )
         doubt = self._doubt(now, set_since) if self.state == "connected" else ""
         state = "reconnecting" if doubt else self.state
-        return ChannelStatus(state, self.last_event, self.last_delivery, doubt or self.detail, self.proved)
+        return ChannelStatus(
+            state, self.last_event, self.last_delivery, doubt or self.detail, self.proved
+        )
 
     def _doubt(self, now: datetime, set_since: SetSince) -> str:
         if self.silence is None or self.since is None:
@@ -98,16 +119,23 @@ class Health:
         heard, proved = max(self.since, self.last_event or self.since), self.proved or self.since
         quiet = now - heard - set_since(heard)
         if quiet > 2 * self.silence:
-            return f"nothing was heard for {quiet.total_seconds():.0f} s, not even a heartbeat; it is connected anew when the platform's own limit is over"
+            return (
+                f"nothing was heard for {quiet.total_seconds():.0f} s, not even a heartbeat; it is"
+                " connected anew when the platform's own limit is over"
+            )
         unproved = now - proved - set_since(proved)
         if unproved > PROOF:
-            return f"no call with our credentials succeeded for {unproved.total_seconds() / 60:.0f} minutes; `ohmo doctor --live` tells why"
+            return (
+                f"no call with our credentials succeeded for {unproved.total_seconds() / 60:.0f}"
+                " minutes; `ohmo doctor --live` tells why"
+            )
         return ""
 
 
 @record
 class LinkParts:
-    """Where a connection turns to with what it hears. ``cursor`` of a channel, an account and a name; ``say`` tells about a place, None: the whole of it."""
+    """Where a connection turns to with what it hears. ``cursor`` of a channel, an account and a
+    name; ``say`` tells about a place, None: the whole of it."""
 
     publish: Publish
     cursor: Callable[[str, str, str], Awaitable[str | None]]
@@ -117,10 +145,22 @@ class LinkParts:
 
 
 class LinkContext:
-    """``ChannelContext`` for one connection; its cursor saves carry the generation of the connection's lease."""
+    """``ChannelContext`` for one connection; its cursor saves carry the generation of the
+    connection's lease."""
 
-    def __init__(self, settings: LinkSettings, account: str, generation: int, health: Health, parts: LinkParts) -> None:
-        self._settings, self._account, self._generation, self._health, self._parts = settings, account, generation, health, parts
+    def __init__(
+        self,
+        settings: LinkSettings,
+        account: str,
+        generation: int,
+        health: Health,
+        parts: LinkParts,
+    ) -> None:
+        self._settings = settings
+        self._account = account
+        self._generation = generation
+        self._health = health
+        self._parts = parts
 
     @property
     def state(self) -> Path:
@@ -137,7 +177,9 @@ class LinkContext:
     async def publish(self, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> None:
         saved = None
         if cursor is not None:
-            saved = CursorSave(self._settings.name, self._account, cursor.name, cursor.value, self._generation)
+            saved = CursorSave(
+                self._settings.name, self._account, cursor.name, cursor.value, self._generation
+            )
         accepted = await self._parts.publish(arrivals, saved)
         self.heard()
         self._health.useful |= any(not one.duplicate for one in accepted)

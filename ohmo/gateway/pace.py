@@ -1,4 +1,5 @@
-"""How fast one account may speak: a generic cell rate per chat and for the whole account, and every wait the platform asked for. Pure; ``now`` is handed in."""
+"""How fast one account may speak: a generic cell rate per chat and for the whole account, and every
+wait the platform asked for. Pure; ``now`` is handed in."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class Pace:
     """When the next call to a chat may go out, in the caller's seconds."""
 
     def __init__(self, chat: Rate, account: Rate) -> None:
-        self._chat_rate, self._account_rate = chat, account
+        self._chat_rate = chat
+        self._account_rate = account
         self._chats: dict[str, float] = {}
         self._account = 0.0
         self._blocked: dict[str, float] = {}

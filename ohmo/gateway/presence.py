@@ -1,4 +1,5 @@
-"""That somebody is at work in a chat: said again while a turn runs, taken back when it ends, and never after the answer."""
+"""That somebody is at work in a chat: said again while a turn runs, taken back when it ends, and
+never after the answer."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ OFF = 4.0  # seconds for taking it back
 class Presence:
     """For one connected channel. ``sleep`` waits in real seconds."""
 
-    def __init__(self, channel: Channel, name: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._channel, self._name, self._sleep = channel, name, sleep
+    def __init__(
+        self, channel: Channel, name: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._channel = channel
+        self._name = name
+        self._sleep = sleep
         self._here: Counter[Address] = Counter()  # turns that run for a place
         self._calls: dict[Address, asyncio.Task[Exception | None]] = {}
 
@@ -43,13 +48,17 @@ class Presence:
                     await failure_of(within(OFF, self._channel.typing(address, False)))
 
     async def settled(self, address: Address) -> None:
-        """A call that is under way is over, or takes too long: what is sent now does not come before it."""
+        """A call that is under way is over, or takes too long: what is sent now does not come
+        before it."""
         if (call := self._calls.get(address)) is not None:
             await asyncio.wait([call], timeout=SAID_WITHIN)
 
     def _say(self, address: Address) -> asyncio.Task[Exception | None]:
-        """Once begun it is not cut off: the platform would still carry it out, perhaps after the answer."""
-        call = self._calls[address] = asyncio.create_task(failure_of(self._channel.typing(address, True)), name="typing")
+        """Once begun it is not cut off: the platform would still carry it out, perhaps after the
+        answer."""
+        call = self._calls[address] = asyncio.create_task(
+            failure_of(self._channel.typing(address, True)), name="typing"
+        )
         call.add_done_callback(lambda done: self._said(address, done))
         return call
 

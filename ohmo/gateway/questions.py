@@ -1,4 +1,5 @@
-"""Open questions in memory, kept up by the store's hints: pure rooms ask it where a person's plain words belong."""
+"""Open questions in memory, kept up by the store's hints: pure rooms ask it where a person's plain
+words belong."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from ohmo.ids import NewId
 
 @record
 class Shown:
-    """An open question of a thread where nobody sits, and its card where a person reads it. ``messages``: what the platform calls the
-    card; empty: not told yet."""
+    """An open question of a thread where nobody sits, and its card where a person reads it.
+    ``messages``: what the platform calls the card; empty: not told yet."""
 
     asked: Asked
     place: Address
@@ -25,10 +26,13 @@ class Shown:
 
     def meant(self, said: Inbound) -> bool:
         """It was said in reply to the card, or in the thread below it."""
-        return self._same_chat(said.address) and (said.reply_to in self.messages or said.address.topic in self.messages)
+        return self._same_chat(said.address) and (
+            said.reply_to in self.messages or said.address.topic in self.messages
+        )
 
     def near(self, said: Inbound) -> bool:
-        """It was said where the card stands. Where each call begins a thread of its own (Slack), a call beside the card counts."""
+        """It was said where the card stands. Where each call begins a thread of its own (Slack), a
+        call beside the card counts."""
         here = said.address
         topic = None if here.topic == said.message else here.topic
         return self._same_chat(here) and topic == self.place.topic
@@ -40,19 +44,25 @@ class Shown:
     def chosen(self, said: Inbound) -> str | None:
         """The choice whose label was said, as it is written on the card."""
         word = said.text.strip().casefold()
-        return next((one.label for one in self.asked.ask.question.choices if one.label.casefold() == word), None)
+        return next(
+            (one.label for one in self.asked.ask.question.choices if one.label.casefold() == word),
+            None,
+        )
 
 
 def aimed(shown: Sequence[Shown], said: Inbound) -> Shown | None:
-    """The question for words whose card ``said`` replies to, or one of whose choices it says beside the card."""
+    """The question for words whose card ``said`` replies to, or one of whose choices it says beside
+    the card."""
     free = [one for one in shown if one.asked.ask.question.kind == "question"]
     meant = next((one for one in free if one.meant(said)), None)
-    return meant or next((one for one in free if one.near(said) and one.chosen(said) is not None), None)
+    return meant or next(
+        (one for one in free if one.near(said) and one.chosen(said) is not None), None
+    )
 
 
 class OpenQuestions:
-    """Fresh within one read of the store after every commit that concerns approvals, and after each delivery while a card stands
-    elsewhere than its question."""
+    """Fresh within one read of the store after every commit that concerns approvals, and after each
+    delivery while a card stands elsewhere than its question."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -67,12 +77,17 @@ class OpenQuestions:
         return self._asked.get(place, ())
 
     def may_ask(self, place: Address) -> bool:
-        """Whether the card of a permission may stand in a chat, whatever its thread; also while nobody knows, because a commit is not read yet."""
+        """Whether the card of a permission may stand in a chat, whatever its thread; also while
+        nobody knows, because a commit is not read yet."""
         here = (place.channel, place.account, place.chat)
         open_now = (one for asked in self._asked.values() for one in asked)
         places = [one.address for one in open_now if one.ask.question.kind == "permission"]
         places += [one.place for one in self._shown if one.asked.ask.question.kind == "permission"]
-        return self._reading or self._changed.is_set() or any((where.channel, where.account, where.chat) == here for where in places)
+        return (
+            self._reading
+            or self._changed.is_set()
+            or any((where.channel, where.account, where.chat) == here for where in places)
+        )
 
     def aimed(self, said: Inbound) -> Asked | None:
         """The question of a job or webhook that plain words answer."""
@@ -80,7 +95,8 @@ class OpenQuestions:
         return found.asked if found is not None else None
 
     async def shown(self) -> tuple[Shown, ...]:
-        """Cards that stand elsewhere than their question, as the store has them now. Raises Unavailable."""
+        """Cards that stand elsewhere than their question, as the store has them now. Raises
+        Unavailable."""
         return await self._cards(await self._store.open_questions())
 
     async def run(self) -> None:
@@ -99,7 +115,9 @@ class OpenQuestions:
 
     def _hear(self, hints: Sequence[Hint]) -> None:
         kinds = {hint.kind for hint in hints}
-        if kinds & {"approval", "any"} or (self._shown and "state" in kinds):  # a delivery: the card has its name
+        if kinds & {"approval", "any"} or (
+            self._shown and "state" in kinds
+        ):  # a delivery: the card has its name
             self._changed.set()
 
     async def refresh(self) -> None:
@@ -116,14 +134,17 @@ class OpenQuestions:
             if asked.state != "asked" or asked.address.channel != "house":
                 continue
             if (row := await self._store.post_row(asked.ask.id)) is not None:
-                names = tuple(state.receipt.message for state in row.parts if state.receipt is not None)
+                names = tuple(
+                    state.receipt.message for state in row.parts if state.receipt is not None
+                )
                 found.append(Shown(asked, stands(row), names))
         return tuple(found)
 
 
 @record
 class Granting:
-    """What "for this session" and "always" leave behind. ``thread`` tells which session is the present one."""
+    """What "for this session" and "always" leave behind. ``thread`` tells which session is the
+    present one."""
 
     thread: Callable[[str], Awaitable[ThreadInfo | None]]
     new_id: NewId
@@ -136,7 +157,9 @@ class Granting:
         info = await self.thread(asked.thread)
         session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
         question, channel = asked.ask.question, asked.address.channel
-        theirs = channel == "house" and ":" in asked.person  # a job's person has the name of their platform already
+        theirs = (
+            channel == "house" and ":" in asked.person
+        )  # a job's person has the name of their platform already
         return Grant(
             self.new_id(),
             "*" if scope == "always" else session,
@@ -147,6 +170,7 @@ class Granting:
 
 
 def remembered(asked: Asked, scope: Scope) -> Scope:
-    """What an answer can cover: without a rule there is nothing to remember, whatever was asked for."""
+    """What an answer can cover: without a rule there is nothing to remember, whatever was asked
+    for."""
     question = asked.ask.question
     return scope if (question.wider if scope == "workspace" else question.rule) else "once"

@@ -1,4 +1,5 @@
-"""The calls that change what people see of a turn that still runs: one after the other, and none is cut off once it has begun."""
+"""The calls that change what people see of a turn that still runs: one after the other, and none is
+cut off once it has begun."""
 
 from __future__ import annotations
 
@@ -16,10 +17,13 @@ LONGEST = 10.0  # seconds one revision may take; what follows it waits so long
 
 
 class Revisions:
-    """Of one channel. ``pace`` is shared with what is sent: a platform that asks to wait is not called meanwhile."""
+    """Of one channel. ``pace`` is shared with what is sent: a platform that asks to wait is not
+    called meanwhile."""
 
     def __init__(self, channel: Channel, name: str, pace: Pace | None) -> None:
-        self._channel, self._name, self._pace = channel, name, pace
+        self._channel = channel
+        self._name = name
+        self._pace = pace
         self._running: dict[str, asyncio.Task[Exception | None]] = {}  # by what is revised
 
     def wait(self, chat: str) -> float:
@@ -27,8 +31,10 @@ class Revisions:
         return self._pace.wait(chat, _loop_time()) if self._pace is not None else 0.0
 
     async def revise(self, what: str, address: Address, receipt: Receipt | None, text: str) -> None:
-        """``what``: the draft's row, or a turn whose drafts have none. ``receipt`` as in ``Channel.revise``. A failure costs this text only.
-        Cancelled, the call goes on: the platform would still carry it out, perhaps after what follows, which waits for it (``settled``)."""
+        """``what``: the draft's row, or a turn whose drafts have none. ``receipt`` as in
+        ``Channel.revise``. A failure costs this text only. Cancelled, the call goes on: the
+        platform would still carry it out, perhaps after what follows, which waits for it
+        (``settled``)."""
         await self.settled(what)  # a turn that goes on may find the last call of its earlier run
         one = failure_of(within(LONGEST, self._channel.revise(address, receipt, text)))
         task = self._running[what] = asyncio.create_task(one, name=f"revise.{what}")
@@ -45,7 +51,9 @@ class Revisions:
             del self._running[what]
         if not task.cancelled() and (error := task.result()) is not None:
             if isinstance(error, RateLimited) and self._pace is not None:
-                self._pace.block(chat, _loop_time() + error.retry_after, everywhere=error.everywhere)
+                self._pace.block(
+                    chat, _loop_time() + error.retry_after, everywhere=error.everywhere
+                )
             log.debug("revision_dropped", channel=self._name, error=str(error))
 
 

@@ -1,4 +1,5 @@
-"""One row of the outbox becomes visible: rendered once, its parts frozen before the first call, each settled by what its platform can promise."""
+"""One row of the outbox becomes visible: rendered once, its parts frozen before the first call,
+each settled by what its platform can promise."""
 
 from __future__ import annotations
 
@@ -21,14 +22,17 @@ from ohmo.ids import base36
 from ohmo.lifecycle import backoff, failure_of
 
 log = structlog.get_logger("ohmo.delivery")
-RISKY_TRIES = 12  # of a part that may already be visible, where every further try may show it once more
+RISKY_TRIES = (
+    12  # of a part that may already be visible, where every further try may show it once more
+)
 LEAST_WAIT = 0.05  # seconds, whatever a platform asks for
 
 
 @record
 class Done:
-    """How a row ended for now. ``later``: the store knows when it goes on. ``unsure``: something may be visible; the row stays ``sending`` and
-    is to be sent again after ``retry_after`` seconds. ``dead``: ``reason`` goes to the owner. ``gone``: it was taken back meanwhile."""
+    """How a row ended for now. ``later``: the store knows when it goes on. ``unsure``: something
+    may be visible; the row stays ``sending`` and is to be sent again after ``retry_after`` seconds.
+    ``dead``: ``reason`` goes to the owner. ``gone``: it was taken back meanwhile."""
 
     state: Literal["sent", "later", "unsure", "dead", "gone"]
     reason: str = ""
@@ -51,10 +55,22 @@ class Sender:
     AuthFailed passes through: the account stops, its rows stay. ``sleep`` waits in real seconds."""
 
     def __init__(
-        self, channel: Channel, outbox: Outbox, *, clock: Clock, pace: Pace, failpoint: Failpoint,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, redact: Callable[[str], str] = str,
-    ) -> None:  # fmt: skip
-        self._channel, self._outbox, self._clock, self._pace, self._failpoint, self._sleep = channel, outbox, clock, pace, failpoint, sleep
+        self,
+        channel: Channel,
+        outbox: Outbox,
+        *,
+        clock: Clock,
+        pace: Pace,
+        failpoint: Failpoint,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self._channel = channel
+        self._outbox = outbox
+        self._clock = clock
+        self._pace = pace
+        self._failpoint = failpoint
+        self._sleep = sleep
         self._redact = redact
 
     def wait(self, row: OutRow) -> float:
@@ -65,7 +81,11 @@ class Sender:
         """Brings one head as far as it goes. ``tries``: how often it ended ``unsure`` before."""
         work = _Work(row, list(row.parts), unsure=row.state == "sending" and bool(row.parts))
         if row.expires <= self._clock():
-            unknown = "it could not be found out whether it was delivered" if work.unsure else "it could not be delivered"
+            unknown = (
+                "it could not be found out whether it was delivered"
+                if work.unsure
+                else "it could not be delivered"
+            )
             return await self._bury(row, f"{unknown} within its time")
         try:
             return await self._said(work)
@@ -74,17 +94,29 @@ class Sender:
         except Conflict:
             return Done("gone", "it was taken back meanwhile")
         except RateLimited as error:
-            self._pace.block(row.row.outbound.address.chat, _now() + error.retry_after, everywhere=error.everywhere)
+            self._pace.block(
+                row.row.outbound.address.chat,
+                _now() + error.retry_after,
+                everywhere=error.everywhere,
+            )
             return await self._again(work, str(error), max(LEAST_WAIT, error.retry_after))
         except NotReady as error:
-            return await self._again(work, str(error), backoff(max(row.attempts, tries), first=0.5, most=30.0))
+            return await self._again(
+                work, str(error), backoff(max(row.attempts, tries), first=0.5, most=30.0)
+            )
         except Ambiguous as error:
             if tries + 1 >= RISKY_TRIES and self._repeats(row) is Repeat.RISK:
                 return await self._bury(row, f"its delivery cannot be made sure: {error}")
             return Done("unsure", str(error), backoff(tries, first=4.0, most=300.0))
         except AuthFailed as error:
-            if not work.unsure:  # certainly not said: with new credentials it goes out without a mark
-                await failure_of(self._outbox.unsent(row.row.id, retry_after=0.0, error=str(error), parts=work.states))
+            if (
+                not work.unsure
+            ):  # certainly not said: with new credentials it goes out without a mark
+                await failure_of(
+                    self._outbox.unsent(
+                        row.row.id, retry_after=0.0, error=str(error), parts=work.states
+                    )
+                )
             raise
 
     async def _said(self, work: _Work) -> Done:
@@ -96,19 +128,34 @@ class Sender:
             if work.row.row.outbound.plain:
                 raise
             log.warning("plain_fallback", post=work.row.row.id, error=str(error))
-            # What is visible already is replaced. The numbers of parts go on, and with them the keys: no platform folds old and new together.
-            visible = [state for state in work.states if state.receipt is not None and state.part.kind != "delete"]
+            # What is visible already is replaced. The numbers of parts go on, and with them the
+            # keys: no platform folds old and new together.
+            visible = [
+                state
+                for state in work.states
+                if state.receipt is not None and state.part.kind != "delete"
+            ]
             work.states = [*visible, *(PartState(part) for part in self._render(work, plain=True))]
             work.unsure = False
             return await self._parts(work)
 
     def _render(self, work: _Work, *, plain: bool) -> tuple[Part, ...]:
-        standing = [*work.row.replaces, *(state.receipt for state in work.states if state.receipt is not None)]
+        standing = [
+            *work.row.replaces,
+            *(state.receipt for state in work.states if state.receipt is not None),
+        ]
         replaces = tuple({receipt.message: receipt for receipt in standing}.values())
         outbound = work.row.row.outbound
-        text, choices = self._redact(outbound.text), tuple(replace(one, label=self._redact(one.label)) for one in outbound.choices)
-        said = replace(outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain)
-        return self._channel.render(said if self._channel.capabilities.choices or not choices else without_buttons(said))
+        text, choices = (
+            self._redact(outbound.text),
+            tuple(replace(one, label=self._redact(one.label)) for one in outbound.choices),
+        )
+        said = replace(
+            outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain
+        )
+        return self._channel.render(
+            said if self._channel.capabilities.choices or not choices else without_buttons(said)
+        )
 
     async def _parts(self, work: _Work) -> Done:
         row, states = work.row, work.states
@@ -123,7 +170,9 @@ class Sender:
                 await self._insist(lambda: self._outbox.sending(row.row.id, states))
         final = _standing(states)
         await self._insist(lambda: self._outbox.sent(row.row.id, final))
-        return Done("sent", receipts=tuple(state.receipt for state in final if state.receipt is not None))
+        return Done(
+            "sent", receipts=tuple(state.receipt for state in final if state.receipt is not None)
+        )
 
     async def _one(self, work: _Work, number: int) -> Receipt:
         """One part until it has a receipt; a second time at once when the first answer was lost."""
@@ -136,7 +185,9 @@ class Sender:
                     work.unsure = False
                     return found
             if part.kind == "file" and state.handle is None:
-                state = work.states[number] = replace(state, handle=await self._channel.upload(part))
+                state = work.states[number] = replace(
+                    state, handle=await self._channel.upload(part)
+                )
                 await self._outbox.sending(row.row.id, work.states)
             await self._paced(row)
             try:
@@ -153,25 +204,34 @@ class Sender:
         raise AssertionError("the second try returns or raises")
 
     async def _settle(self, work: _Work, state: PartState, key: str) -> tuple[Receipt | None, Part]:
-        """What goes before a second identical send: nothing where it shows nothing new, a look where that tells, a mark otherwise."""
+        """What goes before a second identical send: nothing where it shows nothing new, a look
+        where that tells, a mark otherwise."""
         row, part = work.row, state.part
         if part.kind in ("edit", "delete") or (part.kind == "file" and state.handle is None):
-            work.unsure = False  # the same edit twice shows the same; a file is shown after its upload is stored
+            # the same edit twice shows the same; a file is shown after its upload is stored
+            work.unsure = False
             return None, part
         match self._repeats(row):
             case Repeat.SAFE:
                 return None, part
             case Repeat.LOOK:
-                found = await self._channel.find(row.row.outbound.address, part, key, state.handle, row.started)
+                found = await self._channel.find(
+                    row.row.outbound.address, part, key, state.handle, row.started
+                )
                 work.unsure = found is not None
                 return found, part
             case Repeat.RISK:
                 return None, self._channel.mark(part)
 
     def _repeats(self, row: OutRow) -> Repeat:
-        """What a repeat of this row does by now: what was safe within a window is a risk behind it."""
+        """What a repeat of this row does by now: what was safe within a window is a risk behind
+        it."""
         able = self._channel.capabilities
-        return Repeat.RISK if able.repeat is Repeat.SAFE and self._clock() - row.started >= able.repeat_window else able.repeat
+        return (
+            Repeat.RISK
+            if able.repeat is Repeat.SAFE and self._clock() - row.started >= able.repeat_window
+            else able.repeat
+        )
 
     async def _paced(self, row: OutRow) -> None:
         while (wait := self.wait(row)) > 0:
@@ -179,10 +239,13 @@ class Sender:
         self._pace.take(row.row.outbound.address.chat, _now())
 
     async def _again(self, work: _Work, reason: str, retry_after: float) -> Done:
-        """A store that knew it as "not said" would say it twice: what is unsure stays ``sending``."""
+        """A store that knew it as "not said" would say it twice: what is unsure stays
+        ``sending``."""
         if work.unsure:
             return Done("unsure", reason, retry_after)
-        await self._outbox.unsent(work.row.row.id, retry_after=retry_after, error=reason, parts=work.states)
+        await self._outbox.unsent(
+            work.row.row.id, retry_after=retry_after, error=reason, parts=work.states
+        )
         return Done("later", reason, retry_after)
 
     async def _bury(self, row: OutRow, reason: str) -> Done:

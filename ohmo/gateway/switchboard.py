@@ -1,4 +1,5 @@
-"""Connects the channels and keeps them alive: each is supervised alone, by the word of its own failure."""
+"""Connects the channels and keeps them alive: each is supervised alone, by the word of its own
+failure."""
 
 from __future__ import annotations
 
@@ -13,7 +14,18 @@ from typing import Any, cast
 
 import structlog
 
-from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Wary, Whispering
+from channels.contract import (
+    Address,
+    Answer,
+    Attachment,
+    Channel,
+    Clock,
+    Outbound,
+    PersonId,
+    Probed,
+    Wary,
+    Whispering,
+)
 from channels.errors import AuthFailed, ChannelError, InUse, NotReady, RateLimited, Unavailable
 from channels.record import record
 from channels.together import foremost
@@ -23,21 +35,38 @@ from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
 from ohmo.gateway.drafts import Drafts
-from ohmo.gateway.link import Health, LinkContext, LinkParts, LinkSettings, Publish, SetSince, never_set
+from ohmo.gateway.link import (
+    Health,
+    LinkContext,
+    LinkParts,
+    LinkSettings,
+    Publish,
+    SetSince,
+    never_set,
+)
 from ohmo.gateway.notices import Notices
 from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.channels")
 LEASE = 15.0  # seconds
-PROBE = 300.0  # seconds between tries after the platform refused our credentials, and between questions whether it still takes them
+# seconds between tries after the platform refused our credentials, and between questions whether it
+# still takes them
+PROBE = 300.0
 PROBE_LIMIT = 30.0  # seconds one such question may take
 STEADY = 120.0  # seconds of a connection that ends an incident
-LISTENS = 10.0  # seconds a channel that stopped for another one only listens: is the other one still there, nothing is said twice
-ALONE = 3600.0  # seconds of a connection after which another one that uses our credentials counts as gone
-USEFUL = 10.0  # seconds of a connection that was heard, after which its loss is a new one: the next try comes soon again
+# seconds a channel that stopped for another one only listens: is the other one still there, nothing
+# is said twice
+LISTENS = 10.0
+# seconds of a connection after which another one that uses our credentials counts as gone
+ALONE = 3600.0
+# seconds of a connection that was heard, after which its loss is a new one: the next try comes soon
+# again
+USEFUL = 10.0
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
-LARGEST_FETCHED = 100 << 20  # bytes of one file of a person; platforms have smaller bounds (``max_file`` is for what we send)
+LARGEST_FETCHED = (
+    100 << 20
+)  # bytes of one file of a person; platforms have smaller bounds (``max_file`` is for what we send)
 SAY_LIMIT = 10.0  # seconds a word that nobody keeps may take
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 
@@ -52,9 +81,11 @@ async def _never(_channel: str, _account: str) -> datetime | None:
 
 @record
 class BoardParts:
-    """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel. ``sleep`` and ``now`` are
-    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written. ``set_since``: by how much the clock was set
-    forward after a moment. ``spoke``: when an account last delivered something in an earlier life."""
+    """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a
+    connected channel. ``sleep`` and ``now`` are in real seconds, ``draw`` gives 0 to 1. ``storing``
+    waits until the store takes what is written. ``set_since``: by how much the clock was set
+    forward after a moment. ``spoke``: when an account last delivered something in an earlier
+    life."""
 
     store: Store
     publish: Publish
@@ -74,10 +105,12 @@ class BoardParts:
 
 
 class Switchboard:
-    """One supervised life per link. Connected channels can be asked for attachments, acknowledgements and addresses."""
+    """One supervised life per link. Connected channels can be asked for attachments,
+    acknowledgements and addresses."""
 
     def __init__(self, links: Sequence[LinkSettings], parts: BoardParts) -> None:
-        self._links, self._parts = links, parts
+        self._links = links
+        self._parts = parts
         self._health = {link.label: Health() for link in links}
         self._connected: dict[tuple[str, str], Channel] = {}
         self._drafts: dict[tuple[str, str], Drafts] = {}
@@ -86,7 +119,11 @@ class Switchboard:
     def report(self) -> Mapping[str, ChannelStatus]:
         """Health by label."""
         now, set_since = self._parts.clock(), self._parts.set_since
-        return {label: health.report(now, set_since) for label, health in self._health.items() if label != "house"}
+        return {
+            label: health.report(now, set_since)
+            for label, health in self._health.items()
+            if label != "house"
+        }
 
     @property
     def names(self) -> Sequence[str]:
@@ -94,7 +131,8 @@ class Switchboard:
         return sorted({link.name for link in self._links} - {"house"})
 
     def address(self, channel: str, rest: str) -> Address | None:
-        """``rest`` read by a connected channel of this name. Raises ValueError with one line; None: not connected."""
+        """``rest`` read by a connected channel of this name. Raises ValueError with one line; None:
+        not connected."""
         found = next((one for (name, _), one in self._connected.items() if name == channel), None)
         return found.parse_address(rest) if found is not None else None
 
@@ -104,7 +142,8 @@ class Switchboard:
         return channel.capabilities.max_file if channel is not None else None
 
     async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:
-        """The file, inside ``into``. Raises ChannelError; NotReady when the channel is not connected."""
+        """The file, inside ``into``. Raises ChannelError; NotReady when the channel is not
+        connected."""
         channel = self._connected.get((place.channel, place.account))
         if channel is None:
             raise NotReady(f"{place.channel} is not connected")
@@ -113,7 +152,14 @@ class Switchboard:
     @in_writer
     def drafted(self, row: str) -> str | None:
         """The newest text of a draft that still grows; None: nothing of it is known here."""
-        return next((text for drafts in list(self._drafts.values()) if (text := drafts.newest(row)) is not None), None)
+        return next(
+            (
+                text
+                for drafts in list(self._drafts.values())
+                if (text := drafts.newest(row)) is not None
+            ),
+            None,
+        )
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         """The platform's own reply to a pressed button; may fail without harm."""
@@ -122,13 +168,15 @@ class Switchboard:
             await channel.acknowledge(answer, text)
 
     async def whisper(self, place: Address, person: PersonId, text: str) -> None:
-        """Said to one person in a shared place, where the platform has that; may fail without harm."""
+        """Said to one person in a shared place, where the platform has that; may fail without
+        harm."""
         channel = self._connected.get((place.channel, place.account))
         if isinstance(channel, Whispering):
             await channel.whisper(place, person, text)
 
     async def say_now(self, outbound: Outbound, key: str) -> bool:
-        """Said at once and kept nowhere, while the store is away. False: its channel is not connected, or would not."""
+        """Said at once and kept nowhere, while the store is away. False: its channel is not
+        connected, or would not."""
         channel = self._connected.get((outbound.address.channel, outbound.address.account))
         if channel is None:
             return False
@@ -165,18 +213,30 @@ class Switchboard:
             pause = await self._fallen(link, health, error, attempt)
             await self._parts.sleep(pause)
 
-    async def _fallen(self, link: LinkSettings, health: Health, error: Exception | None, attempt: int) -> float:
+    async def _fallen(
+        self, link: LinkSettings, health: Health, error: Exception | None, attempt: int
+    ) -> float:
         """Says what happened and how long to wait."""
-        said = str(error) or type(error).__name__ if error is not None else "the channel stopped by itself"
+        said = (
+            str(error) or type(error).__name__
+            if error is not None
+            else "the channel stopped by itself"
+        )
         log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
         if isinstance(error, InUse):
             health.state, health.detail, health.wary = "conflict", said, True
-            text = f"{link.label} is stopped: {said.rstrip('.')}. It is tried every five minutes and goes on once the other one is gone; what is to be said there waits."
+            text = (
+                f"{link.label} is stopped: {said.rstrip('.')}. It is tried every five minutes and"
+                " goes on once the other one is gone; what is to be said there waits."
+            )
             await self._tell(f"conflict:{link.label}", text, link)
             return PROBE
         if isinstance(error, AuthFailed):
             health.state, health.detail = "auth_failed", said
-            text = f"{link.label} cannot be used: {said.rstrip('.')}. Once that is mended it goes on within five minutes; nothing is lost meanwhile."
+            text = (
+                f"{link.label} cannot be used: {said.rstrip('.')}. Once that is mended it goes on"
+                " within five minutes; nothing is lost meanwhile."
+            )
             await self._tell(f"auth:{link.label}", text, link)
             return PROBE
         if isinstance(error, LeaseLost | _Standby):
@@ -187,13 +247,17 @@ class Switchboard:
             health.state, health.detail = "failed", f"{type(error).__name__}: {error}"
             log.error("channel_failed", channel=link.label, error=health.detail, exc_info=error)
         if attempt == TELL_AFTER:
-            await self._tell(f"down:{link.label}", f"{link.label} cannot be reached: {health.detail}", link)
-        # Half of each step is certain: with the whole of it drawn, an hour's outage would see more than a hundred tries.
+            await self._tell(
+                f"down:{link.label}", f"{link.label} cannot be reached: {health.detail}", link
+            )
+        # Half of each step is certain: with the whole of it drawn, an hour's outage would see more
+        # than a hundred tries.
         pause = backoff(attempt - 1, draw=lambda: (1.0 + self._parts.draw()) / 2)
         return max(pause, error.retry_after) if isinstance(error, RateLimited) else pause
 
     async def _tell(self, incident: str, text: str, link: LinkSettings) -> None:
-        """Through another door than the broken one; at the start the others get a moment to open."""
+        """Through another door than the broken one; at the start the others get a moment to
+        open."""
         for _ in range(OPENING):
             if not any(health.state == "starting" for health in self._health.values()):
                 break
@@ -201,10 +265,14 @@ class Switchboard:
         await self._parts.notices.tell(incident, text, not_through=link.name)
 
     async def _life(self, link: LinkSettings, health: Health) -> None:
-        await self._parts.storing()  # a connection is worth nothing while nothing that it brings can be kept
+        await (
+            self._parts.storing()
+        )  # a connection is worth nothing while nothing that it brings can be kept
         channel = await self._build(link)
         health.wary = health.wary or (isinstance(channel, Wary) and channel.wary)
-        if health.state == "standby":  # while another instance speaks to it, the platform is asked nothing
+        if (
+            health.state == "standby"
+        ):  # while another instance speaks to it, the platform is asked nothing
             await self._lease(_lease_name(link, health.account))
         async with channel.connect():
             health.account = channel.account
@@ -213,11 +281,20 @@ class Switchboard:
             generation = await self._lease(name)
             key = (link.name, channel.account)
             if key in self._connected:  # two would say everything twice
-                raise AuthFailed(f"its account {channel.account} is connected by another entry of the configuration; remove one of the two")
+                raise AuthFailed(
+                    f"its account {channel.account} is connected by another entry of the"
+                    " configuration; remove one of the two"
+                )
             self._connected[key] = channel
             self._since[link.label] = self._parts.now()
             probed, can = isinstance(channel, Probed), channel.capabilities
-            health.connected(self._parts.clock(), account=channel.account, silence=can.silence, probed=probed, greets=can.greets)
+            health.connected(
+                self._parts.clock(),
+                account=channel.account,
+                silence=can.silence,
+                probed=probed,
+                greets=can.greets,
+            )
             log.info("channel_connected", channel=link.label, account=channel.account)
             await self._parts.notices.connected()
             try:
@@ -238,7 +315,9 @@ class Switchboard:
             return link.build()
         return await within(BUILD_LIMIT, asyncio.to_thread(link.build))
 
-    async def _talk(self, link: LinkSettings, channel: Channel, health: Health, lease: tuple[str, int]) -> None:
+    async def _talk(
+        self, link: LinkSettings, channel: Channel, health: Health, lease: tuple[str, int]
+    ) -> None:
         """``lease``: its name and generation."""
         parts, (name, generation) = self._parts, lease
         drafts = self._drafts[link.name, channel.account] = parts.drafts(channel, link)
@@ -253,12 +332,18 @@ class Switchboard:
             where = f"{link.label}:{row.row.outbound.address.chat}"
             await parts.notices.tell(
                 f"dead:{where}",
-                f"A message to {where} could not be delivered: {reason}. `ohmo outbox list` shows it.",
+                f"A message to {where} could not be delivered: {reason}. `ohmo outbox list`"
+                " shows it.",
                 not_at=row.row.outbound.address,
             )
 
         delivery = Delivery(
-            channel, link.name, parts.store, parts.sender(channel), clock=parts.clock, news=DeliveryNews(dead, shown, drafts.make_way)
+            channel,
+            link.name,
+            parts.store,
+            parts.sender(channel),
+            clock=parts.clock,
+            news=DeliveryNews(dead, shown, drafts.make_way),
         )
 
         async def say(text: str, address: Address | None) -> None:
@@ -293,7 +378,8 @@ class Switchboard:
                 health.last_delivery = health.last_delivery or earlier
 
     async def _receive(self, channel: Channel, context: LinkContext) -> None:
-        """The store's bad moments do not cost the connection's other half: what was not stored comes again."""
+        """The store's bad moments do not cost the connection's other half: what was not stored
+        comes again."""
         while True:
             try:
                 await channel.receive(context)
@@ -305,7 +391,8 @@ class Switchboard:
                 raise NotReady("the connection ended")
 
     async def _prove(self, channel: Probed, health: Health) -> None:
-        """Asks the platform now and then whether it still knows us; refused credentials end the connection, everything else is only not a proof."""
+        """Asks the platform now and then whether it still knows us; refused credentials end the
+        connection, everything else is only not a proof."""
         while True:
             await self._parts.sleep(PROBE)
             error = await failure_of(within(PROBE_LIMIT, channel.probe()))
@@ -321,7 +408,8 @@ class Switchboard:
             log.warning("menu_failed", error=str(error))
 
     async def _hold(self, name: str) -> None:
-        """Renews the connection's lease; losing it ends the connection, and so does a store that could not be asked while it lasted."""
+        """Renews the connection's lease; losing it ends the connection, and so does a store that
+        could not be asked while it lasted."""
         held = self._parts.now()
         while True:
             await self._parts.sleep(LEASE / 3)

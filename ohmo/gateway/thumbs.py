@@ -14,12 +14,14 @@ from ohmo.gateway.reactions import verdict_of
 from ohmo.lifecycle import backoff
 
 log = structlog.get_logger("ohmo.intake")
-PATIENCE = 60.0  # seconds: a card that is on its way for longer is one that nobody can see, let alone answer
+# seconds: a card that is on its way for longer is one that nobody can see, let alone answer
+PATIENCE = 60.0
 
 
 async def named(store: Store, reacted: Reacted) -> None:
-    """Returns when every card of the chat has its name. People may be faster than the platform's word on what it showed them, which a slow line or
-    a death of ours makes late: their thumb is looked up when the receipt is stored, not before. A store that is away is asked again."""
+    """Returns when every card of the chat has its name. People may be faster than the platform's
+    word on what it showed them, which a slow line or a death of ours makes late: their thumb is
+    looked up when the receipt is stored, not before. A store that is away is asked again."""
     attempt = 0
     while await _nameless(store, reacted):
         await asyncio.sleep(backoff(attempt, first=0.1, most=2.0))
@@ -53,7 +55,10 @@ async def _look(store: Store, reacted: Reacted) -> tuple[Asked | None, bool]:
         place = stands(row)  # a job's card stands where its person is
         if (place.channel, place.account, place.chat) != here:
             continue
-        if any(state.receipt is not None and state.receipt.message == reacted.message for state in row.parts):
+        if any(
+            state.receipt is not None and state.receipt.message == reacted.message
+            for state in row.parts
+        ):
             return asked, False
         nameless = nameless or row.state == "sending"
     return None, nameless

@@ -1,4 +1,5 @@
-"""A word to whoever called in a shared place and is not heard there: seen by that person only, once an hour. Courtesies, never retried."""
+"""A word to whoever called in a shared place and is not heard there: seen by that person only, once
+an hour. Courtesies, never retried."""
 
 from __future__ import annotations
 
@@ -26,13 +27,20 @@ class Whispers:
     """``whisper`` does nothing on platforms that cannot."""
 
     def __init__(self, whisper: Whisper, clock: Clock) -> None:
-        self._whisper, self._clock = whisper, clock
+        self._whisper = whisper
+        self._clock = clock
         self._told: dict[tuple[str, str, str, str], datetime] = {}
         self._due: asyncio.Queue[tuple[Inbound, str]] = asyncio.Queue(WAITING)
 
     def hear(self, arrival: Arrival, seat: Seat) -> None:
         """What was stored just now, and where it was seated."""
-        if not isinstance(arrival, Inbound) or seat.ending is None or arrival.private or not arrival.addressed or arrival.person.bot:
+        if (
+            not isinstance(arrival, Inbound)
+            or seat.ending is None
+            or arrival.private
+            or not arrival.addressed
+            or arrival.person.bot
+        ):
             return
         place, now = arrival.address, self._clock()
         if now - arrival.at > FRESH:  # said while nobody listened: the person is long gone
@@ -46,12 +54,19 @@ class Whispers:
         self._told[name] = now
         if len(self._told) > REMEMBERED:
             del self._told[next(iter(self._told))]
-        self._due.put_nowait((arrival, f"I may not answer here: {seat.reason}. My owner can change that in config.yaml."))
+        self._due.put_nowait(
+            (
+                arrival,
+                f"I may not answer here: {seat.reason}. My owner can change that in config.yaml.",
+            )
+        )
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             said, text = await self._due.get()
-            error = await failure_of(within(PATIENCE, self._whisper(said.address, said.person.id, text)))
+            error = await failure_of(
+                within(PATIENCE, self._whisper(said.address, said.person.id, text))
+            )
             if error is not None:
                 log.info("whisper_failed", channel=said.address.channel, error=str(error))

@@ -43,7 +43,10 @@ _ELSEWHERE = re.compile(  # a reference, a template, a path, a version, a time: 
     r"[$%{<*@(\[]|(?:env|file|keyring|vault|op|arn|ssm|gcp|cmd|exec):|!\w+$|\.{0,2}/|~"
     r"|[\^~<>=v]*\d{1,9}(?:\.[\w*-]+)+$|\d{4}-\d\d-\d\d"
 )
-_STAND_IN = re.compile(r"(?:your|my|the|user|db)?[_-]?(?:pass(?:w(?:or)?d)?|pwd?|secret|token|key|x+|\.+)", re.IGNORECASE)
+_STAND_IN = re.compile(
+    r"(?:your|my|the|user|db)?[_-]?(?:pass(?:w(?:or)?d)?|pwd?|secret|token|key|x+|\.+)",
+    re.IGNORECASE,
+)
 _WORDS = re.compile(r"(?:[A-Za-z]++\d{0,4}+){1,2}+(?:[ _.:/-]+(?:[A-Za-z]++\d{0,4}+){1,2}+)*+")
 _DOTTED = re.compile(r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
 _TERM = re.compile(  # a variable or an algorithm, not a value

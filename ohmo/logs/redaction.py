@@ -1,4 +1,5 @@
-"""Takes secrets out of what is written down, shown to people or told to the model: values that are known, and whatever looks like a credential."""
+"""Takes secrets out of what is written down, shown to people or told to the model: values that are
+known, and whatever looks like a credential."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from ohmo.logs.assigned import without_assigned
 
 BLOT = "********"
 REDACTED = "[redacted]"  # the same in words that are rendered: asterisks are markup there
-_SHAPES = (  # what a credential looks like, whoever wrote it into the line; the source is each issuer's page on token formats
+# what a credential looks like, whoever wrote it into the line; the source is each issuer's page on
+# token formats
+_SHAPES = (
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",  # PEM
     r"sk-ant-[\w-]{8,}",  # Anthropic
     r"\bsk-[A-Za-z0-9][\w-]{15,}",  # OpenAI and those who follow it
@@ -42,9 +45,14 @@ _IN_CONTEXT = re.compile(  # the word before it gives it away; that word stays
     r"(?P<before>\b(?:Bearer|Basic)\s+(?!Info)|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
     re.IGNORECASE,
 )
-_PRIVATE_FIELD = re.compile(r"(?:^|_)(?:token|password|secret|api_?key|authorization|cookie)$", re.IGNORECASE)
-# bidirectional controls reorder what a person reads; control characters command terminals; lone surrogates cannot be written
-_UNSAFE = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_PRIVATE_FIELD = re.compile(
+    r"(?:^|_)(?:token|password|secret|api_?key|authorization|cookie)$", re.IGNORECASE
+)
+# bidirectional controls reorder what a person reads; control characters command terminals; lone
+# surrogates cannot be written
+_UNSAFE = re.compile(
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 _SHORTEST_SECRET = 6
 _SHORTEST_IN_WORDS = 8  # what is shorter may be a word that people use
 
@@ -58,11 +66,18 @@ class Redactor:
         self._literal: re.Pattern[str] | None = None
 
     def text(self, text: str) -> str:
-        """The text without secrets, control and bidirectional characters (tab and line feed stay)."""
+        """The text without secrets, control and bidirectional characters (tab and line feed
+        stay)."""
         known = frozenset(value for value in self._secrets() if len(value) >= _SHORTEST_SECRET)
         if known != self._known:
             self._known = known
-            self._literal = re.compile("|".join(re.escape(value) for value in sorted(known, key=len, reverse=True))) if known else None
+            self._literal = (
+                re.compile(
+                    "|".join(re.escape(value) for value in sorted(known, key=len, reverse=True))
+                )
+                if known
+                else None
+            )
         if self._literal is not None:
             text = self._literal.sub(BLOT, text)
         text = _SHAPE.sub(BLOT, _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text))

@@ -1,4 +1,5 @@
-"""A file of lines that never outgrows its bound: it is turned over, and what is older is compressed."""
+"""A file of lines that never outgrows its bound: it is turned over, and what is older is
+compressed."""
 
 from __future__ import annotations
 
@@ -13,12 +14,22 @@ from typing import BinaryIO
 
 
 class RotatingFile:
-    """Appends lines; at ``max_bytes``, and at the first line of a new day (UTC), the file becomes ``.1`` and the oldest of ``keep`` goes. ``.1`` stays
-    as it is, so that whoever follows the log reads it to its end; older ones are compressed. A file that cannot be turned over grows to twice
+    """Appends lines; at ``max_bytes``, and at the first line of a new day (UTC), the file becomes
+    ``.1`` and the oldest of ``keep`` goes. ``.1`` stays as it is, so that whoever follows the log
+    reads it to its end; older ones are compressed. A file that cannot be turned over grows to twice
     its size. Any OSError is the caller's to survive."""
 
-    def __init__(self, path: Path, max_bytes: int, keep: int, today: Callable[[], int] = lambda: int(time.time() // 86_400)) -> None:
-        self._path, self._max, self._keep, self._today = path, max_bytes, keep, today
+    def __init__(
+        self,
+        path: Path,
+        max_bytes: int,
+        keep: int,
+        today: Callable[[], int] = lambda: int(time.time() // 86_400),
+    ) -> None:
+        self._path = path
+        self._max = max_bytes
+        self._keep = keep
+        self._today = today
         self._file: BinaryIO | None = None
         self._size = self._day = 0
 
@@ -51,8 +62,14 @@ class RotatingFile:
         handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._file = os.fdopen(handle, "ab", buffering=0)
         found = os.fstat(handle)
-        self._size, self._day = found.st_size, int(found.st_mtime // 86_400) if found.st_size else self._today()
-        if self._size and os.pread(handle, 1, self._size - 1) not in (b"\n", b""):  # a line was cut by a full disk or a kill
+        self._size, self._day = (
+            found.st_size,
+            int(found.st_mtime // 86_400) if found.st_size else self._today(),
+        )
+        if self._size and os.pread(handle, 1, self._size - 1) not in (
+            b"\n",
+            b"",
+        ):  # a line was cut by a full disk or a kill
             self._size += self._file.write(b"\n")
 
     def _turn_over(self, more: int) -> None:
@@ -68,7 +85,10 @@ class RotatingFile:
     def _rotate(self) -> None:
         self.close()
         for number in range(self._keep - 1, 0, -1):
-            for ending in (".gz", ""):  # where both are there, the packed one was cut by a kill, and the plain one takes its place
+            for ending in (
+                ".gz",
+                "",
+            ):  # where both are there, the packed one was cut by a kill, and the plain one takes its place
                 older = self._numbered(number, ending)
                 if older.exists():
                     older.replace(self._numbered(number + 1, ending))

@@ -1,4 +1,5 @@
-"""The thread that cleans and writes what is said, and the way from ``structlog`` and ``logging`` into it."""
+"""The thread that cleans and writes what is said, and the way from ``structlog`` and ``logging``
+into it."""
 
 from __future__ import annotations
 
@@ -27,10 +28,18 @@ class Writer:
     """The thread behind the log."""
 
     def __init__(
-        self, file: RotatingFile, redactor: Redactor, human: TextIO | None, depth: int = 10_000, grave: frozenset[str] | None = None
+        self,
+        file: RotatingFile,
+        redactor: Redactor,
+        human: TextIO | None,
+        depth: int = 10_000,
+        grave: frozenset[str] | None = None,
     ) -> None:
         """``grave``: the only levels shown to ``human``; None: all."""
-        self._file, self._redactor, self._human, self._grave = file, redactor, human, grave
+        self._file = file
+        self._redactor = redactor
+        self._human = human
+        self._grave = grave
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(depth)
         self._lost = 0
         self._counting = threading.Lock()
@@ -60,7 +69,9 @@ class Writer:
     def _run(self) -> None:
         while (event := self._queue.get()) is not None:
             clean: dict[str, Any] = self._redactor.value(event)
-            if self._human is not None and (self._grave is None or clean.get("level") in self._grave):
+            if self._human is not None and (
+                self._grave is None or clean.get("level") in self._grave
+            ):
                 self._show(clean)
             self._write(clean)
         self._file.close()
@@ -69,7 +80,9 @@ class Writer:
         lost = self._lost
         try:
             if lost:
-                self._file.write(_line({"at": _now(), "level": "warning", "event": "log.lost", "lines": lost}))
+                self._file.write(
+                    _line({"at": _now(), "level": "warning", "event": "log.lost", "lines": lost})
+                )
                 self._count(-lost)
             self._file.write(_line(event))
         except OSError:
@@ -81,19 +94,31 @@ class Writer:
 
     def _show(self, event: Mapping[str, Any]) -> None:
         rest = " ".join(
-            f"{key}={_short(value)}" for key, value in event.items() if key not in ("at", "level", "event", "exception") and value != ""
+            f"{key}={_short(value)}"
+            for key, value in event.items()
+            if key not in ("at", "level", "event", "exception") and value != ""
         )
         if self._human is None or not _takes(self._human):
             return
-        text = f"{str(event.get('at', ''))[:19]}Z {event.get('level', '')!s:7} {event.get('event', '')} {rest}".rstrip()
+        text = (
+            f"{str(event.get('at', ''))[:19]}Z {event.get('level', '')!s:7}"
+            f" {event.get('event', '')} {rest}".rstrip()
+        )
         try:
-            print(text, *([event["exception"]] if "exception" in event else []), sep="\n", file=self._human, flush=True)
+            print(
+                text,
+                *([event["exception"]] if "exception" in event else []),
+                sep="\n",
+                file=self._human,
+                flush=True,
+            )
         except (OSError, ValueError):
             self._human = None  # the terminal is gone
 
 
 def _takes(human: TextIO) -> bool:
-    """Whether a line goes through without waiting: a pipe whose reader hangs must not hold up the file, and the end of the process."""
+    """Whether a line goes through without waiting: a pipe whose reader hangs must not hold up the
+    file, and the end of the process."""
     try:
         handle = human.fileno()
     except (OSError, ValueError):  # no file of the system
@@ -114,7 +139,8 @@ def logging_to(
     max_bytes: int = 10 * 2**20,
     keep: int = 5,
 ) -> Generator[Writer]:
-    """Everything that structlog and ``logging`` say inside it goes to ``path``, and to ``human`` as well; there only the levels in ``grave``, None: all."""
+    """Everything that structlog and ``logging`` say inside it goes to ``path``, and to ``human`` as
+    well; there only the levels in ``grave``, None: all."""
     writer = Writer(RotatingFile(path, max_bytes, keep), Redactor(secrets), human, grave=grave)
 
     def hand_over(_: object, name: str, event: MutableMapping[str, Any]) -> str:
@@ -158,13 +184,23 @@ class _FromLibraries(logging.Handler):
             message = record.getMessage()
         except (TypeError, ValueError):  # a library's own format and arguments do not fit
             message = str(record.msg)
-        self._writer.put(_event(record.levelname.lower(), {"event": message, "logger": record.name, "exc_info": record.exc_info}))
+        self._writer.put(
+            _event(
+                record.levelname.lower(),
+                {"event": message, "logger": record.name, "exc_info": record.exc_info},
+            )
+        )
 
 
 def _event(level: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
     fields = dict(event)
     failure = fields.pop("exc_info", None)
-    plain = {"at": _now(), "level": level, "event": str(fields.pop("event", "")), **{key: _plain(value) for key, value in fields.items()}}
+    plain = {
+        "at": _now(),
+        "level": level,
+        "event": str(fields.pop("event", "")),
+        **{key: _plain(value) for key, value in fields.items()},
+    }
     text = _exception(failure)
     return {**plain, "exception": text} if text else plain
 
@@ -174,11 +210,16 @@ def _exception(failure: object) -> str:
         failure = sys.exception()
     if isinstance(failure, tuple):
         failure = failure[1] if len(failure) > 1 else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return "".join(traceback.format_exception(failure)).rstrip() if isinstance(failure, BaseException) else ""
+    return (
+        "".join(traceback.format_exception(failure)).rstrip()
+        if isinstance(failure, BaseException)
+        else ""
+    )
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """A copy that JSON knows; made by the caller, because the value may change before the thread comes to it."""
+    """A copy that JSON knows; made by the caller, because the value may change before the thread
+    comes to it."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if depth < 6 and isinstance(value, Mapping):

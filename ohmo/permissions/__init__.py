@@ -1,1 +1,2 @@
-"""Who may let the agent do what: sensitive paths, rules, modes, roles, and the answers people gave."""
+"""Who may let the agent do what: sensitive paths, rules, modes, roles, and the answers people
+gave."""

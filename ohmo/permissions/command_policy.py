@@ -1,5 +1,6 @@
 """The decision about a shell command. What runs unasked lies in the plain language, reads only, and
-reads nothing but what may be read; what the grammar finds in any other line can only forbid or ask."""
+reads nothing but what may be read; what the grammar finds in any other line can only forbid or
+ask."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _MOST_PIECES = 3000  # of words that may be paths, in one command
 _LONG = 20_000  # characters; a longer line is not explained before somebody is asked about it
 _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 _HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
-# Programs that cannot do anything with a path they are not told: unknown words are harmless to them.
+# Programs that cannot do anything with a path they are not told: unknown words are harmless to
+# them.
 _INDIFFERENT = word_set(
     """echo printf test [ kill sleep export local declare typeset readonly function set unset exit
         return true false read cd mkdir"""
@@ -58,7 +60,14 @@ class CommandPolicy:
     """Sensitive places, then the configured rules, then protected places, then what was granted,
     then what only reads, then the mode."""
 
-    def __init__(self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell, protected: ProtectedPlaces, reach: Reach) -> None:
+    def __init__(
+        self,
+        rules: RuleSet,
+        sensitive: SensitivePaths,
+        shell: Shell,
+        protected: ProtectedPlaces,
+        reach: Reach,
+    ) -> None:
         self._rules = rules
         self._sensitive = sensitive
         self._shell = shell
@@ -97,7 +106,9 @@ class CommandPolicy:
         asked = by_mode(context, f"it has more than {_LONG} characters")
         return asked if asked.verdict == "deny" else _unclear(asked.reason)
 
-    def _sensitive_part(self, parts: Sequence[_Part], command: str, cwd: str, looked: Looked) -> Ruling | None:
+    def _sensitive_part(
+        self, parts: Sequence[_Part], command: str, cwd: str, looked: Looked
+    ) -> Ruling | None:
         maybe: Ruling | None = None
         seen: set[tuple[str, str]] = set()
         for part in parts:
@@ -115,7 +126,10 @@ class CommandPolicy:
                         return ruling
                     maybe = maybe or ruling
             for word in part.pieces:
-                if known(word) and any(self._sensitive.touch(word, place, looked) is Touch.INSIDE for place in {cwd, part.folders[-1]}):
+                if known(word) and any(
+                    self._sensitive.touch(word, place, looked) is Touch.INSIDE
+                    for place in {cwd, part.folders[-1]}
+                ):
                     return _forbidden(word)
         hit = self._sensitive.mentioned(_QUOTING.sub("", command))
         if hit is not None:
@@ -137,7 +151,9 @@ class CommandPolicy:
             return Ruling("ask", "sensitive", "", why, remember=False)
         return None
 
-    def _configured(self, parts: Sequence[_Part], command: str, script: Script, looked: Looked) -> Ruling | None:
+    def _configured(
+        self, parts: Sequence[_Part], command: str, script: Script, looked: Looked
+    ) -> Ruling | None:
         for part in parts:
             rule = self._command_denies.first(part.texts)
             if rule is not None:
@@ -176,7 +192,9 @@ class CommandPolicy:
                         why = f"{path} holds what the rule deny {lower.text} forbids"
                         asked = asked or Ruling("ask", "deny", lower.text, why, remember=False)
         for word in part.pieces if asked is None else ():
-            places_of = self._sensitive.becomes(word, simple.cwds[-1], looked) if known(word) else ()
+            places_of = (
+                self._sensitive.becomes(word, simple.cwds[-1], looked) if known(word) else ()
+            )
             for path in places_of:
                 rule, _ = self._path_denies.hit(path)
                 if rule is not None:
@@ -184,7 +202,9 @@ class CommandPolicy:
                     return Ruling("ask", "deny", rule.text, why, remember=False)
         return asked
 
-    def _guarded(self, parts: Sequence[_Part], script: Script, context: CallContext, looked: Looked) -> Ruling | None:
+    def _guarded(
+        self, parts: Sequence[_Part], script: Script, context: CallContext, looked: Looked
+    ) -> Ruling | None:
         """Places whose every change a person looks at; a plain command that only reads is free."""
         if context.mode == "plan" or (script.plain and self._shell.reads_only(script)):
             return None
@@ -197,12 +217,19 @@ class CommandPolicy:
                 for path in self._sensitive.becomes(word, part.folders[-1], looked):
                     place = self._protected.named(path)
                     if place is not None and not _only_read(part.simple, word):
-                        why = f"{path}: programs or agents run or obey by themselves what lies there"
+                        why = (
+                            f"{path}: programs or agents run or obey by themselves what lies there"
+                        )
                         return Ruling("ask", "protected", place, why, remember=False)
         return None
 
-    def _allowed(self, script: Script, command: str, granted: Sequence[Rule], context: CallContext) -> Ruling:
-        layers: tuple[tuple[Layer, Sequence[Rule]], ...] = (("allow", self._rules.allow), ("grant", granted))
+    def _allowed(
+        self, script: Script, command: str, granted: Sequence[Rule], context: CallContext
+    ) -> Ruling:
+        layers: tuple[tuple[Layer, Sequence[Rule]], ...] = (
+            ("allow", self._rules.allow),
+            ("grant", granted),
+        )
         for layer, rules in layers:
             for rule in rules:
                 if rule.tool == "Bash" and rule.pattern in (None, command.strip()):
@@ -222,10 +249,15 @@ class CommandPolicy:
             shut = self._why_shut(simple, opened, context, beyond) if opened is not None else ""
             why = shut or self._why_not_free(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:
-                why = f"{simple.shown[:200]!r} runs what git's settings say, beside git that changes something"
+                why = (
+                    f"{simple.shown[:200]!r} runs what git's settings say, beside git that changes"
+                    " something"
+                )
             ruled = self._by_rule(simple, layers, context, wild=not shut) if why or beyond else None
             if why and ruled is None:
-                return replace(by_mode(context, why), suggests=f"Bash({command.strip()})" if shut else "")
+                return replace(
+                    by_mode(context, why), suggests=f"Bash({command.strip()})" if shut else ""
+                )
             if ruled is None or "*" in ruled.rule:  # a wildcard leads nowhere else
                 outside += beyond
             by_rule = by_rule or ruled
@@ -235,7 +267,9 @@ class CommandPolicy:
     def _closed(self, simple: Simple, opened: Reading, twins: Twins) -> str:
         """What a command that only reads would read of sensitive files that its words do not name;
         no rule covers that."""
-        for path in dict.fromkeys(path for cwd in simple.cwds for path in _paths(simple, opened, cwd)):
+        for path in dict.fromkeys(
+            path for cwd in simple.cwds for path in _paths(simple, opened, cwd)
+        ):
             if twins.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
             deep = opened.kind == "trees"
@@ -255,17 +289,26 @@ class CommandPolicy:
         """Why the command is more than reading; "" when it is not."""
         if opened is None:
             return f"{simple.shown[:200]!r} may change something"
-        if any(each.kind == "write" and each.target not in _HARMLESS_TARGETS for each in simple.redirects):
+        if any(
+            each.kind == "write" and each.target not in _HARMLESS_TARGETS
+            for each in simple.redirects
+        ):
             return f"{simple.shown[:200]!r} writes a file"
         if simple.words[0] not in BUILTINS:
             program = program_at(simple.words[0], self._shell.path)
-            if program is None or self._reach.holds(program, context) or not is_machine_code(program):
+            if (
+                program is None
+                or self._reach.holds(program, context)
+                or not is_machine_code(program)
+            ):
                 return f"{simple.words[0]} is not the system's program of that name"
         return ""
 
-    def _why_shut(self, simple: Simple, opened: Reading, context: CallContext, outside: list[str]) -> str:
-        """Why the command may not read what it would; "" when it may. ``outside`` gains the paths it
-        would read outside the workspace."""
+    def _why_shut(
+        self, simple: Simple, opened: Reading, context: CallContext, outside: list[str]
+    ) -> str:
+        """Why the command may not read what it would; "" when it may. ``outside`` gains the paths
+        it would read outside the workspace."""
         for cwd in simple.cwds:
             for path in _paths(simple, opened, cwd):
                 if path.startswith("/dev/"):
@@ -287,25 +330,42 @@ class CommandPolicy:
         if found is None:
             return "there is no repository here"
         if found.unknown:
-            return f"the repository in {found.folders[0]} sets {found.unknown}, which may run something"
+            return (
+                f"the repository in {found.folders[0]} sets {found.unknown}, which may run"
+                " something"
+            )
         outside += [each for each in map(real, found.folders) if self._reach.outside(each, context)]
         return ""
 
-    def _outside(self, paths: Sequence[str], granted: Sequence[Rule], context: CallContext) -> Ruling | None:
-        """A question about the first path that lies outside the workspace and that no rule frees."""
+    def _outside(
+        self, paths: Sequence[str], granted: Sequence[Rule], context: CallContext
+    ) -> Ruling | None:
+        """A question about the first path that lies outside the workspace and that no rule
+        frees."""
         for path in paths:
-            if not any(path_matches(rule, "read", "Read", path) for rule in (*self._rules.allow, *granted)):
+            if not any(
+                path_matches(rule, "read", "Read", path) for rule in (*self._rules.allow, *granted)
+            ):
                 why = f"{path} lies outside the workspace"
                 return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
         return None
 
     def _by_rule(
-        self, simple: Simple, layers: Sequence[tuple[Layer, Sequence[Rule]]], context: CallContext, *, wild: bool
+        self,
+        simple: Simple,
+        layers: Sequence[tuple[Layer, Sequence[Rule]]],
+        context: CallContext,
+        *,
+        wild: bool,
     ) -> Ruling | None:
         """A rule allows the words; a file that is written needs a rule of its own. ``wild``: rules
         with wildcards count."""
         rules = [rule for _, each in layers for rule in each]
-        written = [each.target for each in simple.redirects if each.kind == "write" and each.target not in _HARMLESS_TARGETS]
+        written = [
+            each.target
+            for each in simple.redirects
+            if each.kind == "write" and each.target not in _HARMLESS_TARGETS
+        ]
         if not all(self._may_write(simple, target, rules) for target in written):
             return None
         inside = partial(self._inside, simple.cwds[-1], context)
@@ -324,7 +384,9 @@ class CommandPolicy:
     @staticmethod
     def _may_write(simple: Simple, target: str, rules: Sequence[Rule]) -> bool:
         paths = [_resolved(target, cwd) for cwd in simple.cwds]
-        return all(any(path_matches(rule, "write", "Write", path) for rule in rules) for path in paths)
+        return all(
+            any(path_matches(rule, "write", "Write", path) for rule in rules) for path in paths
+        )
 
 
 def _resolved(word: str, cwd: str) -> str:

@@ -1,4 +1,5 @@
-"""Which of many rules that forbid or ask covers a command: the whole list at once where that is possible, then rule by rule."""
+"""Which of many rules that forbid or ask covers a command: the whole list at once where that is
+possible, then rule by rule."""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ class CommandRules:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rule for rule in rules if rule.tool == "Bash")
-        plain = {rule: rule.pattern for rule in self._rules if rule.pattern is not None and "*" not in rule.pattern.removesuffix(":*")}
+        plain = {
+            rule: rule.pattern
+            for rule in self._rules
+            if rule.pattern is not None and "*" not in rule.pattern.removesuffix(":*")
+        }
         patterns = {form.casefold() for one in plain.values() for form in (one, _in_order(one))}
         self._beginnings = tuple(f"{one[:-2]} " for one in patterns if one.endswith(":*"))
         self._whole = frozenset(one for one in patterns if not one.endswith(":*"))
@@ -65,12 +70,15 @@ class CommandRules:
         return next((rule for rule in self._rules if covers(rule, texts)), None)
 
     def mentioned(self, text: str) -> Rule | None:
-        """The first rule whose words stand in ``text``, in their order, each as a word or as the end
-        of a path: for a question about what no grammar was sure of."""
+        """The first rule whose words stand in ``text``, in their order, each as a word or as the
+        end of a path: for a question about what no grammar was sure of."""
         if not self._rules:
             return None
         given = _OPTION.findall(text)
-        return next((rule for rule in self._rules if rule.pattern and _speaks(rule.pattern, text, given)), None)
+        return next(
+            (rule for rule in self._rules if rule.pattern and _speaks(rule.pattern, text, given)),
+            None,
+        )
 
 
 def _speaks(pattern: str, text: str, given: Sequence[str]) -> bool:
@@ -102,7 +110,8 @@ class PathRules:
         return [(rule, forbidden(rule)) for rule in self._rules]
 
     def hit(self, path: str) -> tuple[Rule | None, Rule | None]:
-        """``path`` absolute and resolved: the first rule about the path itself, and the first before it about something below it."""
+        """``path`` absolute and resolved: the first rule about the path itself, and the first
+        before it about something below it."""
         lower: Rule | None = None
         folder = path.rstrip("/") + "/"
         for rule, place in self._places:
@@ -114,7 +123,8 @@ class PathRules:
 
 
 def _without_options(words: tuple[str, ...]) -> list[str]:
-    """``git -C x push`` and ``git --no-pager push`` as ``git push``: options before the verb left out, with and without a value each."""
+    """``git -C x push`` and ``git --no-pager push`` as ``git push``: options before the verb left
+    out, with and without a value each."""
     if len(words) < 3 or not words[1].startswith("-"):
         return []
     found: list[str] = []

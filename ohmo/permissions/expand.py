@@ -43,7 +43,9 @@ def _form(part: str) -> str | re.Pattern[str]:
     pieces: list[tuple[str, str, str]] = _PIECES.findall(part)
     if not any(wild for _, wild, _ in pieces):
         return "".join(escaped or letters for escaped, _, letters in pieces)
-    body = fnmatch.translate("".join(wild or _plain(escaped or plain) for escaped, wild, plain in pieces))
+    body = fnmatch.translate(
+        "".join(wild or _plain(escaped or plain) for escaped, wild, plain in pieces)
+    )
     return re.compile(body if part.startswith(".") else rf"(?!\.){body}")
 
 
@@ -56,7 +58,9 @@ def _plain(text: str) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", text)
 
 
-def _existing(top: str, forms: Sequence[str | re.Pattern[str]], *, letters: bool = False) -> list[str]:
+def _existing(
+    top: str, forms: Sequence[str | re.Pattern[str]], *, letters: bool = False
+) -> list[str]:
     """Paths below ``top``, a name or the form of one for each step; an empty name, which stands
     last, means a folder. ``letters``: the form counts them, which bash does in the language of the
     house, or in bytes. Raises TooWide."""
@@ -75,7 +79,9 @@ def _existing(top: str, forms: Sequence[str | re.Pattern[str]], *, letters: bool
                 raise TooWide
             after += [f"{inside}{name}" for name in names if form.fullmatch(name)]
         found = after
-    return [path for path in found if (os.path.isdir if path.endswith("/") else os.path.lexists)(path)]
+    return [
+        path for path in found if (os.path.isdir if path.endswith("/") else os.path.lexists)(path)
+    ]
 
 
 def _names(folder: str, most: int) -> list[str]:

@@ -1,4 +1,5 @@
-"""The one gate before every call: hooks, then policy, then what a person already answered. It never waits for anybody."""
+"""The one gate before every call: hooks, then policy, then what a person already answered. It never
+waits for anybody."""
 
 from __future__ import annotations
 
@@ -14,18 +15,32 @@ from typing import Literal
 from channels.contract import Choice
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
-from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Judged, Question, Verdict
+from ohmo.contracts.tool import (
+    Allow,
+    Ask,
+    CallContext,
+    Decision,
+    Deny,
+    Footprint,
+    Judged,
+    Question,
+    Verdict,
+)
 from ohmo.permissions.paths import names_descriptor
 from ohmo.permissions.policy import Paths, Policy, paths_of
 from ohmo.permissions.reach import all_edits
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.wording import argument, detail_of, offered, title_of
 
-Hooks = Callable[[ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]]
-"""May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it is."""
+Hooks = Callable[
+    [ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]
+]
+"""May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it
+is."""
 Grants = Callable[[], Awaitable[Sequence[Grant]]]
 Others = Callable[[CallContext], Sequence[tuple[Policy, CallContext]]]
-"""Policies that have a say in a call beside the present one: of a configuration the turn began under, or of one that is coming."""
+"""Policies that have a say in a call beside the present one: of a configuration the turn began
+under, or of one that is coming."""
 Answered = Callable[[str], Awaitable[Verdict | None]]
 
 _LONG = 2000  # characters
@@ -62,12 +77,20 @@ def digest_of(call: ToolCall, context: CallContext, paths: Paths | None = None) 
 
 
 class LayeredGate:
-    """``grants`` and ``others`` are asked at every judgement: a grant given a moment ago counts at once, and so does a policy that is stricter."""
+    """``grants`` and ``others`` are asked at every judgement: a grant given a moment ago counts at
+    once, and so does a policy that is stricter."""
 
-    def __init__(self, policy: Policy, grants: Grants, hooks: Hooks = no_hooks, others: Others = alone) -> None:
-        self._policy, self._grants, self._hooks, self._others = policy, grants, hooks, others
+    def __init__(
+        self, policy: Policy, grants: Grants, hooks: Hooks = no_hooks, others: Others = alone
+    ) -> None:
+        self._policy = policy
+        self._grants = grants
+        self._hooks = hooks
+        self._others = others
 
-    async def judge(self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered) -> Decision:
+    async def judge(
+        self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered
+    ) -> Decision:
         """What a person said about this very call goes before what is allowed meanwhile, also by
         the grant that the same answer left behind."""
         hooked = await self._hooks(call, footprint, context)
@@ -78,7 +101,9 @@ class LayeredGate:
             call, footprint = hooked
             arguments = dict(call.arguments)
         paths = paths_of(footprint, context.cwd)
-        ruling = _descriptor(footprint, context) or await self._rule(call, footprint, paths, context)
+        ruling = _descriptor(footprint, context) or await self._rule(
+            call, footprint, paths, context
+        )
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
         digest = digest_of(call, context, paths)
@@ -92,7 +117,11 @@ class LayeredGate:
         else:
             footprint = _leading(footprint, paths, context)
             decision = self._permission(call, footprint, paths, context, digest, ruling)
-        return replace(decision, judged=self._judged(call, paths, context)) if isinstance(decision, Allow) else decision
+        return (
+            replace(decision, judged=self._judged(call, paths, context))
+            if isinstance(decision, Allow)
+            else decision
+        )
 
     def _judged(self, call: ToolCall, paths: Paths, context: CallContext) -> Judged:
         policies = [self._policy, *(policy for policy, _ in self._others(context))]
@@ -107,44 +136,72 @@ class LayeredGate:
 
         return Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes)), forbidden)
 
-    async def _rule(self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext) -> Ruling:
+    async def _rule(
+        self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext
+    ) -> Ruling:
         """Long commands are judged beside the event loop."""
         grants = await self._grants()
         judges = ((self._policy, context), *self._others(context))
 
         def strictest() -> Ruling:
             rulings = [policy.rule(call, footprint, seen, grants, paths) for policy, seen in judges]
-            return replace(max(rulings, key=lambda one: _STRICTNESS[one.verdict]), remember=all(one.remember for one in rulings))
+            return replace(
+                max(rulings, key=lambda one: _STRICTNESS[one.verdict]),
+                remember=all(one.remember for one in rulings),
+            )
 
         if footprint.command is None or len(footprint.command) < _LONG:
             return strictest()
         return await asyncio.to_thread(strictest)
 
     @staticmethod
-    async def _answer(question: Question, arguments: dict[str, object] | None, answered: Answered) -> Decision:
+    async def _answer(
+        question: Question, arguments: dict[str, object] | None, answered: Answered
+    ) -> Decision:
         verdict = await answered(question.digest)
         if verdict is None:
             return Ask("question", question)
-        if question.kind == "permission" and verdict.state == "denied":  # a word is the reason here, never an answer
+        if (
+            question.kind == "permission" and verdict.state == "denied"
+        ):  # a word is the reason here, never an answer
             return _refused(verdict)
         if verdict.state == "changed":
             return _CHANGED
         if verdict.state == "expired":
-            return Deny("question", "nobody answered in time; go on without the answer, or say what you would have needed")
+            return Deny(
+                "question",
+                "nobody answered in time; go on without the answer, or say what you would have"
+                " needed",
+            )
         if verdict.state == "denied" and not verdict.word:
             return Deny("question", "the person did not want to answer")
         return Allow("question", arguments, verdict.word)
 
     def _permission(
-        self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext, digest: str, ruling: Ruling
-    ) -> Ask:  # fmt: skip
+        self,
+        call: ToolCall,
+        footprint: Footprint,
+        paths: Paths,
+        context: CallContext,
+        digest: str,
+        ruling: Ruling,
+    ) -> Ask:
         detail = _noted(footprint, detail_of(call, context, ruling))
         if not ruling.remember:
-            return Ask(ruling.source, Question("permission", title_of(call), detail, (_ONCE, _DENY), digest))
-        rule, wider = self._policy.remembered(call, footprint, context, ruling), all_edits(paths.writes, context.cwd)
+            return Ask(
+                ruling.source,
+                Question("permission", title_of(call), detail, (_ONCE, _DENY), digest),
+            )
+        rule, wider = (
+            self._policy.remembered(call, footprint, context, ruling),
+            all_edits(paths.writes, context.cwd),
+        )
         choices = (_ONCE, *_REMEMBERED, *((_EDITS,) if wider else ()), _DENY)
         detail = f"{detail}\n\n{offered(rule, wider)}"
-        return Ask(ruling.source, Question("permission", title_of(call), detail, choices, digest, rule, wider))
+        return Ask(
+            ruling.source,
+            Question("permission", title_of(call), detail, choices, digest, rule, wider),
+        )
 
 
 def _said(verdict: Verdict, arguments: dict[str, object] | None) -> Allow | Deny:
@@ -154,13 +211,20 @@ def _said(verdict: Verdict, arguments: dict[str, object] | None) -> Allow | Deny
     if verdict.state == "changed":
         return _CHANGED
     if verdict.state == "expired":
-        return Deny("approval", "nobody allowed it in time; it was not run. Go on without it, or ask again when the person is there")
+        return Deny(
+            "approval",
+            "nobody allowed it in time; it was not run. Go on without it, or ask again when the"
+            " person is there",
+        )
     return _refused(verdict)
 
 
 def _refused(verdict: Verdict) -> Deny:
     said = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
-    return Deny("approval", f"the person said no{said}. Do not try the same by another way; ask what they want instead")
+    return Deny(
+        "approval",
+        f"the person said no{said}. Do not try the same by another way; ask what they want instead",
+    )
 
 
 def _descriptor(footprint: Footprint, context: CallContext) -> Ruling | None:
@@ -178,7 +242,9 @@ def _descriptor(footprint: Footprint, context: CallContext) -> Ruling | None:
 def _leading(footprint: Footprint, paths: Paths, context: CallContext) -> Footprint:
     """With a note of each file that the call would reach through a link: it stands on the card."""
     named = (*footprint.reads, *footprint.writes)
-    pairs = zip(named, (*paths.reads, *paths.writes), strict=False)  # of a command no path is resolved
+    pairs = zip(
+        named, (*paths.reads, *paths.writes), strict=False
+    )  # of a command no path is resolved
     there = [real for path, real in pairs if os.path.normpath(context.cwd / path) != real]
     notes = [footprint.note, *(argument("leads to", path) for path in dict.fromkeys(there))]
     return replace(footprint, note="\n".join(filter(None, notes)))

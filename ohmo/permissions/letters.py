@@ -18,8 +18,8 @@ _BLANK = re.compile(
 )
 _MOST_MARKS = 4  # on one letter, and none twice in a row (UTS 39, 5.4)
 _OVERLAY = 1  # canonical combining class of marks that cross a letter out
-# Scripts, as the names of their letters begin. Apart: nothing in them looks like an ASCII letter, and
-# they stand beside such letters in a word. Today: what people write (UAX 31, table 5).
+# Scripts, as the names of their letters begin. Apart: nothing in them looks like an ASCII letter,
+# and they stand beside such letters in a word. Today: what people write (UAX 31, table 5).
 _APART = re.compile(r"(?:CJK|HIRAGANA|KATAKANA|KATAKANA-HIRAGANA|HANGUL|BOPOMOFO|IDEOGRAPHIC) ")
 _TODAY = re.compile(
     _APART.pattern + r"|(?:GREEK|CYRILLIC|ARMENIAN|GEORGIAN|HEBREW|ARABIC|THAANA|DEVANAGARI|BENGALI"
@@ -28,17 +28,19 @@ _TODAY = re.compile(
 )
 _NONE = re.compile(r"(?!)")
 # Of Cyrillic, Greek and Armenian, which have words that look like ASCII from end to end.
-_LIKE_LETTERS = frozenset("асԁеһіјӏорԛѕхуԝѵАВЕЅІЈКМНОРСТХУӀԚԜѴοανρυικγϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿօոսհցյքԼՏՍՕ")
+_LIKE_LETTERS = frozenset(
+    "асԁеһіјӏорԛѕхуԝѵАВЕЅІЈКМНОРСТХУӀԚԜѴοανρυικγϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿօոսհցյքԼՏՍՕ"
+)
 _LIKE_SIGNS = frozenset("‐‑‒–−⁄∕⧸․｡∶꞉ǃǀ‘’‛′ʹʼ“”″‚‹›∣∖⧵⁎∗∼")
 
 
 def visible(text: str, *, exact: bool = False) -> str:
     """``text`` with what nobody sees, or takes for something else, written out.
 
-    That is: controls but line feed and tab, formats, surrogates, private and unassigned code points,
-    all that is Default_Ignorable, every space but U+0020; marks on no letter, or too many on one; and
-    in a word that has ASCII letters, letters of scripts that look like them. ``exact``: of a command,
-    a path or an address also whole words and signs that look like ASCII."""
+    That is: controls but line feed and tab, formats, surrogates, private and unassigned code
+    points, all that is Default_Ignorable, every space but U+0020; marks on no letter, or too many
+    on one; and in a word that has ASCII letters, letters of scripts that look like them. ``exact``:
+    of a command, a path or an address also whole words and signs that look like ASCII."""
     if text.isascii():
         return _CONTROLS.sub(lambda found: _written(found[0]), text)
     return "".join(_pieces(text, exact=exact))
@@ -84,7 +86,9 @@ def _word(characters: Sequence[str], *, exact: bool) -> Iterator[str]:
     letter, marks = "", list[str]()
     for one in characters:
         if unicodedata.category(one)[0] == "M":
-            letter = letter if _may_stand(one, marks) else ""  # what follows would stand on the escape
+            letter = (
+                letter if _may_stand(one, marks) else ""
+            )  # what follows would stand on the escape
             yield one if letter else _written(one)
             marks.append(one)
         else:
@@ -102,8 +106,8 @@ def _may_stand(mark: str, below: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_of(letter: str, scripts: re.Pattern[str]) -> bool:
-    """Whether a letter or digit is of these scripts, or one of ASCII's with a mark, or of the two Latin
-    blocks behind it."""
+    """Whether a letter or digit is of these scripts, or one of ASCII's with a mark, or of the two
+    Latin blocks behind it."""
     kind = unicodedata.category(letter)
     if kind in ("Lu", "Ll", "Lt", "Nl", "Nd") and unicodedata.normalize("NFKC", letter).isascii():
         return False  # another form of the same letter: fullwidth, mathematical, a Roman numeral

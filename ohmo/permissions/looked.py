@@ -1,4 +1,5 @@
-"""What one judgement has found out about the disk, so that a command of thousands of words asks it once."""
+"""What one judgement has found out about the disk, so that a command of thousands of words asks it
+once."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Looked:
         return known
 
     def resolved(self, whole: str) -> str:
-        """``realpath`` of an absolute path: most names of one command share their folder. Raises ValueError."""
+        """``realpath`` of an absolute path: most names of one command share their folder. Raises
+        ValueError."""
         folder, _, name = whole.rpartition("/")
         if not name or name in (".", ".."):
             return real(whole)
@@ -64,12 +66,15 @@ def _reads(path: str) -> bool:
 
 
 def _links_in(folder: str) -> frozenset[str] | None:
-    """The names of its links in small letters (some disks take both cases for one); None when only each single name can be asked."""
+    """The names of its links in small letters (some disks take both cases for one); None when only
+    each single name can be asked."""
     names: set[str] = set()
     try:
         with os.scandir(folder) as entries:
             for count, entry in enumerate(entries):
-                if count >= _MOST or not entry.name.isascii():  # a disk may take a name in other letters for the same
+                if (
+                    count >= _MOST or not entry.name.isascii()
+                ):  # a disk may take a name in other letters for the same
                     return None
                 if entry.is_symlink():
                     names.add(entry.name.lower())

@@ -1,4 +1,5 @@
-"""Tells whether a path, or anything a pattern may become, is a sensitive place; through symlinks, ``..`` and spellings of case."""
+"""Tells whether a path, or anything a pattern may become, is a sensitive place; through symlinks,
+``..`` and spellings of case."""
 
 from __future__ import annotations
 
@@ -16,12 +17,19 @@ from ohmo.permissions.patterns import ANY, component_expression, folded, known, 
 from ohmo.permissions.places import ABSOLUTE, ANYWHERE
 from ohmo.permissions.twins import Twins
 
-_LONGEST = 8192  # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
+# characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
+_LONGEST = 8192
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-_EVERYWHERE = frozenset({"root", "home", "users", "tmp"})  # folders that tell nothing about a place below them
-_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task(?:/\d+)?)?")  # holds environ, mem, fd
+_EVERYWHERE = frozenset(
+    {"root", "home", "users", "tmp"}
+)  # folders that tell nothing about a place below them
+_PROCESS = re.compile(
+    r"/proc/(?:self|thread-self|\d+)(?:/task(?:/\d+)?)?"
+)  # holds environ, mem, fd
 _SHOWN = f"/(?:{'|'.join(PAGES)})(?![\\w.-])"
-_DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")  # the command's own, or harmless
+_DESCRIPTOR = re.compile(
+    r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)"
+)  # the command's own, or harmless
 
 _OPEN = re.compile(r"/(?:dev/(?:fd|stdin|stdout|stderr)|proc/[^/]+/(?:task/[^/]+/)?fd)(?:/|$)")
 
@@ -31,7 +39,8 @@ def _place(parts: list[str]) -> str:
 
 
 def _hint(place: list[str]) -> str | None:
-    """A folder or file name that every path to the place holds; None when each of its parts has wildcards."""
+    """A folder or file name that every path to the place holds; None when each of its parts has
+    wildcards."""
     fixed = [part for part in place if not set("*?[") & set(part)]
     rare = [part for part in fixed if part not in _EVERYWHERE]
     return (rare or fixed or [None])[-1]
@@ -57,9 +66,12 @@ def names_descriptor(path: str) -> bool:
 
 
 class SensitivePaths:
-    """``home``: the person's home. ``agent_home``: $OHMO_HOME. ``more``: further places from configuration, absolute, ``~/x``, or a name."""
+    """``home``: the person's home. ``agent_home``: $OHMO_HOME. ``more``: further places from
+    configuration, absolute, ``~/x``, or a name."""
 
-    def __init__(self, home: Path, agent_home: Path | None = None, more: Iterable[str] = ()) -> None:
+    def __init__(
+        self, home: Path, agent_home: Path | None = None, more: Iterable[str] = ()
+    ) -> None:
         self._home = str(home)
         absolute, anywhere = list(ABSOLUTE), list(ANYWHERE)
         for place in more:
@@ -79,7 +91,8 @@ class SensitivePaths:
 
     @cached_property
     def _inside(self) -> re.Pattern[str]:
-        """Made at the first look, like the other two: a start that waits for nobody's command does not pay for them."""
+        """Made at the first look, like the other two: a start that waits for nobody's command does
+        not pay for them."""
         return re.compile(
             f"^/(?:{'|'.join(_place(place) for place in self._absolute)})(?=/|$)"
             f"|/(?:{'|'.join(_place(place) for place in self._anywhere)})(?=/|$)"
@@ -87,7 +100,8 @@ class SensitivePaths:
 
     @cached_property
     def _hints(self) -> tuple[frozenset[str], re.Pattern[str]]:
-        """Names of which a sensitive path holds one, and what it holds otherwise: most paths are told apart by a look at their parts."""
+        """Names of which a sensitive path holds one, and what it holds otherwise: most paths are
+        told apart by a look at their parts."""
         places = (*self._absolute, *self._anywhere)
         names = frozenset(hint for place in places if (hint := _hint(place)) is not None)
         loose = [_place(place) for place in places if _hint(place) is None]
@@ -104,8 +118,16 @@ class SensitivePaths:
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        names = [place for place in self._anywhere if len(place[0]) > 3 and not set("*?[") & set("".join(place))]
-        fixed = [place for place in self._absolute if len(place) > 1 and not set("*?[") & set("".join(place))]
+        names = [
+            place
+            for place in self._anywhere
+            if len(place[0]) > 3 and not set("*?[") & set("".join(place))
+        ]
+        fixed = [
+            place
+            for place in self._absolute
+            if len(place) > 1 and not set("*?[") & set("".join(place))
+        ]
         return re.compile(
             f"(?<![\\w.-])(?:{'|'.join(re.escape('/'.join(place)) for place in names)})(?![\\w-])"
             f"|/(?:{'|'.join(re.escape('/'.join(place)) for place in fixed)})(?![\\w-])"
@@ -140,8 +162,8 @@ class SensitivePaths:
             yield from self._own.closed()
 
     def touch(self, path: str, cwd: str, looked: Looked | None = None) -> Touch:
-        """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which may be unknown (ANY).
-        ``looked``: shared by the calls of one judgement."""
+        """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which
+        may be unknown (ANY). ``looked``: shared by the calls of one judgement."""
         looked = Looked() if looked is None else looked
         if _BARE.fullmatch(path) and cwd in looked.folders:
             return self._touch_bare(path, looked.folders[cwd], looked)
@@ -149,18 +171,25 @@ class SensitivePaths:
         if known(whole):
             return self._touch_known(whole, looked)
         parts = [part for part in folded(whole).split("/") if part not in ("", ".")]
-        if any(known(part) and any(_starts(parts, at, place) for place in self._anywhere) for at, part in enumerate(parts)):
+        if any(
+            known(part) and any(_starts(parts, at, place) for place in self._anywhere)
+            for at, part in enumerate(parts)
+        ):
             return Touch.INSIDE
         if ANY in whole:
-            possible = any(_starts(parts, at, place) for at in range(len(parts)) for place in self._anywhere)
+            possible = any(
+                _starts(parts, at, place) for at in range(len(parts)) for place in self._anywhere
+            )
             possible = possible or any(
-                len(parts) >= len(place) and all(map(overlap, parts, place)) for place in (*self._absolute, *self._roots)
+                len(parts) >= len(place) and all(map(overlap, parts, place))
+                for place in (*self._absolute, *self._roots)
             )
             return Touch.MAYBE if possible or ANY in parts[0] else Touch.CLEAR
         return self._touch_globbed(whole)
 
     def mentioned(self, text: str) -> str | None:
-        """A place's name anywhere in a text, however it is quoted or put together: a second look, for a question rather than a refusal."""
+        """A place's name anywhere in a text, however it is quoted or put together: a second look,
+        for a question rather than a refusal."""
         match = self._word.search(folded(text))
         return match[0] if match is not None else None
 
@@ -170,7 +199,11 @@ class SensitivePaths:
         if ANY in whole:
             return []
         if known(whole):
-            return [(looked or Looked()).resolved(whole) if len(whole) <= _LONGEST else os.path.normpath(whole)]
+            return [
+                (looked or Looked()).resolved(whole)
+                if len(whole) <= _LONGEST
+                else os.path.normpath(whole)
+            ]
         try:
             return [real(each) for each in expand(whole)]
         except TooWide:
@@ -202,14 +235,18 @@ class SensitivePaths:
         there = folded(resolved)
         if resolved != straight:
             touch = max(touch, self._named(resolved))
-        above = there in self._above or plain in self._above or _PROCESS.fullmatch(there) is not None
+        above = (
+            there in self._above or plain in self._above or _PROCESS.fullmatch(there) is not None
+        )
         return max(touch, Touch.ABOVE) if above else touch
 
     def _touch_globbed(self, whole: str) -> Touch:
         """What the shell would find on the disk now."""
         looked = Looked()
         try:
-            return max((self._touch_known(path, looked) for path in expand(whole)), default=Touch.CLEAR)
+            return max(
+                (self._touch_known(path, looked) for path in expand(whole)), default=Touch.CLEAR
+            )
         except TooWide:
             return Touch.MAYBE
 

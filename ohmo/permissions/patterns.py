@@ -1,4 +1,5 @@
-"""Path patterns with two wildcards of our own, so that a word of a shell command and a rule are matched the same way."""
+"""Path patterns with two wildcards of our own, so that a word of a shell command and a rule are
+matched the same way."""
 
 from __future__ import annotations
 
@@ -60,12 +61,18 @@ def _translate(pattern: str, star: str) -> str:
 
 @lru_cache(maxsize=4096)
 def path_matcher(pattern: str) -> re.Pattern[str]:
-    """A whole path: ``**`` passes slashes, ``*`` does not; ``/**`` at the end means the folder itself too. Case matters."""
+    """A whole path: ``**`` passes slashes, ``*`` does not; ``/**`` at the end means the folder
+    itself too. Case matters."""
     tail = ""
     if pattern.endswith("/**"):
         pattern, tail = pattern[:-3], "(?:/.*)?"
     parts = re.split(r"(\*\*/?)", pattern)
-    out = "".join(("(?:.*/)?" if part.endswith("/") else ".*") if part.startswith("**") else _translate(part, "[^/]*") for part in parts)
+    out = "".join(
+        ("(?:.*/)?" if part.endswith("/") else ".*")
+        if part.startswith("**")
+        else _translate(part, "[^/]*")
+        for part in parts
+    )
     return re.compile(out + tail, re.DOTALL)
 
 
@@ -75,7 +82,8 @@ def as_written(text: str) -> str:
 
 
 def overlap(left: str, right: str) -> bool:
-    """Whether one component can be both: ``left`` with our wildcards, ``right`` with the shell's. Errs on the side of yes."""
+    """Whether one component can be both: ``left`` with our wildcards, ``right`` with the shell's.
+    Errs on the side of yes."""
     if known(left):
         return component_matcher(right).fullmatch(left.casefold()) is not None
     left = left.casefold().replace(ANY, SOME)

@@ -1,8 +1,11 @@
-"""The list of places nobody may read or write through a tool, in any mode (mission T19). Extendable by configuration, never reducible."""
+"""The list of places nobody may read or write through a tool, in any mode (mission T19). Extendable
+by configuration, never reducible."""
 
 from __future__ import annotations
 
-ANYWHERE: tuple[str, ...] = (  # below any folder: whoever's home it is, also /mnt/c/Users/* under WSL
+ANYWHERE: tuple[
+    str, ...
+] = (  # below any folder: whoever's home it is, also /mnt/c/Users/* under WSL
     # SSH, GPG, password stores, age
     ".ssh",
     ".gnupg",

@@ -1,5 +1,5 @@
-"""The decision about a call: sensitive > deny > ask > protected > allow > mode, each part of a shell
-command judged by itself. Pure but for looking at the disk."""
+"""The decision about a call: sensitive > deny > ask > protected > allow > mode, each part of a
+shell command judged by itself. Pure but for looking at the disk."""
 
 from __future__ import annotations
 
@@ -18,13 +18,23 @@ from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.patterns import as_written
 from ohmo.permissions.protected import ProtectedPlaces
 from ohmo.permissions.reach import Reach, folder_rule
-from ohmo.permissions.rules import PATH_TOOLS, READERS, Rule, RuleSet, host_matches, parse_rule, path_matches
+from ohmo.permissions.rules import (
+    PATH_TOOLS,
+    READERS,
+    Rule,
+    RuleSet,
+    host_matches,
+    parse_rule,
+    path_matches,
+)
 from ohmo.permissions.ruling import Ruling, by_mode
 from ohmo.permissions.shell import Shell
 from ohmo.permissions.wording import suggest_rule
 
 _SEARCH = frozenset({"Glob", "Grep"})
-_BY_HAND = "no tool may touch it in any mode; if it is needed, the person does it by hand in a terminal"
+_BY_HAND = (
+    "no tool may touch it in any mode; if it is needed, the person does it by hand in a terminal"
+)
 
 
 @record
@@ -51,18 +61,29 @@ class Policy:
     folder ``public``."""
 
     def __init__(
-        self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell, workspace: Path, read_outside: Literal["ask", "allow"] = "ask"
+        self,
+        rules: RuleSet,
+        sensitive: SensitivePaths,
+        shell: Shell,
+        workspace: Path,
+        read_outside: Literal["ask", "allow"] = "ask",
     ) -> None:
-        self._rules, self._sensitive, self._shell = rules, sensitive, shell
+        self._rules = rules
+        self._sensitive = sensitive
+        self._shell = shell
         self._public = real(workspace / "public")
         self._protected = ProtectedPlaces(workspace)
         self._reach = Reach(workspace, sensitive, everywhere=read_outside == "allow")
         self._commands = CommandPolicy(rules, sensitive, shell, self._protected, self._reach)
 
     def rule(
-        self, call: ToolCall, footprint: Footprint, context: CallContext, grants: Sequence[Grant] = (),
+        self,
+        call: ToolCall,
+        footprint: Footprint,
+        context: CallContext,
+        grants: Sequence[Grant] = (),
         paths: Paths | None = None,
-    ) -> Ruling:  # fmt: skip
+    ) -> Ruling:
         """``grants``: everything remembered; only the caller's own, in their scope, count.
         ``paths``: of the footprint, resolved already: just these will be opened."""
         paths = paths_of(footprint, context.cwd) if paths is None else paths
@@ -70,7 +91,13 @@ class Policy:
         if sensitive is not None:
             return sensitive
         if context.role == "guest" and not self._public_only(call.name, footprint, paths):
-            return Ruling("deny", "role", "guest", "guests may only use tools that read public things", remember=False)
+            return Ruling(
+                "deny",
+                "role",
+                "guest",
+                "guests may only use tools that read public things",
+                remember=False,
+            )
         granted = (*granted_rules(grants, context), *_agreed(context))
         if context.role == "guest":
             granted = ()
@@ -81,15 +108,21 @@ class Policy:
             return replace(found, rule=as_written(found.rule), reason=as_written(found.reason))
         return self._layers(call.name, footprint, paths, context, granted)
 
-    def remembered(self, call: ToolCall, footprint: Footprint, context: CallContext, asked: Ruling) -> str:
+    def remembered(
+        self, call: ToolCall, footprint: Footprint, context: CallContext, asked: Ruling
+    ) -> str:
         """The narrow rule that "for this session" and "always" would store."""
         return asked.suggests or suggest_rule(call, footprint, context.cwd, self._shell)
 
     def forbids(self, tool: str, kinds: Sequence[Literal["read", "write"]], path: str) -> bool:
         """Whether a deny rule is about this resolved path, when the tool opens it in these ways."""
-        return any(path_matches(rule, kind, tool, path) for rule in self._rules.deny for kind in kinds)
+        return any(
+            path_matches(rule, kind, tool, path) for rule in self._rules.deny for kind in kinds
+        )
 
-    def _sensitive_paths(self, tool: str, footprint: Footprint, paths: Paths, context: CallContext) -> Ruling | None:
+    def _sensitive_paths(
+        self, tool: str, footprint: Footprint, paths: Paths, context: CallContext
+    ) -> Ruling | None:
         looked, twins = Looked(), self._sensitive.twins()
         reads, writes = (tuple(map(Path, found)) for found in (paths.reads, paths.writes))
         written = frozenset((*footprint.writes, *writes))
@@ -109,19 +142,44 @@ class Policy:
         return None
 
     def _public_only(self, tool: str, footprint: Footprint, paths: Paths) -> bool:
-        if footprint.effect not in ("none", "house") or footprint.command is not None or paths.writes:
+        if (
+            footprint.effect not in ("none", "house")
+            or footprint.command is not None
+            or paths.writes
+        ):
             return False
         if tool in PATH_TOOLS:
-            return bool(paths.reads) and all(path == self._public or path.startswith(self._public + "/") for path in paths.reads)
+            return bool(paths.reads) and all(
+                path == self._public or path.startswith(self._public + "/") for path in paths.reads
+            )
         return not paths.reads
 
-    def _layers(self, tool: str, footprint: Footprint, paths: Paths, context: CallContext, granted: Sequence[Rule]) -> Ruling:
+    def _layers(
+        self,
+        tool: str,
+        footprint: Footprint,
+        paths: Paths,
+        context: CallContext,
+        granted: Sequence[Rule],
+    ) -> Ruling:
         denied = self._first(self._rules.deny, tool, footprint, paths, every=False)
         if denied is not None:
-            return Ruling("deny", "deny", denied.text, f"the rule deny {denied.text} forbids it", remember=False)
+            return Ruling(
+                "deny",
+                "deny",
+                denied.text,
+                f"the rule deny {denied.text} forbids it",
+                remember=False,
+            )
         asked = self._first(self._rules.ask, tool, footprint, paths, every=False)
         if asked is not None:
-            return Ruling("ask", "ask", asked.text, f"the rule ask {asked.text} wants a person's word", remember=False)
+            return Ruling(
+                "ask",
+                "ask",
+                asked.text,
+                f"the rule ask {asked.text} wants a person's word",
+                remember=False,
+            )
         guarded = self._guarded(footprint, context)
         if guarded is not None:
             return guarded
@@ -146,7 +204,9 @@ class Policy:
                 return Ruling("ask", "protected", place, why, remember=False)
         return None
 
-    def _reading(self, tool: str, paths: Paths, context: CallContext, rules: Sequence[Rule]) -> Ruling:
+    def _reading(
+        self, tool: str, paths: Paths, context: CallContext, rules: Sequence[Rule]
+    ) -> Ruling:
         """What changes nothing is free in the workspace; elsewhere each path needs a rule of its
         own, or a person's word."""
         for path in paths.reads:
@@ -157,11 +217,18 @@ class Policy:
         return Ruling("allow", "mode", context.mode)
 
     @staticmethod
-    def _first(rules: Sequence[Rule], tool: str, footprint: Footprint, paths: Paths, *, every: bool) -> Rule | None:
-        """The first rule that covers the call: ``every``: all of its paths and hosts, else any of them."""
+    def _first(
+        rules: Sequence[Rule], tool: str, footprint: Footprint, paths: Paths, *, every: bool
+    ) -> Rule | None:
+        """The first rule that covers the call: ``every``: all of its paths and hosts, else any of
+        them."""
         quantified = all if every else any
         for rule in rules:
-            checks = [path_matches(rule, "read", tool, path) for path in paths.reads if not (every and path in paths.writes)]
+            checks = [
+                path_matches(rule, "read", tool, path)
+                for path in paths.reads
+                if not (every and path in paths.writes)
+            ]
             checks += [path_matches(rule, "write", tool, path) for path in paths.writes]
             checks += [host_matches(rule, host) for host in footprint.hosts]
             if not checks:
@@ -175,7 +242,9 @@ def granted_rules(grants: Sequence[Grant], context: CallContext) -> tuple[Rule, 
     """The caller's own remembered rules whose scope holds here."""
     found: list[Rule] = []
     for grant in grants:
-        here = grant.scope in ("*", context.session) or (grant.scope.startswith("/") and context.cwd.is_relative_to(grant.scope))
+        here = grant.scope in ("*", context.session) or (
+            grant.scope.startswith("/") and context.cwd.is_relative_to(grant.scope)
+        )
         if grant.person == context.person and here:
             try:
                 found.append(parse_rule(grant.rule))

@@ -16,7 +16,8 @@ class Reach:
 
     def __init__(self, workspace: Path, sensitive: SensitivePaths, *, everywhere: bool) -> None:
         self._workspace = os.path.realpath(workspace)
-        self._sensitive, self._everywhere = sensitive, everywhere
+        self._sensitive = sensitive
+        self._everywhere = everywhere
 
     def outside(self, path: str, context: CallContext) -> bool:
         """``path`` absolute and resolved: whether somebody is asked before it is read, when no

@@ -1,4 +1,5 @@
-"""Permission rules as people know them: ``Bash(git status:*)``, ``Read(${WORKSPACE}/**)``, ``WebFetch(domain:example.org)``, ``mcp__server__tool``."""
+"""Permission rules as people know them: ``Bash(git status:*)``, ``Read(${WORKSPACE}/**)``,
+``WebFetch(domain:example.org)``, ``mcp__server__tool``."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Rule:
     text: str
 
     def names(self, tool: str) -> bool:
-        """Whether the rule is about this tool at all. ``mcp__server`` and ``mcp__server__*`` name all tools of a server."""
+        """Whether the rule is about this tool at all. ``mcp__server`` and ``mcp__server__*`` name
+        all tools of a server."""
         if self.tool == tool:
             return True
         if self.tool.startswith("mcp__") and tool.startswith("mcp__"):
@@ -45,10 +47,14 @@ class RuleSet:
 
 
 def parse_rule(text: str, places: Mapping[str, str] | None = None) -> Rule:
-    """``places`` fills ``${WORKSPACE}``, ``${HOME}``, ``${OHMO_HOME}``. Raises ValueError with one line."""
+    """``places`` fills ``${WORKSPACE}``, ``${HOME}``, ``${OHMO_HOME}``. Raises ValueError with one
+    line."""
     match = _FORM.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no rule; write Tool or Tool(pattern), for example Bash(git status:*) or Read(${{WORKSPACE}}/**)")
+        raise ValueError(
+            f"{text!r} is no rule; write Tool or Tool(pattern), for example Bash(git status:*) or"
+            " Read(${WORKSPACE}/**)"
+        )
     pattern = match["pattern"]
     if pattern is not None:
         for name, value in (places or {}).items():
@@ -57,20 +63,30 @@ def parse_rule(text: str, places: Mapping[str, str] | None = None) -> Rule:
         if pattern in ("", "*", "**"):
             pattern = None
     if pattern is not None and match["tool"] == "WebFetch" and not pattern.startswith("domain:"):
-        raise ValueError(f"{text!r}: WebFetch takes domain:HOST, for example WebFetch(domain:example.org)")
+        raise ValueError(
+            f"{text!r}: WebFetch takes domain:HOST, for example WebFetch(domain:example.org)"
+        )
     if pattern is not None and match["tool"] in PATH_TOOLS:
         pattern = _anchored(pattern, places or {})
     return Rule(match["tool"], pattern, text.strip())
 
 
-def rule_set(allow: Iterable[str], ask: Iterable[str], deny: Iterable[str], places: Mapping[str, str] | None = None) -> RuleSet:
+def rule_set(
+    allow: Iterable[str],
+    ask: Iterable[str],
+    deny: Iterable[str],
+    places: Mapping[str, str] | None = None,
+) -> RuleSet:
     """Raises ValueError with one line for the first rule that cannot be read."""
-    allowed, asked, denied = (tuple(parse_rule(text, places) for text in texts) for texts in (allow, ask, deny))
+    allowed, asked, denied = (
+        tuple(parse_rule(text, places) for text in texts) for texts in (allow, ask, deny)
+    )
     return RuleSet(allowed, asked, denied)
 
 
 def _anchored(pattern: str, places: Mapping[str, str]) -> str:
-    """``//x`` and ``/x`` are absolute, ``~/x`` the home, ``./x`` and ``x/y`` the workspace, a bare name any folder."""
+    """``//x`` and ``/x`` are absolute, ``~/x`` the home, ``./x`` and ``x/y`` the workspace, a bare
+    name any folder."""
     if pattern.startswith("//"):
         return pattern[1:]
     if pattern == "~" or pattern.startswith("~/"):
@@ -93,9 +109,14 @@ def _resolved_pattern(pattern: str) -> str:
 
 
 def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: str) -> bool:
-    """``path`` absolute and resolved. Read rules cover all that reads, Edit and Write rules all that writes."""
+    """``path`` absolute and resolved. Read rules cover all that reads, Edit and Write rules all
+    that writes."""
     family = READERS if kind == "read" else WRITERS
-    about = rule.names(tool) or (rule.pattern is not None and rule.tool in family and (rule.tool in ("Read", "Write", "Edit")))
+    about = rule.names(tool) or (
+        rule.pattern is not None
+        and rule.tool in family
+        and (rule.tool in ("Read", "Write", "Edit"))
+    )
     if not about:
         return False
     if rule.pattern is None:
@@ -105,7 +126,8 @@ def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: st
 
 @record
 class Forbidden:
-    """What a rule about paths forbids to a command. ``every``: all paths; ``form``: a path whole; ``fixed``: the place up to its first wildcard."""
+    """What a rule about paths forbids to a command. ``every``: all paths; ``form``: a path whole;
+    ``fixed``: the place up to its first wildcard."""
 
     every: bool
     form: re.Pattern[str] | None
@@ -119,7 +141,9 @@ def forbidden(rule: Rule) -> Forbidden:
     pattern = _resolved_pattern(rule.pattern)
     fixed = re.match(r"[^*?\[]*", pattern)
     form = path_matcher(pattern) if rule.tool in ("Read", "Write", "Edit") else None
-    return Forbidden(every=False, form=form, fixed=fixed[0].rstrip("/") if fixed is not None else "")
+    return Forbidden(
+        every=False, form=form, fixed=fixed[0].rstrip("/") if fixed is not None else ""
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -129,9 +153,9 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 
 def command_matches(rule: Rule, text: str) -> bool:
-    """For rules that forbid or ask, in any case of letters: ``git status:*`` is a prefix that ends at
-    a word; ``*`` inside a pattern is anything; otherwise the whole command. What a rule lets through
-    is decided by its words (``shell/admitting.py``)."""
+    """For rules that forbid or ask, in any case of letters: ``git status:*`` is a prefix that ends
+    at a word; ``*`` inside a pattern is anything; otherwise the whole command. What a rule lets
+    through is decided by its words (``shell/admitting.py``)."""
     if rule.tool != "Bash":
         return False
     pattern = rule.pattern

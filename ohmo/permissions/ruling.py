@@ -12,8 +12,9 @@ Layer = Literal["sensitive", "role", "deny", "ask", "protected", "shell", "allow
 
 @record
 class Ruling:
-    """``remember``: whether an answer for the session or for always would change anything next time.
-    ``suggests``: the rule that such an answer stores; "" for the one that covers the call itself."""
+    """``remember``: whether an answer for the session or for always would change anything next
+    time. ``suggests``: the rule that such an answer stores; "" for the one that covers the call
+    itself."""
 
     verdict: Literal["allow", "deny", "ask"]
     layer: Layer
@@ -29,9 +30,13 @@ class Ruling:
 
 
 def by_mode(context: CallContext, what: str = "it may change something") -> Ruling:
-    """The last layer, for a call that is not known to be harmless and about which nothing else spoke."""
+    """The last layer, for a call that is not known to be harmless and about which nothing else
+    spoke."""
     if context.mode == "plan":
-        reason = f"plan mode: {what}. Only read, search and think, then show the plan; the person leaves plan mode with /mode default"
+        reason = (
+            f"plan mode: {what}. Only read, search and think, then show the plan; the person leaves"
+            " plan mode with /mode default"
+        )
         return Ruling("deny", "mode", "plan", reason, remember=False)
     if context.mode == "full_auto" and context.role in ("owner", "admin"):
         return Ruling("allow", "mode", "full_auto")

@@ -11,13 +11,16 @@ from ohmo.permissions.twins import Twins
 _MOST = 50_000  # entries of one tree
 
 
-def first_sensitive(path: str, sensitive: SensitivePaths | None, twins: Twins, *, linked: bool = False) -> str:
+def first_sensitive(
+    path: str, sensitive: SensitivePaths | None, twins: Twins, *, linked: bool = False
+) -> str:
     """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
     tree too large to be looked through; "" when there is none. What begins with a dot counts: rules
     of what to leave out, which may lie in the tree, bring it in. A file or folder that is sensitive
     under another name counts too; with ``linked`` a link that leads out of the tree, which git
-    follows where it once knew a folder. ``sensitive`` None: for what reads the files of a repository,
-    whose names it keeps anyway: other names only, beside ``.git``, and any tree is small enough."""
+    follows where it once knew a folder. ``sensitive`` None: for what reads the files of a
+    repository, whose names it keeps anyway: other names only, beside ``.git``, and any tree is
+    small enough."""
     left = _MOST
     queue = [path]
     while queue:
@@ -34,7 +37,11 @@ def first_sensitive(path: str, sensitive: SensitivePaths | None, twins: Twins, *
                         return entry.path
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)
-                    elif linked and entry.is_dir() and not f"{real(entry.path)}/".startswith(f"{path}/"):
+                    elif (
+                        linked
+                        and entry.is_dir()
+                        and not f"{real(entry.path)}/".startswith(f"{path}/")
+                    ):
                         return entry.path
         except OSError:
             continue  # what cannot be listed cannot be read through either

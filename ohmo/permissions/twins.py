@@ -12,7 +12,9 @@ from pathlib import Path
 
 from ohmo.permissions.agent_home import AgentHome, Touch
 
-_MOST = 4_000  # names looked at below one place, those next to its top first: a browser keeps far more
+_MOST = (
+    4_000  # names looked at below one place, those next to its top first: a browser keeps far more
+)
 
 
 class Twins:
@@ -25,7 +27,8 @@ class Twins:
     inode."""
 
     def __init__(self, places: Iterable[str], own: AgentHome | None = None) -> None:
-        self._places, self._own = places, own
+        self._places = places
+        self._own = own
         self._folders: dict[str, Touch] = {}
 
     def sensitive(self, status: os.stat_result) -> bool:

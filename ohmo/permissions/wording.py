@@ -1,4 +1,5 @@
-"""What a person reads when a call wants permission, and the rule that an answer for longer stores."""
+"""What a person reads when a call wants permission, and the rule that an answer for longer
+stores."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def argument(name: str, value: Json) -> str:
 
 
 def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) -> str:
-    """The narrow rule that "for this session" and "always" store: a command family where that is safe, one file, one domain."""
+    """The narrow rule that "for this session" and "always" store: a command family where that is
+    safe, one file, one domain."""
     if footprint.command is not None:
         return f"Bash({_command_pattern(footprint.command, cwd, shell)})"
     for path in footprint.writes:

@@ -1,4 +1,5 @@
-"""Keeps head and tail of a stream in little memory, and spills the whole of it to a file with a bound of its own."""
+"""Keeps head and tail of a stream in little memory, and spills the whole of it to a file with a
+bound of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ _PUSH = 8 << 20
 
 
 def _write_back(file: int, start: int, count: int) -> None:
-    """Begin to write to the disk, without waiting: what is written at the end keeps nobody waiting then. Linux does this for pages that are
-    said not to be needed (posix_fadvise(2)); elsewhere it is left to the system."""
+    """Begin to write to the disk, without waiting: what is written at the end keeps nobody waiting
+    then. Linux does this for pages that are said not to be needed (posix_fadvise(2)); elsewhere it
+    is left to the system."""
     if sys.platform == "linux":
         os.posix_fadvise(file, start, count, os.POSIX_FADV_DONTNEED)
 
@@ -22,7 +24,8 @@ class Ends:
     """The first and the last bytes of a stream."""
 
     def __init__(self, head: int, tail: int) -> None:
-        self._head_room, self._tail_room = head, tail
+        self._head_room = head
+        self._tail_room = tail
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
@@ -48,11 +51,14 @@ class Ends:
 
 
 class Spill:
-    """A file that appears only when a stream passes ``quiet`` bytes; holds the first and the last ``half`` bytes of it."""
+    """A file that appears only when a stream passes ``quiet`` bytes; holds the first and the last
+    ``half`` bytes of it."""
 
     def __init__(self, path: str, quiet: int, half: int) -> None:
-        self._path, self._part = path, path + ".part"
-        self._quiet, self._half = quiet, half
+        self._path = path
+        self._part = path + ".part"
+        self._quiet = quiet
+        self._half = half
         self._waiting = bytearray()
         self._file: int | None = None
         self._broken: OSError | None = None
@@ -60,7 +66,8 @@ class Spill:
         self.total = 0
 
     def feed(self, data: bytes) -> None:
-        """What the disk does not take is lost here only: the command goes on, ``finish`` raises why."""
+        """What the disk does not take is lost here only: the command goes on, ``finish`` raises
+        why."""
         if self._broken is not None:
             return
         try:
@@ -75,7 +82,9 @@ class Spill:
                 self._waiting += data
                 self.total += len(data)
                 return
-            self._file = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            self._file = os.open(
+                self._part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600
+            )
             earlier, self._waiting, self.total = bytes(self._waiting), bytearray(), 0
             self._write(earlier)
         self._write(data)
@@ -84,7 +93,11 @@ class Spill:
         """Past ``half`` the file's second half is a ring."""
         view = memoryview(data)
         while view:
-            at = self.total if self.total < self._half else self._half + (self.total - self._half) % self._half
+            at = (
+                self.total
+                if self.total < self._half
+                else self._half + (self.total - self._half) % self._half
+            )
             room = (self._half if at < self._half else 2 * self._half) - at
             written = os.pwrite(self._file or 0, view[:room], at)
             self.total += written
@@ -99,7 +112,8 @@ class Spill:
         return max(0, self.total - 2 * self._half)
 
     def finish(self) -> str | None:
-        """The finished file's path, None when the stream was short. Raises OSError when it could not be kept."""
+        """The finished file's path, None when the stream was short. Raises OSError when it could
+        not be kept."""
         if self._broken is not None:
             raise self._broken
         if self._file is None:
@@ -116,7 +130,9 @@ class Spill:
         """Rewrites the ring in order, with a line that says what was left out."""
         assert self._file is not None
         start = (self.total - self._half) % self._half
-        whole = os.open(self._part + "2", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        whole = os.open(
+            self._part + "2", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600
+        )
         with suppress(OSError):
             os.unlink(self._part + "2")  # noqa: PTH108
         self._copy(self._file, whole, self._half + start, self._half - start)

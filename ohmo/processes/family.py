@@ -1,4 +1,5 @@
-"""Finds and ends the descendants of a process; Linux through /proc and a subreaper, elsewhere by process group."""
+"""Finds and ends the descendants of a process; Linux through /proc and a subreaper, elsewhere by
+process group."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ import time
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
-_LOOKS, _LOOK = 50, 0.002  # times and seconds between them, for a process that seems to have no environment
+_LOOKS, _LOOK = (
+    50,
+    0.002,
+)  # times and seconds between them, for a process that seems to have no environment
 _LINUX = sys.platform == "linux"
 _LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None
 
@@ -80,7 +84,8 @@ def send_group(group: int, number: int) -> None:
 
 
 def reads_terminal(pid: int, terminal: str) -> bool:
-    """Whether the process sits in a read of this terminal: proc_pid_syscall(5) names the call and its descriptor."""
+    """Whether the process sits in a read of this terminal: proc_pid_syscall(5) names the call and
+    its descriptor."""
     try:
         with open(f"/proc/{pid}/syscall", encoding="ascii") as file:  # noqa: PTH123
             words = file.read().split()
@@ -95,21 +100,24 @@ MARK = "OHMO_JOB"
 
 
 def marked(mark: str) -> list[int]:
-    """Everybody whose environment carries ``OHMO_JOB=mark``: what is left when the keeper itself was killed."""
+    """Everybody whose environment carries ``OHMO_JOB=mark``: what is left when the keeper itself
+    was killed."""
     wanted = f"{MARK}={mark}".encode()
     pids = (int(name) for name in (os.listdir("/proc") if _LINUX else []) if name.isdigit())  # noqa: PTH208
     return [pid for pid in pids if wanted in _environment(pid)]
 
 
 def _environment(pid: int) -> list[bytes]:
-    """What the process was started with; in the middle of an exec the kernel shows nothing for a moment, so nothing is asked again."""
+    """What the process was started with; in the middle of an exec the kernel shows nothing for a
+    moment, so nothing is asked again."""
     for _ in range(_LOOKS):
         try:
             with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
                 found = environ.read()
             if found:
                 return found.split(b"\0")
-            os.readlink(f"/proc/{pid}/exe")  # a zombie and a thread of the kernel have none  # noqa: PTH115
+            # a zombie and a thread of the kernel have none
+            os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
         except OSError:
             break
         time.sleep(_LOOK)

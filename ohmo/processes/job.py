@@ -32,9 +32,10 @@ class Output:
 
 @record
 class JobEnded:
-    """``code`` or ``signal``, never both. ``reason``: why we ended it ("timeout", "keyboard", "stopped"), "" when it ended by itself.
-    ``left``: processes it had left running, ended by us. ``problem``: why there is no spill file though there should be one.
-    ``cut``: bytes in the middle that the spill file does not hold."""
+    """``code`` or ``signal``, never both. ``reason``: why we ended it ("timeout", "keyboard",
+    "stopped"), "" when it ended by itself. ``left``: processes it had left running, ended by us.
+    ``problem``: why there is no spill file though there should be one. ``cut``: bytes in the middle
+    that the spill file does not hold."""
 
     output: Output
     code: int | None
@@ -47,18 +48,31 @@ class JobEnded:
 
 
 class Job:
-    """Talks to one keeper. Its reader task lives until the keeper's last word. A command may stop or hold up its keeper: one that has not ended
-    ``life`` seconds after its start (None: as long as it likes), or ``patience`` seconds after it was told to stop, is killed."""
+    """Talks to one keeper. Its reader task lives until the keeper's last word. A command may stop
+    or hold up its keeper: one that has not ended ``life`` seconds after its start (None: as long as
+    it likes), or ``patience`` seconds after it was told to stop, is killed."""
 
     def __init__(
-        self, keeper: asyncio.subprocess.Process, mark: str, progress: Progress, *, life: float | None = None, patience: float = 10.0
+        self,
+        keeper: asyncio.subprocess.Process,
+        mark: str,
+        progress: Progress,
+        *,
+        life: float | None = None,
+        patience: float = 10.0,
     ) -> None:
-        self._keeper, self._mark = keeper, mark
-        self._progress, self._patience = progress, patience
-        self._end = asyncio.get_running_loop().call_later(life, self._kill) if life is not None else None
+        self._keeper = keeper
+        self._mark = mark
+        self._progress = progress
+        self._patience = patience
+        self._end = (
+            asyncio.get_running_loop().call_later(life, self._kill) if life is not None else None
+        )
         self._outputs: asyncio.Queue[Output] = asyncio.Queue()
         self._reading = asyncio.Lock()
-        self.ended: asyncio.Task[JobEnded] = asyncio.create_task(self._listen(), name=f"keeper-{keeper.pid}")
+        self.ended: asyncio.Task[JobEnded] = asyncio.create_task(
+            self._listen(), name=f"keeper-{keeper.pid}"
+        )
 
     async def read(self) -> Output:
         """What came since the last read; the final output once it ended."""
@@ -81,7 +95,8 @@ class Job:
             self._end = asyncio.get_running_loop().call_at(due, self._kill)
 
     async def close(self) -> None:
-        """Stop, and return when nothing is left. Safe to cancel: the keeper goes on ending by itself."""
+        """Stop, and return when nothing is left. Safe to cancel: the keeper goes on ending by
+        itself."""
         if not self.ended.done():
             self.stop()
         await asyncio.shield(self.ended)
@@ -103,7 +118,9 @@ class Job:
         assert self._keeper.stdout is not None
         ended: JobEnded | None = None
         try:
-            while (line := await self._keeper.stdout.readline()).endswith(b"\n"):  # half a line: it was killed while it wrote
+            while (line := await self._keeper.stdout.readline()).endswith(
+                b"\n"
+            ):  # half a line: it was killed while it wrote
                 report: dict[str, Any] = json.loads(line)
                 if "progress" in report:
                     self._progress(_text(report["progress"]))
@@ -128,7 +145,10 @@ def _text(piece: str) -> str:
 
 
 def _output(report: dict[str, Any]) -> Output:
-    out, err = (Stream(part[0].encode("latin-1"), part[1].encode("latin-1"), part[2]) for part in (report["out"], report["err"]))
+    out, err = (
+        Stream(part[0].encode("latin-1"), part[1].encode("latin-1"), part[2])
+        for part in (report["out"], report["err"])
+    )
     return Output(out, err)
 
 

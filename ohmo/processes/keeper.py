@@ -1,8 +1,10 @@
-"""A small process that stands between the daemon and one command: it captures, bounds and ends everything the command starts.
+"""A small process that stands between the daemon and one command: it captures, bounds and ends
+everything the command starts.
 
-The daemon holds the other end of the keeper's stdin. When the daemon dies, however it dies, that pipe ends and the keeper ends the command.
-Orphans of the command become the keeper's children (it is a subreaper), so double forks, ``nohup`` and ``setsid`` do not escape.
-The first line on stdin is the order as JSON; later lines are ``stop`` and ``read``; on stdout every line is one JSON report.
+The daemon holds the other end of the keeper's stdin. When the daemon dies, however it dies, that
+pipe ends and the keeper ends the command. Orphans of the command become the keeper's children (it
+is a subreaper), so double forks, ``nohup`` and ``setsid`` do not escape. The first line on stdin is
+the order as JSON; later lines are ``stop`` and ``read``; on stdout every line is one JSON report.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from contextlib import suppress
 from typing import Any
 
 from ohmo.processes.capture import Ends, Spill
-from ohmo.processes.family import adopt_orphans, descendants, die_with_parent, reads_terminal, send, send_group
+from ohmo.processes.family import (
+    adopt_orphans,
+    descendants,
+    die_with_parent,
+    reads_terminal,
+    send,
+    send_group,
+)
 
 _CHUNK = 1 << 16
 _DRAIN = 1.0  # seconds a pipe may stay open after the last process
@@ -36,16 +45,19 @@ class Keeper:
         self._keep = int(order["keep"])
         self._deadline = time.monotonic() + float(order["timeout"]) if order["timeout"] else None
         self._spill = Spill(order["spill"], self._keep, int(order["spill_half"]))
-        self._out, self._err = Ends(self._keep, self._keep), Ends(self._keep, self._keep)
+        self._out = Ends(self._keep, self._keep)
+        self._err = Ends(self._keep, self._keep)
         self._reason = ""
         self._status: int | None = None
         self._left = 0
         self._kill_at: float | None = None
         self._quit_at: float | None = None
-        self._last_line, self._told = b"", 0.0
+        self._last_line = b""
+        self._told = 0.0
         self._commands = b""
         self._pipes: dict[int, Ends] = {}
-        self._terminal, self._blocked_since = "", 0.0
+        self._terminal = ""
+        self._blocked_since = 0.0
         self._wake, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
@@ -57,13 +69,18 @@ class Keeper:
     def _start(self, order: dict[str, Any]) -> int:
         if order["terminal"]:
             master, slave = os.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))  # ioctl_tty(2)
+            fcntl.ioctl(
+                slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
+            )  # ioctl_tty(2)
             self._terminal = os.ttyname(slave)
             ends, fds = {master: self._out}, (slave, slave, slave)
         else:
             out, out_write = os.pipe()
             err, err_write = os.pipe()
-            ends, fds = {out: self._out, err: self._err}, (os.open(os.devnull, os.O_RDONLY), out_write, err_write)
+            ends, fds = (
+                {out: self._out, err: self._err},
+                (os.open(os.devnull, os.O_RDONLY), out_write, err_write),
+            )
         parent = os.getpid()
         ready, unready = os.pipe()
         child = os.fork()
@@ -130,8 +147,15 @@ class Keeper:
                 self._stop("stopped")
             elif line == b"read":
                 self._report("output", self._output())
-                former, self._out, self._err = self._out, Ends(self._keep, self._keep), Ends(self._keep, self._keep)
-                self._pipes = {fd: self._out if ends is former else self._err for fd, ends in self._pipes.items()}
+                former, self._out, self._err = (
+                    self._out,
+                    Ends(self._keep, self._keep),
+                    Ends(self._keep, self._keep),
+                )
+                self._pipes = {
+                    fd: self._out if ends is former else self._err
+                    for fd, ends in self._pipes.items()
+                }
         return True
 
     def _stop(self, reason: str) -> None:
@@ -233,8 +257,11 @@ def _wake_up(_number: int, _frame: object) -> None:
     """The descriptor of ``set_wakeup_fd`` does the work; a handler must only exist."""
 
 
-def _become(order: dict[str, Any], fds: tuple[int, int, int], parent: int, *, terminal: bool) -> None:
-    """In the child: a session of its own, three descriptors, the working directory, then the command. Never returns."""
+def _become(
+    order: dict[str, Any], fds: tuple[int, int, int], parent: int, *, terminal: bool
+) -> None:
+    """In the child: a session of its own, three descriptors, the working directory, then the
+    command. Never returns."""
     try:
         os.setsid()
         die_with_parent()
@@ -243,8 +270,16 @@ def _become(order: dict[str, Any], fds: tuple[int, int, int], parent: int, *, te
         for target, fd in enumerate(fds):
             os.dup2(fd, target)
         if terminal:
-            os.close(os.open(os.ttyname(0), os.O_RDWR))  # the first terminal a session leader opens controls it
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+            os.close(
+                os.open(os.ttyname(0), os.O_RDWR)
+            )  # the first terminal a session leader opens controls it
+        for number in (
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGHUP,
+            signal.SIGPIPE,
+            signal.SIGCHLD,
+        ):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123

@@ -21,7 +21,8 @@ _LINE = 1 << 20  # a report holds at most 4 x keep bytes, JSON makes at most six
 
 @record
 class Command:
-    """What to run. ``timeout`` in seconds, None: until stopped. ``keep``: bytes of head and of tail kept of each stream."""
+    """What to run. ``timeout`` in seconds, None: until stopped. ``keep``: bytes of head and of tail
+    kept of each stream."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -34,13 +35,16 @@ class Command:
 
 
 class ProcessRunner:
-    """``grace``: seconds between TERM and KILL. ``patience``: seconds a keeper gets beyond them before it is taken for stuck."""
+    """``grace``: seconds between TERM and KILL. ``patience``: seconds a keeper gets beyond them
+    before it is taken for stuck."""
 
     def __init__(self, *, grace: float = 2.0, patience: float = 10.0) -> None:
-        self._grace, self._patience = grace, patience
+        self._grace = grace
+        self._patience = patience
 
     async def start(self, command: Command, progress: Progress) -> Job:
-        """A running job; the caller must ``close`` it. Raises OSError when no process can be made."""
+        """A running job; the caller must ``close`` it. Raises OSError when no process can be
+        made."""
         starting = asyncio.ensure_future(self._spawn(command, progress))
         try:
             return await asyncio.shield(starting)

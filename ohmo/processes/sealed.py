@@ -1,4 +1,5 @@
-"""Keeps other programs of the same user out of this process: its environment and its memory hold keys."""
+"""Keeps other programs of the same user out of this process: its environment and its memory hold
+keys."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ OPEN = "OHMO_DUMPABLE"  # set to 1: debuggers, py-spy and core dumps work as usu
 
 
 def seal(environ: Mapping[str, str]) -> bool:
-    """prctl(2), PR_SET_DUMPABLE 0: /proc/PID/environ, mem, maps and fd of this process are root's alone, nobody but root may trace it, and it leaves no
-    core dump. A command that is started from here is its own program again (execve(2)). True: it is so now; elsewhere than on Linux, or where
+    """prctl(2), PR_SET_DUMPABLE 0: /proc/PID/environ, mem, maps and fd of this process are root's
+    alone, nobody but root may trace it, and it leaves no core dump. A command that is started from
+    here is its own program again (execve(2)). True: it is so now; elsewhere than on Linux, or where
     ``OHMO_DUMPABLE=1`` asks for it, everything stays as it was."""
     if sys.platform != "linux" or environ.get(OPEN) == "1":
         return False

@@ -38,7 +38,18 @@ _QUIET = {  # nobody sits at a keyboard: ask nothing, page nothing, colour nothi
 }
 
 
-def child_environment(environ: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The few variables a command needs from ``environ``, settings that keep programs from asking, and ``extra`` on top."""
-    kept = {name: value for name, value in environ.items() if name in _KEPT or name.startswith("LC_")}
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", **kept, **_QUIET, **(extra or {})}
+def child_environment(
+    environ: Mapping[str, str], extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The few variables a command needs from ``environ``, settings that keep programs from asking,
+    and ``extra`` on top."""
+    kept = {
+        name: value for name, value in environ.items() if name in _KEPT or name.startswith("LC_")
+    }
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        **kept,
+        **_QUIET,
+        **(extra or {}),
+    }

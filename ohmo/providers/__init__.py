@@ -1,1 +1,2 @@
-"""Model providers: each a cover that imports no SDK, a wire that makes bytes, and a client that talks."""
+"""Model providers: each a cover that imports no SDK, a wire that makes bytes, and a client that
+talks."""

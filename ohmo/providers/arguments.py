@@ -9,12 +9,14 @@ from typing import cast
 
 from ohmo.contracts.messages import Json
 
-UNREADABLE = "unreadable_arguments"  # the one key of arguments nobody could read; its value is what the model wrote
+# the one key of arguments nobody could read; its value is what the model wrote
+UNREADABLE = "unreadable_arguments"
 
 
 def arguments(text: str) -> dict[str, Json]:
-    """The object in ``text``; empty text is an empty object. What cannot be read becomes ``{UNREADABLE: text}``, which no tool's
-    input accepts, so that the model gets an error result that quotes what it wrote."""
+    """The object in ``text``; empty text is an empty object. What cannot be read becomes
+    ``{UNREADABLE: text}``, which no tool's input accepts, so that the model gets an error result
+    that quotes what it wrote."""
     for candidate in (text.strip() or "{}", *_repairs(text)):
         try:
             value: object = json.loads(candidate)
@@ -28,7 +30,8 @@ def arguments(text: str) -> dict[str, Json]:
 
 
 def _repairs(text: str) -> list[str]:
-    """Only repairs that cannot change a value: a code fence around, raw control characters in strings, a comma before a closing bracket."""
+    """Only repairs that cannot change a value: a code fence around, raw control characters in
+    strings, a comma before a closing bracket."""
     bare = re.sub(r"^\s*```(?:json)?\s*|\s*```\s*$", "", text).strip()
     found = [bare]
     with contextlib.suppress(ValueError, RecursionError):

@@ -1,4 +1,5 @@
-"""From profiles to a model one can ask: covers, endpoints, the chain. The assembly calls this and nothing else of the room."""
+"""From profiles to a model one can ask: covers, endpoints, the chain. The assembly calls this and
+nothing else of the room."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ Scan = Callable[[str, str], dict[str, object]]
 
 @record
 class Model:
-    """What a profile has become. ``call``: the chain, for the reasoner. ``explanation``: one line for status. ``renderings``: makes those of
-    all its endpoints, in order, for a replay. ``offers``: asks the first endpoint which models it has; empty: it does not say."""
+    """What a profile has become. ``call``: the chain, for the reasoner. ``explanation``: one line
+    for status. ``renderings``: makes those of all its endpoints, in order, for a replay.
+    ``offers``: asks the first endpoint which models it has; empty: it does not say."""
 
     provider: Provider
     call: Call
@@ -59,17 +61,22 @@ class Model:
 
 
 def covers(scan: Scan) -> dict[str, Cover]:
-    """Every provider there is, by name; anthropic before openai, which is also the order of ``auto``."""
+    """Every provider there is, by name; anthropic before openai, which is also the order of
+    ``auto``."""
     found = scan("ohmo.providers", "MANIFEST")
     return {name: cover for name, cover in found.items() if isinstance(cover, Cover)}
 
 
 def settled(wanted: Endpoint, known: Mapping[str, Cover], environ: Mapping[str, str]) -> Endpoint:
-    """A profile that names its provider, with models and key filled in. Raises ConfigError naming what there is."""
+    """A profile that names its provider, with models and key filled in. Raises ConfigError naming
+    what there is."""
     cover = known.get(wanted.provider)
     if cover is None:
         names = ", ".join(("auto", *known))
-        raise ConfigError(f"profiles.{wanted.profile}.provider: {wanted.provider!r} is not known; there are {names}")
+        raise ConfigError(
+            f"profiles.{wanted.profile}.provider: {wanted.provider!r} is not known; there are"
+            f" {names}"
+        )
     key = wanted.api_key or (environ.get(cover.key_environment) if cover.key_environment else None)
     return replace(wanted, models=wanted.models or cover.models, api_key=key)
 
@@ -85,24 +92,35 @@ async def model(
     new_id: NewId | None = None,
     pricing: Mapping[str, Price] | None = None,
 ) -> Model:
-    """``wanted``: the profile, then its fallbacks in order. ``pricing``: of models by name, before the table's.
-    Imports no SDK; ``warm`` or the first call does."""
+    """``wanted``: the profile, then its fallbacks in order. ``pricing``: of models by name, before
+    the table's. Imports no SDK; ``warm`` or the first call does."""
     found: list[Detected] = []
     for each in wanted:
         if each.provider == "auto":
             found.append(await detect(each, known, environ, ask=ask))
         else:
             endpoint = settled(each, known, environ)
-            found.append(Detected(endpoint, f"{endpoint.provider}: profile {endpoint.profile} says so"))
+            found.append(
+                Detected(endpoint, f"{endpoint.provider}: profile {endpoint.profile} says so")
+            )
     whole = environ.get("OHMO_LEAN_IMPORTS") == "off"
-    parts = tuple(LateProvider(known[each.endpoint.provider], each.endpoint, load, whole=whole) for each in found)
+    parts = tuple(
+        LateProvider(known[each.endpoint.provider], each.endpoint, load, whole=whole)
+        for each in found
+    )
     first = found[0]
-    line = first.explanation + "".join(f"; then {each.endpoint.provider} {each.endpoint.model}" for each in found[1:])
+    line = first.explanation + "".join(
+        f"; then {each.endpoint.provider} {each.endpoint.model}" for each in found[1:]
+    )
     endpoints = [each.endpoint for each in found]
 
     def renderings() -> list[Rendering]:
         ways = [(known[endpoint.provider].renderings, endpoint) for endpoint in endpoints]
-        made = [cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint) for spec, endpoint in ways if spec]
+        made = [
+            cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint)
+            for spec, endpoint in ways
+            if spec
+        ]
         return [rendering for each in made for rendering in each]
 
     return Model(
@@ -123,7 +141,8 @@ def chain(
     new_id: NewId | None = None,
     pricing: Mapping[str, Price] | None = None,
 ) -> Call:
-    """waiting(fallback(retry(repair(priced(unprefixed(provider)))) ...)): a request names a model of the first endpoint; a fallback uses its own default."""
+    """waiting(fallback(retry(repair(priced(unprefixed(provider)))) ...)): a request names a model
+    of the first endpoint; a fallback uses its own default."""
     ids = new_id or IdSource()
     choices = [
         Alternative(

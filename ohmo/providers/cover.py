@@ -1,4 +1,5 @@
-"""What a provider says about itself before anything heavy is imported, and what a profile says about one endpoint."""
+"""What a provider says about itself before anything heavy is imported, and what a profile says
+about one endpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class Cover:
     key_environment: str | None  # where the key is looked for when the profile names none
     client: str  # "module:Class", built as Class(Endpoint); imports the SDK
     heavy: bool = True  # import it late, in a thread
-    renderings: str = ""  # "module:function" of an Endpoint: the ways its requests become bytes, without the SDK
+    renderings: str = (
+        ""  # "module:function" of an Endpoint: the ways its requests become bytes, without the SDK
+    )
     sdk: str = ""  # import name of an SDK whose packages may come lean (``ohmo.providers.lean``)
 
 

@@ -8,8 +8,13 @@ from ohmo.providers.cover import Endpoint
 
 
 def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
-    """A profile with its key looked up. Raises SecretMissing when the key is needed and not there."""
-    key = config.vault.find(profile.api_key) if key_is_optional(profile) else _revealed(profile, config)
+    """A profile with its key looked up. Raises SecretMissing when the key is needed and not
+    there."""
+    key = (
+        config.vault.find(profile.api_key)
+        if key_is_optional(profile)
+        else _revealed(profile, config)
+    )
     return Endpoint(profile.provider, profile.models, profile.base_url, key, name)
 
 

@@ -1,4 +1,5 @@
-"""Groups the steps of a conversation the way every chat wire wants them: a model step, the results of its calls, what was said then."""
+"""Groups the steps of a conversation the way every chat wire wants them: a model step, the results
+of its calls, what was said then."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ import json
 from collections.abc import Iterator, Sequence
 
 from channels.record import record
-from ohmo.contracts.messages import CallResult, Compaction, Image, ModelStep, Step, ToolCall, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    Compaction,
+    Image,
+    ModelStep,
+    Step,
+    ToolCall,
+    UserStep,
+)
 
 MISSING_RESULT = "No result was recorded for this call."
 NOTHING_SAID = "(no message)"
@@ -16,8 +25,8 @@ SUMMARY_BEFORE = "Summary of the earlier conversation:\n\n"
 
 @record
 class Exchange:
-    """``model`` None: what was said before the model's first step. ``results``: one per call, in call order; None where none was recorded.
-    ``said``: user steps and summaries, in order."""
+    """``model`` None: what was said before the model's first step. ``results``: one per call, in
+    call order; None where none was recorded. ``said``: user steps and summaries, in order."""
 
     model: ModelStep | None
     results: tuple[tuple[ToolCall, CallResult | None], ...]
@@ -49,7 +58,8 @@ def split(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
 
 
 def exchange(steps: Sequence[Step]) -> Exchange:
-    """``steps``: one piece of ``split``. A result without its call (left out with an old exchange) is dropped: no wire accepts it."""
+    """``steps``: one piece of ``split``. A result without its call (left out with an old exchange)
+    is dropped: no wire accepts it."""
     first = steps[0] if steps else None
     model = first if isinstance(first, ModelStep) else None
     results: dict[str, CallResult] = {}
@@ -59,7 +69,11 @@ def exchange(steps: Sequence[Step]) -> Exchange:
             results.setdefault(step.result.call, step)
         elif isinstance(step, UserStep | Compaction):
             said.append(step)
-    calls = [block for block in model.blocks if isinstance(block, ToolCall)] if model is not None else []
+    calls = (
+        [block for block in model.blocks if isinstance(block, ToolCall)]
+        if model is not None
+        else []
+    )
     return Exchange(model, tuple((call, results.get(call.id)) for call in calls), tuple(said))
 
 

@@ -24,7 +24,10 @@ class Head:
 
     @staticmethod
     def of(body: bytes, parameters: object, tools: object, system: object) -> Head:
-        parts = (json.dumps(part, ensure_ascii=True, separators=(",", ":")).encode() for part in (parameters, tools, system))
+        parts = (
+            json.dumps(part, ensure_ascii=True, separators=(",", ":")).encode()
+            for part in (parameters, tools, system)
+        )
         return Head(body, "".join(short(sha256(part).digest(), 6) for part in parts))
 
 
@@ -33,7 +36,8 @@ def short(digest: bytes, characters: int) -> str:
 
 
 class Heads:
-    """The last few heads; equal parts give the same bytes without building them again. ``built`` counts heads that were made."""
+    """The last few heads; equal parts give the same bytes without building them again. ``built``
+    counts heads that were made."""
 
     def __init__(self, build: Callable[[ModelRequest], Head], *, limit: int = 64) -> None:
         self._build = build

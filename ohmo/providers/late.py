@@ -16,10 +16,13 @@ from ohmo.providers.streams import streaming
 
 
 class LateProvider:
-    """Implements ``Provider``. ``warm`` may be called as soon as nothing more urgent is left to do, so that the first turn need not wait.
-    ``whole``: import every module of the SDK, as Python does by itself."""
+    """Implements ``Provider``. ``warm`` may be called as soon as nothing more urgent is left to do,
+    so that the first turn need not wait. ``whole``: import every module of the SDK, as Python does
+    by itself."""
 
-    def __init__(self, cover: Cover, endpoint: Endpoint, load: Load, *, whole: bool = False) -> None:
+    def __init__(
+        self, cover: Cover, endpoint: Endpoint, load: Load, *, whole: bool = False
+    ) -> None:
         self._cover = cover
         self._whole = whole or not cover.sdk
         self._endpoint = endpoint
@@ -31,11 +34,17 @@ class LateProvider:
         return self._cover.name
 
     def window(self, model: str) -> int:
-        """Tokens: the profile's word, else what the endpoint told us in an overflow error, else the table's."""
+        """Tokens: the profile's word, else what the endpoint told us in an overflow error, else the
+        table's."""
         if self._endpoint.window is not None:
             return self._endpoint.window
         coming = self._coming
-        ready = coming is not None and coming.done() and not coming.cancelled() and coming.exception() is None
+        ready = (
+            coming is not None
+            and coming.done()
+            and not coming.cancelled()
+            and coming.exception() is None
+        )
         told = coming.result().learnt_window(model) if ready and coming is not None else None
         return told if told is not None else known(model).window
 
@@ -47,7 +56,9 @@ class LateProvider:
         if self._coming is None or (self._coming.done() and self._coming.exception() is not None):
             self._coming = asyncio.ensure_future(self._built())
         try:
-            return await asyncio.shield(self._coming)  # a turn that is stopped meanwhile must not stop the import for the others
+            return await asyncio.shield(
+                self._coming
+            )  # a turn that is stopped meanwhile must not stop the import for the others
         except OhmoError as error:
             raise Refused(f"{self._cover.name}: {error}") from error
 
@@ -58,16 +69,23 @@ class LateProvider:
                 yield event
 
     async def aclose(self) -> None:
-        if self._coming is not None and (not self._coming.done() or self._coming.exception() is None):
+        if self._coming is not None and (
+            not self._coming.done() or self._coming.exception() is None
+        ):
             await (await self._coming).aclose()
 
     async def _built(self) -> Client:
         spec = self._cover.client
-        found = await asyncio.to_thread(self._import_quietly, spec) if self._cover.heavy else self._load(spec)
+        found = (
+            await asyncio.to_thread(self._import_quietly, spec)
+            if self._cover.heavy
+            else self._load(spec)
+        )
         return cast("Callable[[Endpoint], Client]", found)(self._endpoint)
 
     def _import_quietly(self, spec: str) -> object:
-        """With the collector off an SDK's thousands of classes import a fifth faster; frozen, they never cost a collection again."""
+        """With the collector off an SDK's thousands of classes import a fifth faster; frozen, they
+        never cost a collection again."""
         running = gc.isenabled()
         gc.disable()
         try:

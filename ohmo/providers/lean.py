@@ -1,8 +1,11 @@
-"""Imports an SDK without the thousands of modules that its packages only re-export: each name brings its own module when it is first asked for.
+"""Imports an SDK without the thousands of modules that its packages only re-export: each name
+brings its own module when it is first asked for.
 
-A package whose ``__init__`` says ``from .model import Model`` is made without running it; asked for ``Model`` it imports ``.model`` alone.
-Asked for anything that its ``__init__`` does not plainly import, it runs the whole ``__init__``, as Python always does. Nothing is left out,
-and nobody who imports the SDK elsewhere can tell the difference but by the time it takes. ``OHMO_LEAN_IMPORTS=off`` switches it off."""
+A package whose ``__init__`` says ``from .model import Model`` is made without running it; asked for
+``Model`` it imports ``.model`` alone. Asked for anything that its ``__init__`` does not plainly
+import, it runs the whole ``__init__``, as Python always does. Nothing is left out, and nobody who
+imports the SDK elsewhere can tell the difference but by the time it takes.
+``OHMO_LEAN_IMPORTS=off`` switches it off."""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ class LeanPackage(ModuleType):
     """A package whose ``__init__`` has not run, and perhaps never will."""
 
     def __getattr__(self, name: str) -> object:
-        hidden = name.startswith("__") and name != "__all__"  # `import *` asks for __all__, and takes everything when there is none
+        hidden = (
+            name.startswith("__") and name != "__all__"
+        )  # `import *` asks for __all__, and takes everything when there is none
         if "__file__" not in self.__dict__ or (hidden and name not in names_of(self)):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         found = names_of(self).get(name)
@@ -50,25 +55,32 @@ def names_of(package: LeanPackage) -> Names:
     """What the package's ``__init__`` imports by name from its own relatives."""
     known = package.__dict__.get("_ohmo_names")
     if known is None:
-        known = re_exports(Path(str(package.__file__)).read_text(encoding="utf-8"), package.__name__)
+        known = re_exports(
+            Path(str(package.__file__)).read_text(encoding="utf-8"), package.__name__
+        )
         package.__dict__["_ohmo_names"] = known
     return known
 
 
 def re_exports(source: str, package: str) -> Names:
-    """``from .model import Model as Model`` at the top of ``source`` gives ``{"Model": ("package.model", "Model")}``."""
+    """``from .model import Model as Model`` at the top of ``source`` gives ``{"Model":
+    ("package.model", "Model")}``."""
     found: dict[str, tuple[str, str]] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
             for alias in (each for each in node.names if each.name != "*"):
                 found[alias.asname or alias.name] = (f"{package}.{node.module}", alias.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        elif isinstance(
+            node, ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef
+        ):
             for name in _bound(node):
                 found.pop(name, None)
     return found
 
 
-def _bound(node: ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) -> list[str]:
+def _bound(
+    node: ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef,
+) -> list[str]:
     if isinstance(node, ast.Assign):
         return [target.id for target in node.targets if isinstance(target, ast.Name)]
     if isinstance(node, ast.AnnAssign):
@@ -88,13 +100,20 @@ class _Finder(MetaPathFinder):
     """Packages of one SDK come lean, its modules as always."""
 
     def __init__(self, sdk: str) -> None:
-        self._sdk, self._inside = sdk, f"{sdk}."
+        self._sdk = sdk
+        self._inside = f"{sdk}."
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != self._sdk and not fullname.startswith(self._inside):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.submodule_search_locations is not None and isinstance(spec.loader, SourceFileLoader):
+        if (
+            spec is not None
+            and spec.submodule_search_locations is not None
+            and isinstance(spec.loader, SourceFileLoader)
+        ):
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
 

@@ -1,19 +1,23 @@
 """What is known about models: windows, output limits and prices.
 
-Prices are micro USD per token (the same number as USD per million tokens). Sources, read November 2026: "Models overview" and each
-model's page on platform.claude.com; the model pages on developers.openai.com. A model nobody knows has no price and a careful window.
+Prices are micro USD per token (the same number as USD per million tokens). Sources, read November
+2026: "Models overview" and each model's page on platform.claude.com; the model pages on
+developers.openai.com. A model nobody knows has no price and a careful window.
 """
 
 from __future__ import annotations
 
 from channels.record import record
 
-UNKNOWN_WINDOW = 32_768  # what local servers commonly load a model with; a wrong guess is corrected by the endpoint's own error
+# what local servers commonly load a model with; a wrong guess is corrected by the endpoint's own
+# error
+UNKNOWN_WINDOW = 32_768
 
 
 @record
 class Price:
-    """Micro USD per token. Prompts longer than ``long`` tokens cost ``input_factor`` and ``output_factor`` times as much, as a whole."""
+    """Micro USD per token. Prompts longer than ``long`` tokens cost ``input_factor`` and
+    ``output_factor`` times as much, as a whole."""
 
     input: float
     cached: float
@@ -26,7 +30,9 @@ class Price:
     def micro_usd(self, input: int, cached: int, written: int, output: int) -> int:
         """``input`` are prompt tokens neither read from nor written to the cache."""
         dear = self.long is not None and input + cached + written > self.long
-        prompt = (input * self.input + cached * self.cached + written * self.written) * (self.input_factor if dear else 1.0)
+        prompt = (input * self.input + cached * self.cached + written * self.written) * (
+            self.input_factor if dear else 1.0
+        )
         return round(prompt + output * self.output * (self.output_factor if dear else 1.0))
 
 
@@ -72,20 +78,29 @@ _TABLE: dict[str, Model] = {  # the longest prefix of a model's name that is in 
     "gpt-4o-mini": Model(128_000, 16_384, Price(0.15, 0.075, 0.15, 0.6)),
     "gpt-4o": Model(128_000, 16_384, Price(2.5, 1.25, 2.5, 10)),
 }
-_FAMILIES = {"claude-": 200_000, "gpt-": 128_000}  # a name of a known maker that is newer than this table: window only, no price
+_FAMILIES = {
+    "claude-": 200_000,
+    "gpt-": 128_000,
+}  # a name of a known maker that is newer than this table: window only, no price
 
 
 def plain_name(model: str) -> str:
-    """``anthropic/claude-x`` and ``claude-x`` are the same model; gateways put the maker in front."""
+    """``anthropic/claude-x`` and ``claude-x`` are the same model; gateways put the maker in
+    front."""
     return model.rsplit("/", 1)[-1]
 
 
 def known(model: str) -> Model:
-    """What is known about a model; for an unknown one a careful window and no price. A dated or variant name counts as its family,
-    but a different version does not: ``gpt-5.1`` is not ``gpt-5``."""
+    """What is known about a model; for an unknown one a careful window and no price. A dated or
+    variant name counts as its family, but a different version does not: ``gpt-5.1`` is not
+    ``gpt-5``."""
     name = plain_name(model)
-    best = max((key for key in _TABLE if name == key or name.startswith(key + "-")), key=len, default=None)
+    best = max(
+        (key for key in _TABLE if name == key or name.startswith(key + "-")), key=len, default=None
+    )
     if best is not None:
         return _TABLE[best]
-    window = next((window for start, window in _FAMILIES.items() if name.startswith(start)), UNKNOWN_WINDOW)
+    window = next(
+        (window for start, window in _FAMILIES.items() if name.startswith(start)), UNKNOWN_WINDOW
+    )
     return Model(window, window // 4, None)

@@ -1,4 +1,5 @@
-"""Which models an endpoint offers. OpenAI API reference, "List models"; Anthropic API reference, "List Models"."""
+"""Which models an endpoint offers. OpenAI API reference, "List models"; Anthropic API reference,
+"List Models"."""
 
 from __future__ import annotations
 
@@ -47,7 +48,10 @@ async def listed(url: str, headers: Mapping[str, str], *, limit: float) -> list[
     """None when nobody answers like a model server."""
     try:
         timeout = aiohttp.ClientTimeout(total=limit)
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url, headers=headers) as answer:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, headers=headers) as answer,
+        ):
             if answer.status != 200:
                 return None
             data = cast("dict[str, Any]", await answer.json(content_type=None))
@@ -56,8 +60,16 @@ async def listed(url: str, headers: Mapping[str, str], *, limit: float) -> list[
     entries = data.get("data") if isinstance(data, dict) else None
     if not isinstance(entries, list):
         return None
-    found = [_listed(cast("dict[str, Any]", entry)) for entry in cast("list[object]", entries) if isinstance(entry, dict)]
-    return [each for each in found if each.name and not any(word in each.name.lower() for word in _NO_CHAT)]
+    found = [
+        _listed(cast("dict[str, Any]", entry))
+        for entry in cast("list[object]", entries)
+        if isinstance(entry, dict)
+    ]
+    return [
+        each
+        for each in found
+        if each.name and not any(word in each.name.lower() for word in _NO_CHAT)
+    ]
 
 
 def _listed(entry: Mapping[str, Any]) -> Listed:
@@ -67,11 +79,16 @@ def _listed(entry: Mapping[str, Any]) -> Listed:
 
 
 def has(models: Sequence[str], wanted: str) -> bool:
-    """Whether an endpoint that lists ``models`` knows this one: by its name, with or without its maker, or by the short form of a dated or
-    tagged one (``claude-haiku-4-5``, ``qwen3`` of ``qwen3:latest``)."""
+    """Whether an endpoint that lists ``models`` knows this one: by its name, with or without its
+    maker, or by the short form of a dated or tagged one (``claude-haiku-4-5``, ``qwen3`` of
+    ``qwen3:latest``)."""
     short = wanted.removesuffix("-latest")
     known = {name for one in models for name in (one, plain_name(one))}
-    return any(one == name or one.startswith((f"{name}-", f"{name}:")) for name in (short, plain_name(short)) for one in known)
+    return any(
+        one == name or one.startswith((f"{name}-", f"{name}:"))
+        for name in (short, plain_name(short))
+        for one in known
+    )
 
 
 def in_words(models: Sequence[str], wanted: str = "") -> str:

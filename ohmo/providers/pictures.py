@@ -9,8 +9,14 @@ from pathlib import Path
 
 from ohmo.contracts.messages import Image
 
-# What the first characters of base64 say a picture is. A platform may announce every picture as PNG; both model services refuse a wrong name.
-_TRUE_TYPES = {"/9j/": "image/jpeg", "iVBORw": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+# What the first characters of base64 say a picture is. A platform may announce every picture as
+# PNG; both model services refuse a wrong name.
+_TRUE_TYPES = {
+    "/9j/": "image/jpeg",
+    "iVBORw": "image/png",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+}
 
 
 def true_type(data: str, announced: str) -> str:
@@ -20,7 +26,11 @@ def true_type(data: str, announced: str) -> str:
 
 async def read(images: Sequence[Image]) -> dict[Path, str | None]:
     """Base64 by path; None where the file cannot be read any more."""
-    return await asyncio.to_thread(lambda: {image.path: _encoded(image.path) for image in images}) if images else {}
+    return (
+        await asyncio.to_thread(lambda: {image.path: _encoded(image.path) for image in images})
+        if images
+        else {}
+    )
 
 
 def _encoded(path: Path) -> str | None:

@@ -1,4 +1,5 @@
-"""A request as the bytes of one wire, with a short digest of each of its parts: what a replay compares."""
+"""A request as the bytes of one wire, with a short digest of each of its parts: what a replay
+compares."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from ohmo.providers.pictures import read
 from ohmo.providers.scroll import Scrolls, Wire
 
 PARTS = ("parameters", "tools", "system", "conversation")
-_ENDS = (1, 7, 13, 19, 31)  # a letter for the wire, six characters for each part of the head, twelve for the conversation
+_ENDS = (
+    1,
+    7,
+    13,
+    19,
+    31,
+)  # a letter for the wire, six characters for each part of the head, twelve for the conversation
 Joined = Callable[[bytes, bytearray, bytes], Sequence[bytes | bytearray]]
 
 
@@ -23,12 +30,18 @@ class Rendered:
 
 
 class Rendering:
-    """One wire. ``letter`` names it in digests; ``joined`` puts head, closed exchanges and the open one together; ``offered``: the request with
-    the tools as this wire sends them, None: as they are."""
+    """One wire. ``letter`` names it in digests; ``joined`` puts head, closed exchanges and the open
+    one together; ``offered``: the request with the tools as this wire sends them, None: as they
+    are."""
 
     def __init__(
-        self, letter: str, wire: Wire, head: Callable[[ModelRequest], Head], joined: Joined, offered: Callable[[ModelRequest], ModelRequest] | None = None
-    ) -> None:  # fmt: skip
+        self,
+        letter: str,
+        wire: Wire,
+        head: Callable[[ModelRequest], Head],
+        joined: Joined,
+        offered: Callable[[ModelRequest], ModelRequest] | None = None,
+    ) -> None:
         self.letter = letter
         self._offered = offered
         self.scrolls = Scrolls(wire)
@@ -48,4 +61,8 @@ def differing(one: str, other: str) -> list[str]:
     """Which ``PARTS`` of two digests are not the same; all of them when the wires are not."""
     if one[:1] != other[:1]:
         return list(PARTS)
-    return [part for part, (start, end) in zip(PARTS, pairwise(_ENDS), strict=True) if one[start:end] != other[start:end]]
+    return [
+        part
+        for part, (start, end) in zip(PARTS, pairwise(_ENDS), strict=True)
+        if one[start:end] != other[start:end]
+    ]

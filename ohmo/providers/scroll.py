@@ -1,7 +1,9 @@
-"""Keeps the bytes of a conversation: each step is turned into bytes once, and what can no longer change is never touched again.
+"""Keeps the bytes of a conversation: each step is turned into bytes once, and what can no longer
+change is never touched again.
 
-A request of turn 500 costs what a request of turn 20 costs: one comparison of tuples in C, the bytes of the new steps, one join.
-The byte prefix of consecutive requests is equal, which is also what every provider's prompt cache wants.
+A request of turn 500 costs what a request of turn 20 costs: one comparison of tuples in C, the
+bytes of the new steps, one join. The byte prefix of consecutive requests is equal, which is also
+what every provider's prompt cache wants.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from channels.record import record
 from ohmo.contracts.messages import Image, Step
 from ohmo.providers.exchanges import images, last_model_step, split
 
-STEP = 600  # rough bytes that a step holds beside its words: those of a conversation that is over are kept by its scroll alone
+# rough bytes that a step holds beside its words: those of a conversation that is over are kept by
+# its scroll alone
+STEP = 600
 Picture = Callable[[Image], str | None]  # base64 of its bytes; None when the file is gone
 
 
@@ -36,17 +40,24 @@ class Scroll:
     next: Step | None  # the first step of the open exchange when this was last written
     steps: tuple[Step, ...] = ()
     body: bytearray = field(default_factory=bytearray)
-    fragments: dict[int, tuple[Step, bytes]] = field(default_factory=dict[int, tuple[Step, bytes]])  # of the open exchange, by id()
-    ids: dict[str, str] = field(default_factory=dict[str, str])  # the house's call id -> the id on this wire
+    fragments: dict[int, tuple[Step, bytes]] = field(
+        default_factory=dict[int, tuple[Step, bytes]]
+    )  # of the open exchange, by id()
+    ids: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # the house's call id -> the id on this wire
     used: set[str] = field(default_factory=set[str])
     plain_until: int = 0  # thinking of model steps before this index is left out
     sum: Running = field(default_factory=sha256)  # of ``body``
 
 
 class Wire(Protocol):
-    def fragment(self, step: Step, scroll: Scroll, picture: Picture, *, thinking: bool) -> bytes: ...
+    def fragment(
+        self, step: Step, scroll: Scroll, picture: Picture, *, thinking: bool
+    ) -> bytes: ...
     def assemble(self, steps: Sequence[Step], fragments: Sequence[bytes], scroll: Scroll) -> bytes:
-        """The messages of one exchange, joined by commas; ``fragments`` in the order of ``steps``."""
+        """The messages of one exchange, joined by commas; ``fragments`` in the order of
+        ``steps``."""
         ...
 
 
@@ -60,9 +71,9 @@ class Opened:
 
 
 class Scrolls:
-    """Bounded by bytes, of bodies and, roughly, of the steps they keep alive; the conversation that was quiet longest goes first, which is how an
-    evicted session's bytes leave, too.
-    ``rendered`` counts steps turned into bytes since the start (tests count work, not time)."""
+    """Bounded by bytes, of bodies and, roughly, of the steps they keep alive; the conversation that
+    was quiet longest goes first, which is how an evicted session's bytes leave, too. ``rendered``
+    counts steps turned into bytes since the start (tests count work, not time)."""
 
     def __init__(self, wire: Wire, *, limit: int = 6 << 20) -> None:
         self._wire = wire
@@ -82,7 +93,8 @@ class Scrolls:
         return list(images([step for step in new if id(step) not in opened.scroll.fragments]))
 
     def write(self, opened: Opened, picture: Picture) -> tuple[bytearray, bytes]:
-        """Bytes of the closed and of the open exchanges. The first grows by appending only; the caller must not change it."""
+        """Bytes of the closed and of the open exchanges. The first grows by appending only; the
+        caller must not change it."""
         scroll = opened.scroll
         index = len(scroll.steps)
         before = _weight(scroll)
@@ -103,22 +115,31 @@ class Scrolls:
         return scroll.body, tail
 
     def sum_with(self, opened: Opened, tail: bytes) -> bytes:
-        """The digest of what ``write`` gave; costs what is new, however long the conversation is."""
+        """The digest of what ``write`` gave; costs what is new, however long the conversation
+        is."""
         whole = opened.scroll.sum.copy()
         whole.update(b"," + tail)
         return whole.digest()
 
     def without_thinking(self, steps: tuple[Step, ...]) -> None:
-        """Forget the thinking of these steps: the endpoint does not accept it any more. Later thinking is sent again."""
+        """Forget the thinking of these steps: the endpoint does not accept it any more. Later
+        thinking is sent again."""
         self._drop(self.open(steps).scroll)
         self._add(steps).plain_until = len(steps)
 
-    def _assemble(self, piece: tuple[Step, ...], index: int, scroll: Scroll, picture: Picture) -> bytes:
+    def _assemble(
+        self, piece: tuple[Step, ...], index: int, scroll: Scroll, picture: Picture
+    ) -> bytes:
         fragments: list[bytes] = []
         for offset, step in enumerate(piece):
             kept = scroll.fragments.get(id(step))
             if kept is None or kept[0] is not step:
-                kept = (step, self._wire.fragment(step, scroll, picture, thinking=index + offset >= scroll.plain_until))
+                kept = (
+                    step,
+                    self._wire.fragment(
+                        step, scroll, picture, thinking=index + offset >= scroll.plain_until
+                    ),
+                )
                 scroll.fragments[id(step)] = kept
                 self.rendered += 1
             fragments.append(kept[1])
@@ -130,7 +151,10 @@ class Scrolls:
             size = len(scroll.steps)
             if size > cut or (best is not None and size <= len(best.steps)):
                 continue
-            if steps[size : size + 1] == ((scroll.next,) if scroll.next is not None else ()) and steps[:size] == scroll.steps:
+            if (
+                steps[size : size + 1] == ((scroll.next,) if scroll.next is not None else ())
+                and steps[:size] == scroll.steps
+            ):
                 best = scroll
         if best is None:
             return self._add(steps)
@@ -162,7 +186,8 @@ def _weight(scroll: Scroll) -> int:
 
 
 def _shelf(steps: tuple[Step, ...]) -> int:
-    """Conversations with equal first steps share a shelf; so do those whose first step cannot be hashed (a model step with calls)."""
+    """Conversations with equal first steps share a shelf; so do those whose first step cannot be
+    hashed (a model step with calls)."""
     try:
         return hash(steps[0]) if steps else 0
     except TypeError:

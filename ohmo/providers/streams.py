@@ -1,4 +1,5 @@
-"""Closes what it iterates: a call that is left early must not keep a connection open until the collector comes by."""
+"""Closes what it iterates: a call that is left early must not keep a connection open until the
+collector comes by."""
 
 from __future__ import annotations
 
@@ -23,14 +24,20 @@ async def streaming(call: Call, request: ModelRequest) -> AsyncGenerator[AsyncIt
 
 
 BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
-"""What reading an answer raises when it is not of the documented form; an SDK hands on whatever JSON it was sent."""
+"""What reading an answer raises when it is not of the documented form; an SDK hands on whatever
+JSON it was sent."""
 
 
 def no_answer(where: str, error: Exception) -> ProviderError:
-    """One of BROKEN in the model's own words. ``where``: what the line begins with. A key that no header can carry fails before anything is sent."""
+    """One of BROKEN in the model's own words. ``where``: what the line begins with. A key that no
+    header can carry fails before anything is sent."""
     if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
-        return BadKey(f"{where}: the key holds a character that no key has; set the profile's api_key")
-    return CutOff(f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})")
+        return BadKey(
+            f"{where}: the key holds a character that no key has; set the profile's api_key"
+        )
+    return CutOff(
+        f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})"
+    )
 
 
 def out_of_reach(where: str, error: BaseException) -> OutOfReach:
@@ -47,14 +54,19 @@ def out_of_reach(where: str, error: BaseException) -> OutOfReach:
     return OutOfReach(f"{where}: cannot be reached ({why})")
 
 
-_LEAST, _PER_TOKEN = 4_000_000, 100  # characters; no tokenizer makes a hundred of one token on average
+_LEAST, _PER_TOKEN = (
+    4_000_000,
+    100,
+)  # characters; no tokenizer makes a hundred of one token on average
 
 
 class Measure:
-    """Ends an answer that does not end: it may be no longer than the tokens that were asked for can be."""
+    """Ends an answer that does not end: it may be no longer than the tokens that were asked for can
+    be."""
 
     def __init__(self, request: ModelRequest) -> None:
-        self._model, self._left = request.model, max(_LEAST, request.max_output * _PER_TOKEN)
+        self._model = request.model
+        self._left = max(_LEAST, request.max_output * _PER_TOKEN)
 
     def count(self, piece: str) -> None:
         """Raises CutOff."""

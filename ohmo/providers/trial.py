@@ -42,8 +42,11 @@ class Trial:
     offline: bool = False
 
 
-async def try_model(config: Config, environ: Mapping[str, str], name: str, profile: Profile, *, limit: float = 30.0) -> Trial:
-    """Asks for one word, without tools and without retries. ``limit``: seconds for everything, the import of the SDK too."""
+async def try_model(
+    config: Config, environ: Mapping[str, str], name: str, profile: Profile, *, limit: float = 30.0
+) -> Trial:
+    """Asks for one word, without tools and without retries. ``limit``: seconds for everything, the
+    import of the SDK too."""
     try:
         wanted, known = endpoint_of(name, profile, config), build.covers(scan)
         model = await build.model([wanted], known, load, environ)
@@ -53,9 +56,14 @@ async def try_model(config: Config, environ: Mapping[str, str], name: str, profi
     if model.model == "offline":
         return Trial(True, "the offline provider", offline=True)
     request = ModelRequest(
-        model.model, (Section("base", "You are a health check. Answer with one word."),), (), (UserStep((Text("Say: ready"),), "doctor", "notice"),),
-        64, None, "check",
-    )  # fmt: skip
+        model.model,
+        (Section("base", "You are a health check. Answer with one word."),),
+        (),
+        (UserStep((Text("Say: ready"),), "doctor", "notice"),),
+        64,
+        None,
+        "check",
+    )
     try:
         said = await within(limit, _ask(model, request))
     except (ProviderError, TimeoutError) as error:
@@ -71,16 +79,21 @@ async def try_model(config: Config, environ: Mapping[str, str], name: str, profi
         False,
         who,
         f"{who} answered with nothing",
-        "try another model of the endpoint, or raise its output limit; weak models do this at times",
+        "try another model of the endpoint, or raise its output limit; weak models do this at"
+        " times",
     )
 
 
 async def _ask(model: build.Model, request: ModelRequest) -> bool:
     said = False
-    async with streaming(unprefixed(model.parts[0].stream), request) as events:  # the bare endpoint: a chain would wait and try again
+    async with streaming(
+        unprefixed(model.parts[0].stream), request
+    ) as events:  # the bare endpoint: a chain would wait and try again
         async for event in events:
             if isinstance(event, Reply):
-                said = any(isinstance(block, Text) and block.text.strip() for block in event.step.blocks)
+                said = any(
+                    isinstance(block, Text) and block.text.strip() for block in event.step.blocks
+                )
     return said
 
 
@@ -91,7 +104,10 @@ def _explained(who: str, model: str, error: Exception, limit: float, there: Sequ
     choose = "write one of these into models:" if there else "write a model it has into models:"
     match error:
         case NoSuchModel():
-            text, step = f"there is no model {model} at this endpoint ({line}){has}", f"{choose}, or mend base_url"
+            text, step = (
+                f"there is no model {model} at this endpoint ({line}){has}",
+                f"{choose}, or mend base_url",
+            )
         case NotAllowed():
             text = f"the key may not use this ({line}){has}"
             step = "see in the provider's console what the key may use: models, project, region"
@@ -108,7 +124,10 @@ def _explained(who: str, model: str, error: Exception, limit: float, there: Sequ
             text = f"no answer within {limit:.0f} s ({line})"
             step = "see that base_url is right and the network reaches it"
         case TooLong():
-            text, step = f"even one word is too long for {model} ({line})", "load the model with a larger context"
+            text, step = (
+                f"even one word is too long for {model} ({line})",
+                "load the model with a larger context",
+            )
         case NoMoney():
             text = f"the account cannot pay ({line})"
             step = "add credit in the provider's console, or add a fallback profile"

@@ -1,4 +1,5 @@
-"""Where there is no service manager (containers, WSL without systemd): a process of our own keeps the daemon."""
+"""Where there is no service manager (containers, WSL without systemd): a process of our own keeps
+the daemon."""
 
 from __future__ import annotations
 
@@ -12,15 +13,36 @@ from contextlib import suppress
 from typing import Any, cast
 
 from channels.durable import write_whole
-from ohmo.service.contract import READY_WITHIN, STOP_WITHIN, Log, Plan, ServiceFailed, Standing, State
+from ohmo.service.contract import (
+    READY_WITHIN,
+    STOP_WITHIN,
+    Log,
+    Plan,
+    ServiceFailed,
+    Standing,
+    State,
+)
 from ohmo.store.lock import holder, is_held
 
 _WRITTEN = ("starting", "running", "restarting", "stopped", "failed")
-_KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_KEPT = (
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
 
 
 class Background:
-    """``environ``: of whoever starts it; only a few harmless variables are handed on, tokens belong into ``$OHMO_HOME/.env``."""
+    """``environ``: of whoever starts it; only a few harmless variables are handed on, tokens belong
+    into ``$OHMO_HOME/.env``."""
 
     def __init__(
         self,
@@ -30,9 +52,14 @@ class Background:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._plan, self._environ, self._now, self._sleep = plan, environ, now, sleep
+        self._plan = plan
+        self._environ = environ
+        self._now = now
+        self._sleep = sleep
         run = plan.home.root / "run"
-        self._record, self._state, self._lock = run / "service.json", run / "service.state", run / "service.lock"
+        self._record = run / "service.json"
+        self._state = run / "service.state"
+        self._lock = run / "service.lock"
 
     @property
     def name(self) -> str:
@@ -45,7 +72,14 @@ class Background:
         return self.installed() and self._record.read_text(encoding="utf-8") != self._text()
 
     def _text(self) -> str:
-        return json.dumps({"manager": "background", "command": self._plan.command, "path": self._plan.search_path}, indent=2)
+        return json.dumps(
+            {
+                "manager": "background",
+                "command": self._plan.command,
+                "path": self._plan.search_path,
+            },
+            indent=2,
+        )
 
     def install(self) -> list[str]:
         text = self._text()
@@ -76,9 +110,12 @@ class Background:
         self.wait_until_ready()
 
     def stop(self) -> None:
-        """The supervisor stops the daemon; a daemon whose supervisor was killed is stopped itself."""
+        """The supervisor stops the daemon; a daemon whose supervisor was killed is stopped
+        itself."""
         self._must_be_installed()
-        target = holder(self._lock) or (self._read().get("supervisor") if self.supervised() else self._daemon())
+        target = holder(self._lock) or (
+            self._read().get("supervisor") if self.supervised() else self._daemon()
+        )
         if isinstance(target, int) and target > 1:
             with suppress(ProcessLookupError):
                 os.kill(target, signal.SIGTERM)
@@ -103,9 +140,16 @@ class Background:
     def seen(self) -> Standing:
         """What the supervisor wrote down, checked against the locks."""
         found, alone = self._read(), not self.supervised()
-        # Who wrote it may have been killed in the middle, or be somebody else: nothing of it is believed as it stands.
-        said, restarts, daemon = found.get("state"), _number(found.get("restarts")) or 0, _number(found.get("daemon"))
-        state: State = cast("State", said) if said in _WRITTEN else "stopped" if alone else "starting"
+        # Who wrote it may have been killed in the middle, or be somebody else: nothing of it is
+        # believed as it stands.
+        said, restarts, daemon = (
+            found.get("state"),
+            _number(found.get("restarts")) or 0,
+            _number(found.get("daemon")),
+        )
+        state: State = (
+            cast("State", said) if said in _WRITTEN else "stopped" if alone else "starting"
+        )
         detail = str(found.get("detail", ""))
         if alone and state in ("running", "starting") and self._daemon() is not None:
             why = "its supervisor was killed; `ohmo service start` gives it a new one"
@@ -133,37 +177,67 @@ class Background:
             if not alive() and not self.supervised():
                 raise ServiceFailed("the supervisor ended at once; ohmo service logs says why")
             self._sleep(0.05)
-        raise ServiceFailed(f"not ready within {READY_WITHIN:.0f} s, it goes on trying; ohmo service logs shows where it stands")
+        raise ServiceFailed(
+            f"not ready within {READY_WITHIN:.0f} s, it goes on trying; ohmo service logs shows"
+            " where it stands"
+        )
 
     def wait_until_ended(self) -> None:
         deadline = self._now() + STOP_WITHIN + 10
-        while self.supervised() or (self._daemon() is not None and self._read().get("state") in ("running", "starting")):
+        while self.supervised() or (
+            self._daemon() is not None and self._read().get("state") in ("running", "starting")
+        ):
             if self._now() > deadline:
-                raise ServiceFailed(f"it does not end within {STOP_WITHIN + 10:.0f} s; ohmo service logs says what it waits for")
+                raise ServiceFailed(
+                    f"it does not end within {STOP_WITHIN + 10:.0f} s; ohmo service logs says what"
+                    " it waits for"
+                )
             self._sleep(0.05)
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        """A session of its own: it outlives the shell and hears no Ctrl-C. What it needs it reads itself; nothing is inherited open."""
-        environ = {name: value for name, value in self._environ.items() if name in _KEPT or name.startswith("LC_")}
-        environ |= {"OHMO_HOME": str(self._plan.home.root), "OHMO_SERVICE": "background", "PATH": self._plan.search_path}
+        """A session of its own: it outlives the shell and hears no Ctrl-C. What it needs it reads
+        itself; nothing is inherited open."""
+        environ = {
+            name: value
+            for name, value in self._environ.items()
+            if name in _KEPT or name.startswith("LC_")
+        }
+        environ |= {
+            "OHMO_HOME": str(self._plan.home.root),
+            "OHMO_SERVICE": "background",
+            "PATH": self._plan.search_path,
+        }
         log = self._plan.home.root / "logs" / "service.log"
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [str(self._plan.python), "-P", "-m", "ohmo.service.supervisor", *self._plan.command],
-                stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, cwd="/", env=environ, start_new_session=True,
-            )  # fmt: skip
+                [
+                    str(self._plan.python),
+                    "-P",
+                    "-m",
+                    "ohmo.service.supervisor",
+                    *self._plan.command,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=descriptor,
+                stderr=descriptor,
+                cwd="/",
+                env=environ,
+                start_new_session=True,
+            )
         except OSError as error:
             raise ServiceFailed(
-                f"{self._plan.python}: cannot be run ({error.strerror}); ohmo service install writes the right path"
+                f"{self._plan.python}: cannot be run ({error.strerror}); ohmo service install"
+                " writes the right path"
             ) from error
         finally:
             os.close(descriptor)
 
     def _daemon(self) -> int | None:
-        """The daemon the supervisor wrote down, as long as it is the one that owns the home: its number may be somebody else's by now.
-        Never the first process of the machine, which is nobody's daemon that a supervisor started."""
+        """The daemon the supervisor wrote down, as long as it is the one that owns the home: its
+        number may be somebody else's by now. Never the first process of the machine, which is
+        nobody's daemon that a supervisor started."""
         pid = holder(self._plan.home.lock)
         return pid if pid is not None and pid > 1 and pid == self._read().get("daemon") else None
 

@@ -1,4 +1,5 @@
-"""What a service manager is to ohmo: somebody who starts it, keeps it, and can be asked how it is."""
+"""What a service manager is to ohmo: somebody who starts it, keeps it, and can be asked how it
+is."""
 
 from __future__ import annotations
 
@@ -13,8 +14,16 @@ from ohmo.contracts.errors import OhmoError
 
 READY_WITHIN = 90.0  # seconds a start may take before we stop waiting for it
 STOP_WITHIN = 30.0  # seconds from SIGTERM to SIGKILL: 10 s of drain and what each part may take
-NEVER_AGAIN = (1, 2, 3, 75, 78)  # exit codes after which another start would end the same way; 75: another instance, 78: configuration
-WATCHDOG = 20  # seconds without a sign of life from the event loop after which the daemon is ended with its stack in the log
+NEVER_AGAIN = (
+    1,
+    2,
+    3,
+    75,
+    78,
+)  # exit codes after which another start would end the same way; 75: another instance, 78: configuration
+# seconds without a sign of life from the event loop after which the daemon is ended with its stack
+# in the log
+WATCHDOG = 20
 
 
 class ServiceFailed(OhmoError):
@@ -36,12 +45,15 @@ class Ran:
         return lines[-1] if lines else f"exit code {self.code}"
 
 
-Run = Callable[[Sequence[str], float], Ran]  # a command and the seconds it may take; TimeoutError when it takes longer
+Run = Callable[
+    [Sequence[str], float], Ran
+]  # a command and the seconds it may take; TimeoutError when it takes longer
 
 
 @record
 class Plan:
-    """What is to be run, and as whom. ``python``: the interpreter of the environment ohmo is installed in."""
+    """What is to be run, and as whom. ``python``: the interpreter of the environment ohmo is
+    installed in."""
 
     python: Path
     home: Home
@@ -57,7 +69,16 @@ class Plan:
 def search_path(python: Path, user_home: Path, *, darwin: bool = False) -> str:
     """A short PATH: where ohmo lies, where a person's own programs lie, and the system's."""
     brew = ["/opt/homebrew/bin"] if darwin else []
-    return ":".join([str(python.parent), str(user_home / ".local" / "bin"), *brew, "/usr/local/bin", "/usr/bin", "/bin"])
+    return ":".join(
+        [
+            str(python.parent),
+            str(user_home / ".local" / "bin"),
+            *brew,
+            "/usr/local/bin",
+            "/usr/bin",
+            "/bin",
+        ]
+    )
 
 
 State = Literal["running", "starting", "restarting", "stopped", "failed", "not installed"]
@@ -65,7 +86,8 @@ State = Literal["running", "starting", "restarting", "stopped", "failed", "not i
 
 @record
 class Standing:
-    """How the service is. ``detail``: one line, why it is so. ``alone``: whoever should start it again was killed."""
+    """How the service is. ``detail``: one line, why it is so. ``alone``: whoever should start it
+    again was killed."""
 
     state: State
     pid: int | None = None
@@ -133,5 +155,9 @@ class Manager(Protocol):
 
 def reason_in(lines: Sequence[str]) -> str:
     """The line with which the daemon said last why it does not start; empty when there is none."""
-    said = [line for line in lines if line.startswith("ohmo: ") or ".yaml:" in line[:200] or ".env:" in line[:200]]
+    said = [
+        line
+        for line in lines
+        if line.startswith("ohmo: ") or ".yaml:" in line[:200] or ".env:" in line[:200]
+    ]
     return said[-1].removeprefix("ohmo: ") if said else ""

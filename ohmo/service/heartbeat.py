@@ -1,4 +1,5 @@
-"""The event loop's sign of life: it feeds the service manager's watchdog itself, so that a loop that hangs is restarted and its stack is in the log."""
+"""The event loop's sign of life: it feeds the service manager's watchdog itself, so that a loop
+that hangs is restarted and its stack is in the log."""
 
 from __future__ import annotations
 
@@ -12,20 +13,26 @@ import structlog
 from ohmo.lifecycle import notify
 
 log = structlog.get_logger("ohmo.heartbeat")
-STDERR = 2  # by number: faulthandler flushes a file object first, and a pipe that nobody reads would stop the loop there
+# by number: faulthandler flushes a file object first, and a pipe that nobody reads would stop the
+# loop there
+STDERR = 2
 BEAT = 5.0  # seconds between two signs of life, less when the manager wants it
 SILENT = 15.0  # seconds without one after which every thread's stack is written to standard error
-DEADLY = 30.0  # seconds after which a container without a watchdog of its own is ended, so that its engine starts it again
+# seconds after which a container without a watchdog of its own is ended, so that its engine starts
+# it again
+DEADLY = 30.0
 
 
 def period(environ: Mapping[str, str]) -> float:
-    """Seconds between two beats: sd_watchdog_enabled(3) recommends at least two within ``$WATCHDOG_USEC``."""
+    """Seconds between two beats: sd_watchdog_enabled(3) recommends at least two within
+    ``$WATCHDOG_USEC``."""
     asked = environ.get("WATCHDOG_USEC", "")
     return min(BEAT, int(asked) / 3_000_000) if asked.isdigit() and int(asked) > 0 else BEAT
 
 
 def ends_itself(environ: Mapping[str, str]) -> bool:
-    """Whether nobody else watches: run by a container engine, which restarts what ends but not what hangs."""
+    """Whether nobody else watches: run by a container engine, which restarts what ends but not what
+    hangs."""
     return environ.get("OHMO_SERVICE") == "container" and not environ.get("WATCHDOG_USEC")
 
 
@@ -36,7 +43,8 @@ async def heartbeat(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     tell: Callable[[Mapping[str, str], str], bool] = notify,
 ) -> AsyncGenerator[None]:
-    """Beats inside. Every beat winds up an alarm that needs neither the loop nor the interpreter's lock (faulthandler's own thread)."""
+    """Beats inside. Every beat winds up an alarm that needs neither the loop nor the interpreter's
+    lock (faulthandler's own thread)."""
     alive = asyncio.create_task(_beat(environ, sleep, tell), name="heartbeat")
     try:
         yield
@@ -47,7 +55,9 @@ async def heartbeat(
 
 
 async def _beat(
-    environ: Mapping[str, str], sleep: Callable[[float], Awaitable[None]], tell: Callable[[Mapping[str, str], str], bool]
+    environ: Mapping[str, str],
+    sleep: Callable[[float], Awaitable[None]],
+    tell: Callable[[Mapping[str, str], str], bool],
 ) -> None:
     every, now = period(environ), asyncio.get_running_loop().time
     deadly = ends_itself(environ)

@@ -1,4 +1,5 @@
-"""launchd: a LaunchAgent that keeps our supervisor alive, and that keeps the daemon: launchd itself knows no watchdog and no final exit codes.
+"""launchd: a LaunchAgent that keeps our supervisor alive, and that keeps the daemon: launchd itself
+knows no watchdog and no final exit codes.
 
 Keys: launchd.plist(5). Verbs: launchctl(1)."""
 
@@ -17,12 +18,23 @@ LABEL = "dev.ohmo.daemon"
 
 
 def plist(plan: Plan) -> dict[str, Any]:
-    """No secret ever stands in it. ``SuccessfulExit: false``: the supervisor ends with 0 when it was stopped or when starting again would not help."""
+    """No secret ever stands in it. ``SuccessfulExit: false``: the supervisor ends with 0 when it
+    was stopped or when starting again would not help."""
     log = str(plan.home.root / "logs" / "service.log")
     return {
         "Label": LABEL,
-        "ProgramArguments": [str(plan.python), "-P", "-m", "ohmo.service.supervisor", *plan.command],
-        "EnvironmentVariables": {"OHMO_HOME": str(plan.home.root), "OHMO_SERVICE": "launchd", "PATH": plan.search_path},
+        "ProgramArguments": [
+            str(plan.python),
+            "-P",
+            "-m",
+            "ohmo.service.supervisor",
+            *plan.command,
+        ],
+        "EnvironmentVariables": {
+            "OHMO_HOME": str(plan.home.root),
+            "OHMO_SERVICE": "launchd",
+            "PATH": plan.search_path,
+        },
         "WorkingDirectory": str(plan.user_home),
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
@@ -36,10 +48,13 @@ def plist(plan: Plan) -> dict[str, Any]:
 
 
 class Launchd:
-    """``agents``: ~/Library/LaunchAgents. ``inner`` waits and looks: the state is the supervisor's."""
+    """``agents``: ~/Library/LaunchAgents. ``inner`` waits and looks: the state is the
+    supervisor's."""
 
     def __init__(self, plan: Plan, run: Run, agents: Path, inner: Background) -> None:
-        self._plan, self._run, self._inner = plan, run, inner
+        self._plan = plan
+        self._run = run
+        self._inner = inner
         self._file = agents / f"{LABEL}.plist"
         self._domain = f"gui/{os.getuid()}"
 

@@ -1,4 +1,5 @@
-"""Notices that ``config.yaml`` or ``.env`` changed. What does not load is never taken over: the owner hears file, line and key, and the old one goes on."""
+"""Notices that ``config.yaml`` or ``.env`` changed. What does not load is never taken over: the
+owner hears file, line and key, and the old one goes on."""
 
 from __future__ import annotations
 
@@ -20,21 +21,32 @@ Stamp = tuple[int, int, int] | None
 
 
 class Rereading:
-    """``reread`` loads the configuration afresh and raises ConfigError. ``file`` may not be there yet; ``secrets``: a file beside it, whose change
-    is always taken over, since nobody compares secrets. ``since``: when the present one began to be read, in nanoseconds of the epoch; what was written
-    later is new. ``asked``: somebody wants it now (SIGHUP)."""
+    """``reread`` loads the configuration afresh and raises ConfigError. ``file`` may not be there
+    yet; ``secrets``: a file beside it, whose change is always taken over, since nobody compares
+    secrets. ``since``: when the present one began to be read, in nanoseconds of the epoch; what was
+    written later is new. ``asked``: somebody wants it now (SIGHUP)."""
 
     def __init__(
-        self, reread: Callable[[], Config], file: Path, secrets: Path | None = None, *, since: int | None = None, look: float = LOOK
+        self,
+        reread: Callable[[], Config],
+        file: Path,
+        secrets: Path | None = None,
+        *,
+        since: int | None = None,
+        look: float = LOOK,
     ) -> None:
-        self._reread, self._look, self._file, self._secrets = reread, look, file, secrets
+        self._reread = reread
+        self._look = look
+        self._file = file
+        self._secrets = secrets
         now = self._stamps()
         self._seen = now if since is None else (_before(now[0], since), _before(now[1], since))
         self.asked = asyncio.Event()
         self.problem = ""
 
     async def changed(self, present: Config, tell: Callable[[str], Awaitable[object]]) -> Config:
-        """Waits for a configuration that loads and differs from ``present`` (or was asked for). ``tell`` hears of one that does not load."""
+        """Waits for a configuration that loads and differs from ``present`` (or was asked for).
+        ``tell`` hears of one that does not load."""
         before = self._stamps()
         while True:
             asked = await self._wait()
@@ -55,7 +67,10 @@ class Rereading:
 
     async def refuse(self, why: str, tell: Callable[[str], Awaitable[object]]) -> None:
         """Says once that the file as it stands is not taken over."""
-        line = f"The changed configuration is not taken over: {why.splitlines()[0] if why else 'it does not load'}. The old one goes on."
+        line = (
+            "The changed configuration is not taken over:"
+            f" {why.splitlines()[0] if why else 'it does not load'}. The old one goes on."
+        )
         if line != self.problem:
             self.problem = line
             log.error("configuration_refused", problems=why.splitlines()[:20])

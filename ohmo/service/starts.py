@@ -1,4 +1,5 @@
-"""Counts starts that came to no good end, so that a daemon that dies again and again comes up in safe mode; and remembers what the owner was told."""
+"""Counts starts that came to no good end, so that a daemon that dies again and again comes up in
+safe mode; and remembers what the owner was told."""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ AGAIN = 6 * 3600.0  # seconds after which the same thing is told again
 
 
 class Starts:
-    """A small file in the home. It never stops a start: what cannot be read counts as nothing, what cannot be written is forgotten."""
+    """A small file in the home. It never stops a start: what cannot be read counts as nothing, what
+    cannot be written is forgotten."""
 
     def __init__(self, file: Path, now: Callable[[], float] = time.time) -> None:
-        self._file, self._now = file, now
+        self._file = file
+        self._now = now
 
     def begin(self) -> bool:
-        """One more start. True: it follows ``MOST`` others within ``WINDOW`` of which none was stopped in good order."""
+        """One more start. True: it follows ``MOST`` others within ``WINDOW`` of which none was
+        stopped in good order."""
         found, now = self._read(), self._now()
         recent = [at for at in _numbers(found.get("starts")) if 0 <= now - at < WINDOW]
         self._write({**found, "starts": [*recent[-9:], now]})
@@ -37,11 +41,18 @@ class Starts:
             self._write({**found, "starts": []})
 
     def first_time(self, text: str) -> bool:
-        """Whether the owner was not told ``text`` in the last hours, over all lives; from now on they were."""
+        """Whether the owner was not told ``text`` in the last hours, over all lives; from now on
+        they were."""
         found, now = self._read(), self._now()
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
-        written = cast("dict[str, Any]", found["told"]) if isinstance(found.get("told"), dict) else {}
-        told = {key: float(at) for key, at in written.items() if isinstance(at, int | float) and 0 <= now - at < AGAIN}
+        written = (
+            cast("dict[str, Any]", found["told"]) if isinstance(found.get("told"), dict) else {}
+        )
+        told = {
+            key: float(at)
+            for key, at in written.items()
+            if isinstance(at, int | float) and 0 <= now - at < AGAIN
+        }
         if name in told:
             return False
         self._write({**found, "told": {**told, name: now}})
@@ -60,4 +71,8 @@ class Starts:
 
 
 def _numbers(found: object) -> list[float]:
-    return [float(one) for one in cast("list[object]", found) if isinstance(one, int | float)] if isinstance(found, list) else []
+    return (
+        [float(one) for one in cast("list[object]", found) if isinstance(one, int | float)]
+        if isinstance(found, list)
+        else []
+    )

@@ -1,7 +1,9 @@
-"""Keeps one daemon where nobody else does: starts it, restarts what crashes or hangs, adopts one whose supervisor was killed, keeps its log short.
+"""Keeps one daemon where nobody else does: starts it, restarts what crashes or hangs, adopts one
+whose supervisor was killed, keeps its log short.
 
-A small process (standard library only): ``python -m ohmo.service.supervisor COMMAND…`` with OHMO_HOME set. It speaks the protocol of sd_notify(3), so the
-daemon behaves here as it does under systemd."""
+A small process (standard library only): ``python -m ohmo.service.supervisor COMMAND…`` with
+OHMO_HOME set. It speaks the protocol of sd_notify(3), so the daemon behaves here as it does under
+systemd."""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ from ohmo.processes.sealed import seal
 from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
 from ohmo.store.lock import holder, take
 
-FINAL = (0, *NEVER_AGAIN)  # exit codes after which another start would end the same way, or nobody wants one
+FINAL = (
+    0,
+    *NEVER_AGAIN,
+)  # exit codes after which another start would end the same way, or nobody wants one
 _LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
 _ROUNDS = 100  # of killing what was left; who is stuck in the kernel cannot be waited for
 _SUSPENDED = 10.0  # seconds one wait of at most two took: the machine slept, and so did the daemon
@@ -35,8 +40,9 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred, unix(7)
 
 @record
 class Pace:
-    """Seconds. ``start``: to the daemon's first READY=1; ``hang``: without a sign of life from the event loop; ``abort``: from SIGABRT, which writes the
-    stacks, to SIGKILL; ``stop``: from SIGTERM to SIGKILL."""
+    """Seconds. ``start``: to the daemon's first READY=1; ``hang``: without a sign of life from the
+    event loop; ``abort``: from SIGABRT, which writes the stacks, to SIGKILL; ``stop``: from SIGTERM
+    to SIGKILL."""
 
     start: float = 300.0
     hang: float = WATCHDOG
@@ -50,13 +56,21 @@ class Pace:
 class Supervisor:
     """One home, one daemon."""
 
-    def __init__(self, home: Path, command: Sequence[str], environ: Mapping[str, str], pace: Pace) -> None:
-        self._home, self._command, self._environ, self._pace = home, command, dict(environ), pace
-        self._log, self._state = home / "logs" / "service.log", home / "run" / "service.state"
+    def __init__(
+        self, home: Path, command: Sequence[str], environ: Mapping[str, str], pace: Pace
+    ) -> None:
+        self._home = home
+        self._command = command
+        self._environ = dict(environ)
+        self._pace = pace
+        self._log = home / "logs" / "service.log"
+        self._state = home / "run" / "service.state"
         self._asked_to_stop = False
         self._restarts = 0
         self._daemon: int | None = None
-        self._adopted: int | None = None  # a descriptor that is readable when an adopted daemon has ended
+        self._adopted: int | None = (
+            None  # a descriptor that is readable when an adopted daemon has ended
+        )
         self._ready = False
         self._beat = self._kill_at = 0.0
         self._wake, wake = os.pipe()
@@ -69,7 +83,8 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, _heard)
 
     def run(self) -> int:
-        """Until it is stopped or starting again would not help; 0 then, because whoever keeps us shall not start us again."""
+        """Until it is stopped or starting again would not help; 0 then, because whoever keeps us
+        shall not start us again."""
         pause = self._pace.first
         found = self._orphan()
         self._listen(found[1] if found else "")
@@ -96,7 +111,8 @@ class Supervisor:
             pause = min(self._pace.most, pause * 2)
 
     def _listen(self, name: str) -> None:
-        """Where the daemon says READY=1 and WATCHDOG=1: a name that lies on no disk on Linux, a file elsewhere."""
+        """Where the daemon says READY=1 and WATCHDOG=1: a name that lies on no disk on Linux, a
+        file elsewhere."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         if sys.platform == "linux":
@@ -111,7 +127,8 @@ class Supervisor:
         self._environ.setdefault("OHMO_SERVICE", "background")
 
     def _orphan(self) -> tuple[int, str] | None:
-        """A daemon of a supervisor that was killed: its pid and where it speaks. Linux only; elsewhere it is found running and left alone."""
+        """A daemon of a supervisor that was killed: its pid and where it speaks. Linux only;
+        elsewhere it is found running and left alone."""
         if (pid := holder(self._home / "lock")) is not None:
             with suppress(OSError, ValueError, KeyError, TypeError):
                 told = json.loads(self._state.read_text(encoding="utf-8"))
@@ -130,16 +147,27 @@ class Supervisor:
         self._ready, self._beat, self._kill_at = False, time.monotonic(), 0.0
         self._write("starting", "")
         folder = self._environ.get("HOME", "/")
-        child = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=self._environ, cwd=folder, start_new_session=True)  # noqa: S603 - ours
+        child = subprocess.Popen(  # noqa: S603
+            self._command,
+            stdin=subprocess.DEVNULL,
+            env=self._environ,
+            cwd=folder,
+            start_new_session=True,
+        )
         child.returncode = 0  # we reap it ourselves
         self._daemon = child.pid
         self._write("starting", "")
 
     def _watch(self) -> int | None:
-        """Until the daemon has ended: its exit code, negative for a signal; None when nobody can know (it was adopted)."""
+        """Until the daemon has ended: its exit code, negative for a signal; None when nobody can
+        know (it was adopted)."""
         while True:
             before = time.monotonic()
-            waits: list[Any] = [self._wake, self._socket, *([self._adopted] if self._adopted is not None else [])]
+            waits: list[Any] = [
+                self._wake,
+                self._socket,
+                *([self._adopted] if self._adopted is not None else []),
+            ]
             readable, _, _ = select.select(waits, [], [], 1.0 if self._kill_at else 2.0)
             self._forget_wakes()
             self._hear()
@@ -170,7 +198,14 @@ class Supervisor:
                 data, extra, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
             except BlockingIOError:
                 return
-            sender = next((_CREDENTIALS.unpack(content)[0] for level, _, content in extra if level == socket.SOL_SOCKET), self._daemon)
+            sender = next(
+                (
+                    _CREDENTIALS.unpack(content)[0]
+                    for level, _, content in extra
+                    if level == socket.SOL_SOCKET
+                ),
+                self._daemon,
+            )
             if sender != self._daemon:
                 continue  # somebody else's word counts nothing
             for line in data.decode("utf-8", "replace").splitlines():
@@ -189,8 +224,13 @@ class Supervisor:
         elif self._kill_at and now > self._kill_at:
             self._send(signal.SIGKILL)
             self._kill_at = now + 1.0
-        elif not self._kill_at and now - self._beat > (self._pace.hang if self._ready else self._pace.start):
-            self._say(f"no sign of life for {now - self._beat:.0f} s: ended; the stack of every thread stands above or below this line")
+        elif not self._kill_at and now - self._beat > (
+            self._pace.hang if self._ready else self._pace.start
+        ):
+            self._say(
+                f"no sign of life for {now - self._beat:.0f} s: ended; the stack of every thread"
+                " stands above or below this line"
+            )
             self._send(signal.SIGABRT)
             self._kill_at = now + self._pace.abort
 
@@ -248,9 +288,14 @@ class Supervisor:
 
     def _write(self, state: str, detail: str) -> None:
         body = {
-            "state": state, "detail": detail, "supervisor": os.getpid(), "daemon": self._daemon, "restarts": self._restarts, "at": time.time(),
+            "state": state,
+            "detail": detail,
+            "supervisor": os.getpid(),
+            "daemon": self._daemon,
+            "restarts": self._restarts,
+            "at": time.time(),
             "socket": self._environ.get("NOTIFY_SOCKET", ""),
-        }  # fmt: skip
+        }
         unfinished = self._state.with_name(".service.state.new")
         with suppress(OSError):  # not synced: a loss of power ends what it tells of
             unfinished.write_text(json.dumps(body), encoding="utf-8")
@@ -259,7 +304,11 @@ class Supervisor:
 
     def _say(self, line: str) -> None:
         with suppress(OSError):
-            print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} service {line}", file=sys.stderr, flush=True)
+            print(
+                f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} service {line}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _rotate(self) -> None:
         """Copied and cut, not renamed: the daemon appends to the file we gave it."""
@@ -294,7 +343,8 @@ def _ending(code: int | None) -> str:
 
 
 def pace_of(environ: Mapping[str, str]) -> Pace:
-    """``OHMO_WATCHDOG``: seconds without a sign of life, for whoever wants it stricter or has a slow machine."""
+    """``OHMO_WATCHDOG``: seconds without a sign of life, for whoever wants it stricter or has a
+    slow machine."""
     text = environ.get("OHMO_WATCHDOG", "")
     return Pace(hang=max(2.0, float(text))) if text.replace(".", "", 1).isdigit() else Pace()
 

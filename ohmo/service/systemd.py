@@ -1,4 +1,5 @@
-"""systemd: a user unit, or a hardened system unit with a user of its own. Directives: systemd.service(5), systemd.exec(5), systemd.kill(5)."""
+"""systemd: a user unit, or a hardened system unit with a user of its own. Directives:
+systemd.service(5), systemd.exec(5), systemd.kill(5)."""
 
 from __future__ import annotations
 
@@ -105,53 +106,85 @@ SystemCallErrorNumber=EPERM
 
 
 def quoted(word: str) -> str:
-    """One word of a command line or an assignment (systemd.syntax(7), systemd.service(5) "COMMAND LINES"); ``$`` is left to the ``:`` prefix.
-    Raises ServiceFailed: a line feed has no place in a unit."""
+    """One word of a command line or an assignment (systemd.syntax(7), systemd.service(5) "COMMAND
+    LINES"); ``$`` is left to the ``:`` prefix. Raises ServiceFailed: a line feed has no place in a
+    unit."""
     if any(ord(letter) < 32 for letter in word):
         raise ServiceFailed(f"the path {word!r} holds a control character; a unit cannot name it")
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def _folder(path: Path) -> str:
-    """The value of WorkingDirectory=, where quotes mean themselves and a backslash at the end would swallow the next line (systemd.syntax(7))."""
+    """The value of WorkingDirectory=, where quotes mean themselves and a backslash at the end would
+    swallow the next line (systemd.syntax(7))."""
     text = str(path)
     if any(ord(letter) < 32 for letter in text) or text.endswith("\\") or text != text.strip():
-        raise ServiceFailed(f"the path {text!r} holds a control character, or a space or backslash at its end; a unit cannot name it")
+        raise ServiceFailed(
+            f"the path {text!r} holds a control character, or a space or backslash at its end; a"
+            " unit cannot name it"
+        )
     return text.replace("%", "%%")
 
 
 def unit(plan: Plan, *, system: bool, of_root: bool = False) -> str:
-    """The text of ``ohmo.service``. No secret ever stands in it. ``of_root``: nobody but root can change what is installed."""
-    environment = {"OHMO_HOME": str(plan.home.root), "OHMO_SERVICE": "systemd", "PATH": plan.search_path}
+    """The text of ``ohmo.service``. No secret ever stands in it. ``of_root``: nobody but root can
+    change what is installed."""
+    environment = {
+        "OHMO_HOME": str(plan.home.root),
+        "OHMO_SERVICE": "systemd",
+        "PATH": plan.search_path,
+    }
     if set(plan.command[0]) & set("\"'\\"):
-        raise ServiceFailed(f"{plan.command[0]}: systemd starts no program with quotes or a backslash in its path; install ohmo elsewhere")
+        raise ServiceFailed(
+            f"{plan.command[0]}: systemd starts no program with quotes or a backslash in its path;"
+            " install ohmo elsewhere"
+        )
     command = [":" + plan.command[0], *plan.command[1:]]
     text = _HEAD.format(
         edit="systemctl edit ohmo" if system else "systemctl --user edit ohmo",
         order="Wants=network-online.target\nAfter=network-online.target\n" if system else "",
         command=" ".join(quoted(word) for word in command),
         folder=_folder(SYSTEM_HOME if system else plan.user_home),
-        environment="\n".join(f"Environment={quoted(f'{name}={value}')}" for name, value in environment.items()),
+        environment="\n".join(
+            f"Environment={quoted(f'{name}={value}')}" for name, value in environment.items()
+        ),
         never_again=" ".join(map(str, NEVER_AGAIN)),
         watchdog=WATCHDOG,
         stop=f"{STOP_WITHIN:g}",
     )
     if system:
         resume = " ".join(quoted(word) for word in (plan.command[0], "-I", "-c", "pass"))
-        text += (_RESUME.format(command=resume) if of_root else "") + _SYSTEM.format(user=SYSTEM_USER, env=SYSTEM_ENV)
+        text += (_RESUME.format(command=resume) if of_root else "") + _SYSTEM.format(
+            user=SYSTEM_USER, env=SYSTEM_ENV
+        )
     return f"{text}\n[Install]\nWantedBy={'multi-user.target' if system else 'default.target'}\n"
 
 
 def only_roots(python: Path) -> bool:
-    """Whether an environment can be changed by nobody but root, so that root may run it at every start."""
+    """Whether an environment can be changed by nobody but root, so that root may run it at every
+    start."""
     prefix, program = python.parents[1], python.resolve()
-    looked = (prefix, python.parent, program, *program.parents[:2], *prefix.glob("lib/*"), *prefix.glob("lib/*/site-packages"))
-    above = (*prefix.parents, *prefix.resolve().parents, *program.parents)  # whose owner could put another environment in its place
-    return all(_roots(path, 0o022) for path in looked) and all(_roots(path, 0o022) or _roots(path, 0, stat.S_ISVTX) for path in above)
+    looked = (
+        prefix,
+        python.parent,
+        program,
+        *program.parents[:2],
+        *prefix.glob("lib/*"),
+        *prefix.glob("lib/*/site-packages"),
+    )
+    above = (
+        *prefix.parents,
+        *prefix.resolve().parents,
+        *program.parents,
+    )  # whose owner could put another environment in its place
+    return all(_roots(path, 0o022) for path in looked) and all(
+        _roots(path, 0o022) or _roots(path, 0, stat.S_ISVTX) for path in above
+    )
 
 
 def _roots(path: Path, forbidden: int, wanted: int = 0) -> bool:
-    """Whether the folder or file is root's, with none of these bits of its mode, and all of those."""
+    """Whether the folder or file is root's, with none of these bits of its mode, and all of
+    those."""
     found = path.stat()
     return found.st_uid == 0 and not found.st_mode & forbidden and found.st_mode & wanted == wanted
 
@@ -164,8 +197,13 @@ def system_plan(python: Path) -> Plan:
 class Systemd:
     """``units``: the folder the unit is written to. ``environ``: for the user's name."""
 
-    def __init__(self, plan: Plan, run: Run, environ: Mapping[str, str], *, system: bool, units: Path) -> None:
-        self._plan, self._run, self._environ, self._system = plan, run, environ, system
+    def __init__(
+        self, plan: Plan, run: Run, environ: Mapping[str, str], *, system: bool, units: Path
+    ) -> None:
+        self._plan = plan
+        self._run = run
+        self._environ = environ
+        self._system = system
         self._file = units / UNIT
 
     @property
@@ -179,7 +217,9 @@ class Systemd:
         return self.installed() and self._file.read_text(encoding="utf-8") != self._text()
 
     def _text(self) -> str:
-        return unit(self._plan, system=self._system, of_root=self._system and only_roots(self._plan.python))
+        return unit(
+            self._plan, system=self._system, of_root=self._system and only_roots(self._plan.python)
+        )
 
     def install(self) -> list[str]:
         said: list[str] = []
@@ -230,15 +270,34 @@ class Systemd:
     def standing(self) -> Standing:
         if not self.installed():
             return Standing("not installed")
-        wanted = ("ActiveState", "SubState", "MainPID", "NRestarts", "Result", "StatusText", "ExecMainStatus")
+        wanted = (
+            "ActiveState",
+            "SubState",
+            "MainPID",
+            "NRestarts",
+            "Result",
+            "StatusText",
+            "ExecMainStatus",
+        )
         ran = self._ctl("show", UNIT, f"--property={','.join(wanted)}")
         if ran.code != 0:
             raise ServiceFailed(f"systemctl show {UNIT}: {ran.last}")
-        found = {name: value for name, _, value in (line.partition("=") for line in ran.out.splitlines())}
+        found = {
+            name: value for name, _, value in (line.partition("=") for line in ran.out.splitlines())
+        }
         return read_standing(found)
 
     def log(self, lines: int, follow: bool) -> Log:
-        return Log(command=("journalctl", *self._which_unit(), "-n", str(lines), "--no-pager", *(["-f"] if follow else [])))
+        return Log(
+            command=(
+                "journalctl",
+                *self._which_unit(),
+                "-n",
+                str(lines),
+                "--no-pager",
+                *(["-f"] if follow else []),
+            )
+        )
 
     def _begin(self, verb: str) -> None:
         """Type=notify: systemctl returns when the daemon says READY=1."""
@@ -246,14 +305,17 @@ class Systemd:
             ran = self._ctl(verb, UNIT, within=READY_WITHIN)
         except TimeoutError:
             raise ServiceFailed(
-                f"not ready within {READY_WITHIN:.0f} s, it goes on trying; ohmo service logs shows where it stands"
+                f"not ready within {READY_WITHIN:.0f} s, it goes on trying; ohmo service logs shows"
+                " where it stands"
             ) from None
         if ran.code != 0:
             raise ServiceFailed(f"it does not start: {self._reason() or ran.last}")
 
     def _reason(self) -> str:
         """What the daemon said last."""
-        ran = self._run(("journalctl", *self._which_unit(), "-n", "40", "-o", "cat", "--no-pager", "-q"), 15)
+        ran = self._run(
+            ("journalctl", *self._which_unit(), "-n", "40", "-o", "cat", "--no-pager", "-q"), 15
+        )
         return reason_in(ran.out.splitlines())
 
     def _which_unit(self) -> tuple[str, ...]:
@@ -265,10 +327,14 @@ class Systemd:
 
     def _refuse_foreign(self, before: str) -> None:
         own = quoted(f"OHMO_HOME={self._plan.home.root}")
-        other = next((line for line in before.splitlines() if line.startswith('Environment="OHMO_HOME=')), "")
+        other = next(
+            (line for line in before.splitlines() if line.startswith('Environment="OHMO_HOME=')), ""
+        )
         if before and not self._system and own not in other:
             raise ServiceFailed(
-                f"{self._file} runs another home ({other.partition('OHMO_HOME=')[2].rstrip(chr(34)) or 'not ours'}); uninstall it there first"
+                f"{self._file} runs another home"
+                f" ({other.partition('OHMO_HOME=')[2].rstrip(chr(34)) or 'not ours'}); uninstall it"
+                " there first"
             )
 
     def _make_user(self) -> list[str]:
@@ -276,16 +342,29 @@ class Systemd:
         for folder in HIDDEN:
             if self._plan.python.is_relative_to(folder):
                 raise ServiceFailed(
-                    f"ohmo is installed in {self._plan.python.parents[1]}, where a system unit cannot see it; install it below /opt, for example in /opt/ohmo"
+                    f"ohmo is installed in {self._plan.python.parents[1]}, where a system unit"
+                    " cannot see it; install it below /opt, for example in /opt/ohmo"
                 )
         try:
             pwd.getpwnam(SYSTEM_USER)
         except KeyError:
             made = self._run(
-                ("useradd", "--system", "--user-group", "--home-dir", str(SYSTEM_HOME), "--shell", "/usr/sbin/nologin", SYSTEM_USER), 30
+                (
+                    "useradd",
+                    "--system",
+                    "--user-group",
+                    "--home-dir",
+                    str(SYSTEM_HOME),
+                    "--shell",
+                    "/usr/sbin/nologin",
+                    SYSTEM_USER,
+                ),
+                30,
             )
             if made.code != 0:
-                raise ServiceFailed(f"cannot make the user {SYSTEM_USER}: {made.last}; run it as root") from None
+                raise ServiceFailed(
+                    f"cannot make the user {SYSTEM_USER}: {made.last}; run it as root"
+                ) from None
             return [f"created the user {SYSTEM_USER}"]
         return []
 
@@ -306,7 +385,8 @@ class Systemd:
             ran = self._ctl(*words, within=within)
         except TimeoutError:
             raise ServiceFailed(
-                f"systemctl {words[0]} takes longer than {within:.0f} s; ohmo service status says where it stands"
+                f"systemctl {words[0]} takes longer than {within:.0f} s; ohmo service status says"
+                " where it stands"
             ) from None
         if ran.code != 0:
             raise ServiceFailed(f"systemctl {' '.join(words)}: {ran.last}")
@@ -323,14 +403,24 @@ def _login_name(environ: Mapping[str, str]) -> str:
 def read_standing(found: Mapping[str, str]) -> Standing:
     """From the properties of org.freedesktop.systemd1 that ``systemctl show`` prints."""
     active, sub = found.get("ActiveState", ""), found.get("SubState", "")
-    states: dict[str, State] = {"active": "running", "reloading": "running", "failed": "failed", "deactivating": "stopped"}
+    states: dict[str, State] = {
+        "active": "running",
+        "reloading": "running",
+        "failed": "failed",
+        "deactivating": "stopped",
+    }
     state = states.get(active, "stopped")
     if active == "activating":
         state = "restarting" if sub == "auto-restart" else "starting"
     detail = found.get("StatusText", "") if state in ("running", "starting") else ""
     if state == "failed":
-        detail = f"{found.get('Result', '')}, exit code {found.get('ExecMainStatus', '?')}; ohmo service logs says why"
-    return Standing(state, _number(found.get("MainPID")) or None, _number(found.get("NRestarts")), detail)
+        detail = (
+            f"{found.get('Result', '')}, exit code {found.get('ExecMainStatus', '?')}; ohmo service"
+            " logs says why"
+        )
+    return Standing(
+        state, _number(found.get("MainPID")) or None, _number(found.get("NRestarts")), detail
+    )
 
 
 def _number(text: str | None) -> int:

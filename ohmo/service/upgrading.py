@@ -1,4 +1,5 @@
-"""An upgrade that can be taken back: the installed packages and the state are kept aside, the new version has to prove itself, or the old one returns."""
+"""An upgrade that can be taken back: the installed packages and the state are kept aside, the new
+version has to prove itself, or the old one returns."""
 
 from __future__ import annotations
 
@@ -25,18 +26,24 @@ class UpgradeFailed(OhmoError):
 
 
 LOOK = 1.0  # seconds between two looks at the channels
-_UNFINISHED = "an upgrade was interrupted here and is taken back once ohmo has stopped: stop it, then upgrade again"
+_UNFINISHED = (
+    "an upgrade was interrupted here and is taken back once ohmo has stopped: stop it, then upgrade"
+    " again"
+)
 _UNDER_WAY = (
-    "an upgrade was interrupted here; the daemon that runs shows within two minutes whether the new version stays (`ohmo logs` says so). "
-    "Upgrade again then; stopped before, the old version returns"
+    "an upgrade was interrupted here; the daemon that runs shows within two minutes whether the new"
+    " version stays (`ohmo logs` says so). Upgrade again then; stopped before, the old version"
+    " returns"
 )
 
 
 @record
 class Parts:
-    """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there; it gets a descriptor that its installer keeps open, so that
-    nobody takes back what is still being written. ``healthy`` says why the new one is not well (empty: it is), ``channels`` asks the daemon that runs;
-    all raise OhmoError. ``service`` None: nothing was running. ``now`` and ``sleep`` count seconds. ``reached`` hears each step of the way back."""
+    """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there; it
+    gets a descriptor that its installer keeps open, so that nobody takes back what is still being
+    written. ``healthy`` says why the new one is not well (empty: it is), ``channels`` asks the
+    daemon that runs; all raise OhmoError. ``service`` None: nothing was running. ``now`` and
+    ``sleep`` count seconds. ``reached`` hears each step of the way back."""
 
     site: Path
     home: Home
@@ -60,8 +67,9 @@ class Upgrade:
         self._state = parts.home.root / "backups" / "before-upgrade"
 
     def run(self) -> None:
-        """Raises UpgradeFailed once the old version is back, with the reason, or when another upgrade is under way; ServiceFailed when even the old one does
-        not start. Interrupted anywhere, the next start of ohmo goes on with it (``ohmo.service.undoing``)."""
+        """Raises UpgradeFailed once the old version is back, with the reason, or when another
+        upgrade is under way; ServiceFailed when even the old one does not start. Interrupted
+        anywhere, the next start of ohmo goes on with it (``ohmo.service.undoing``)."""
         parts = self._parts
         if parts.site.with_name(FOLDER).exists():
             resume(parts.site.with_name(FOLDER), parts.say)
@@ -69,7 +77,9 @@ class Upgrade:
         if owned is None:
             raise UpgradeFailed("another upgrade is under way here")
         try:
-            if stage := self._undoing.stage():  # what was kept of the old version is all that there is of it
+            if (
+                stage := self._undoing.stage()
+            ):  # what was kept of the old version is all that there is of it
                 raise UpgradeFailed(_UNDER_WAY if stage == "trying" else _UNFINISHED)
             self._run(owned)
         finally:
@@ -94,7 +104,10 @@ class Upgrade:
             return
         parts.say(f"going back: {why}")
         self._return()
-        raise UpgradeFailed(f"the upgrade was taken back: {why}; the old version is in place and your messages are kept")
+        raise UpgradeFailed(
+            f"the upgrade was taken back: {why}; the old version is in place and your messages are"
+            " kept"
+        )
 
     def _forget(self, error: BaseException) -> NoReturn:
         """Nothing was replaced yet. Raises UpgradeFailed once the service runs again."""
@@ -120,7 +133,8 @@ class Upgrade:
             return _named(error)
 
     def _connected(self) -> str:
-        """Why a channel that worked before does not work now. One that did not work before holds nothing back, but is named."""
+        """Why a channel that worked before does not work now. One that did not work before holds
+        nothing back, but is named."""
         parts, until = self._parts, self._parts.now() + CONNECTED_WITHIN
         needed = self._needed()
         parts.say("waiting until the channels are connected again")
@@ -149,11 +163,18 @@ class Upgrade:
         return "" if found.state == "running" else f"the service is {found.state} ({found.detail})"
 
     def _keep(self) -> None:
-        """Packages as hard links: an installer replaces files and does not write into them. The state as a copy."""
+        """Packages as hard links: an installer replaces files and does not write into them. The
+        state as a copy."""
         parts, undoing = self._parts, self._undoing
         shutil.rmtree(undoing.packages, ignore_errors=True)
         aside = parts.home.root / "quarantine" / f"failed-upgrade-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        undoing.begin(site=parts.site, home=parts.home.root, kept=self._state, aside=aside, connected=self._needed())
+        undoing.begin(
+            site=parts.site,
+            home=parts.home.root,
+            kept=self._state,
+            aside=aside,
+            connected=self._needed(),
+        )
         shutil.copytree(parts.site, undoing.packages, symlinks=True, copy_function=_link)
         with as_owner(parts.home.root):
             shutil.rmtree(self._state, ignore_errors=True)
@@ -163,7 +184,8 @@ class Upgrade:
         undoing.arm()
 
     def _return(self) -> None:
-        """The state only when the new version changed its form: otherwise what arrived meanwhile would be lost."""
+        """The state only when the new version changed its form: otherwise what arrived meanwhile
+        would be lost."""
         parts = self._parts
         if parts.service is not None:
             with suppress(ServiceFailed):
@@ -172,10 +194,15 @@ class Upgrade:
         with self._undoing.turn():
             changed = self._undoing.take_back()
         if changed:
-            parts.say(f"the new version had changed the store's form: the state of before is back, the changed one lies in {aside}")
+            parts.say(
+                "the new version had changed the store's form: the state of before is back, the"
+                f" changed one lies in {aside}"
+            )
         if parts.service is not None:
             with as_owner(parts.home.root):
-                Starts(parts.home.root / "run" / "starts.json").ended()  # the new version's deaths do not put the old one into safe mode
+                Starts(
+                    parts.home.root / "run" / "starts.json"
+                ).ended()  # the new version's deaths do not put the old one into safe mode
             parts.service.start()
 
 

@@ -1,4 +1,5 @@
-"""Notices that somebody has set the clock, and moves along what waits for a time before the house believes the new one."""
+"""Notices that somebody has set the clock, and moves along what waits for a time before the house
+believes the new one."""
 
 from __future__ import annotations
 
@@ -25,21 +26,33 @@ def _wall() -> datetime:
 
 
 def _elapsed() -> float:
-    """Seconds that really went by, those in which the machine slept too: clock_gettime(2), CLOCK_BOOTTIME on Linux."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    """Seconds that really went by, those in which the machine slept too: clock_gettime(2),
+    CLOCK_BOOTTIME on Linux."""
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )
 
 
 class HeldClock:
-    """The wall clock as the house sees it. Set by more than JUMP (or after a sleep of the machine) it goes on from where it was until ``follow`` is
-    called, so that nothing that waits looks overdue meanwhile. ``steady``, ``elapsed``: seconds of clocks that nobody sets; the second one counts
-    while the machine sleeps, too."""
+    """The wall clock as the house sees it. Set by more than JUMP (or after a sleep of the machine)
+    it goes on from where it was until ``follow`` is called, so that nothing that waits looks
+    overdue meanwhile. ``steady``, ``elapsed``: seconds of clocks that nobody sets; the second one
+    counts while the machine sleeps, too."""
 
     def __init__(
-        self, wall: Clock = _wall, *, steady: Callable[[], float] = time.monotonic, elapsed: Callable[[], float] | None = None
+        self,
+        wall: Clock = _wall,
+        *,
+        steady: Callable[[], float] = time.monotonic,
+        elapsed: Callable[[], float] | None = None,
     ) -> None:
-        self._wall, self._steady = wall, steady
+        self._wall = wall
+        self._steady = steady
         self._elapsed = elapsed or (_elapsed if steady is time.monotonic else steady)
-        self._ahead, self._until = _NONE, _NEVER
+        self._ahead = _NONE
+        self._until = _NEVER
         self._base = self._seen = self._offset()
         self._slept = self._elapsed() - steady()
 
@@ -67,11 +80,13 @@ class HeldClock:
         self._seen, self._slept = self._base, slept
 
     def set_since(self, at: datetime) -> timedelta:
-        """By how much the clock was set forward after it showed ``at``: so much less time than it seems went by. Sleep of the machine is no setting."""
+        """By how much the clock was set forward after it showed ``at``: so much less time than it
+        seems went by. Sleep of the machine is no setting."""
         return self._ahead if at <= self._until else _NONE
 
     def before(self, span: timedelta) -> datetime:
-        """What happened before this moment happened longer ago than ``span``; hours by which somebody set the clock forward did not go by."""
+        """What happened before this moment happened longer ago than ``span``; hours by which
+        somebody set the clock forward did not go by."""
         now = self()
         limit = now - min(span, now - _NEVER - self._ahead)
         return limit - self._ahead if limit - self._ahead <= self._until else limit
@@ -81,7 +96,8 @@ class HeldClock:
         return Mark(self._base - timedelta(seconds=self._slept), self._ahead, self._until)
 
     def recall(self, mark: Mark) -> None:
-        """The house goes on with the time it believed in before it was restarted. A clock that was set meanwhile is not believed before ``follow``."""
+        """The house goes on with the time it believed in before it was restarted. A clock that was
+        set meanwhile is not believed before ``follow``."""
         self._ahead, self._until = mark.ahead, mark.until
         believed = mark.zero + timedelta(seconds=self._slept)
         if abs(believed - self._base) > JUMP:
@@ -93,22 +109,32 @@ class HeldClock:
 
 
 class Clockwatch:
-    """``rebase`` moves the store's times by seconds (None: by what the newest row tells) and returns by how many. ``followed``: the clock is
-    another one now. ``marks`` remembers over restarts which time was believed."""
+    """``rebase`` moves the store's times by seconds (None: by what the newest row tells) and
+    returns by how many. ``followed``: the clock is another one now. ``marks`` remembers over
+    restarts which time was believed."""
 
     def __init__(
-        self, clock: HeldClock, rebase: Callable[[float | None], Awaitable[float]], *, followed: Callable[[], None] = lambda: None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, marks: MarkFile | None = None,
-    ) -> None:  # fmt: skip
-        self._clock, self._rebase, self._followed, self._sleep, self._marks = clock, rebase, followed, sleep, marks
+        self,
+        clock: HeldClock,
+        rebase: Callable[[float | None], Awaitable[float]],
+        *,
+        followed: Callable[[], None] = lambda: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        marks: MarkFile | None = None,
+    ) -> None:
+        self._clock = clock
+        self._rebase = rebase
+        self._followed = followed
+        self._sleep = sleep
+        self._marks = marks
         self._owed = _NONE
         self._known = marks.read() if marks is not None else None
         if self._known is not None:
             clock.recall(self._known)
 
     async def run(self) -> None:
-        """Until cancelled. A clock that was set while nobody ran is noticed by the mark; after another start of the machine, when it was set back, by the
-        newest row."""
+        """Until cancelled. A clock that was set while nobody ran is noticed by the mark; after
+        another start of the machine, when it was set back, by the newest row."""
         while self._known is None and not await self._move(None):
             await self._sleep(LOOK)
         while True:
@@ -116,8 +142,8 @@ class Clockwatch:
             await self._sleep(LOOK)
 
     async def look(self) -> None:
-        """Once. Set forward, the rows go first; set back, the clock: in between everything waits a little longer, never shorter. A store that is
-        away is asked again at the next look."""
+        """Once. Set forward, the rows go first; set back, the clock: in between everything waits a
+        little longer, never shorter. A store that is away is asked again at the next look."""
         by = self._clock.jump()
         if by < _NONE:
             self._clock.follow(by)
@@ -134,7 +160,8 @@ class Clockwatch:
             self._followed()
 
     async def _move_by(self, owed: timedelta) -> bool:
-        """Whoever dies in the middle, when nobody knows whether the rows went, leaves no mark: by an old one they would go once more."""
+        """Whoever dies in the middle, when nobody knows whether the rows went, leaves no mark: by
+        an old one they would go once more."""
         old = self._marks.take() if self._marks is not None else None
         moved = await self._move(owed.total_seconds())
         if not moved and self._marks is not None and old is not None:

@@ -1,4 +1,5 @@
-"""Every way a turn can leave this process, one method each: what is stored, what its person sees, what happens at a restart."""
+"""Every way a turn can leave this process, one method each: what is stored, what its person sees,
+what happens at a restart."""
 
 from __future__ import annotations
 
@@ -30,30 +31,39 @@ from ohmo.sessions.transcript import Transcript
 
 
 class Exits:
-    """Of the turn that runs under one claim. Each writes its end in one transaction and tells whoever watches; a process that is killed takes none
-    of them, and the store counts that death at the next start. ``docs/architecture.md`` has the same table for readers.
+    """Of the turn that runs under one claim. Each writes its end in one transaction and tells
+    whoever watches; a process that is killed takes none of them, and the store counts that death at
+    the next start. ``docs/architecture.md`` has the same table for readers.
 
-    Every method raises Unavailable (the store is away: the turn stays open, the lease ends by itself) and LeaseLost (somebody else ended the turn or
-    goes on with it: nothing was written)."""
+    Every method raises Unavailable (the store is away: the turn stays open, the lease ends by
+    itself) and LeaseLost (somebody else ended the turn or goes on with it: nothing was written)."""
 
     def __init__(self, parts: SessionParts, claim: Claim) -> None:
-        self._parts, self._claim = parts, claim
+        self._parts = parts
+        self._claim = claim
 
     # the turn is over
 
     async def answered(self, run: Run, ledger: TurnLedger, text: str) -> None:
-        """Stored: turn done, first message answered, the others merged, with the answer's post. Seen: the answer. Restart: nothing."""
+        """Stored: turn done, first message answered, the others merged, with the answer's post.
+        Seen: the answer. Restart: nothing."""
         parts = self._parts
         posts, report = await self._answer(run, ledger, text)
         parts.failpoint("outbox.before")
         steps, spent = ledger.unwritten
-        ledger.written(await parts.store.finish(self._claim, run.turn, steps, posts, End("done", report=report), usage=spent))
+        ledger.written(
+            await parts.store.finish(
+                self._claim, run.turn, steps, posts, End("done", report=report), usage=spent
+            )
+        )
         parts.failpoint("outbox.committed")
         self._over(run.turn, "answered", text)
 
     async def failed(self, work: Work, transcript: Transcript, reason: str) -> None:
-        """A dead letter. Stored: turn failed, its messages dead, open calls closed. Seen: why (not by a guest), after what could be read of the answer,
-        with a button to try again; the owner is told. Restart: nothing; the button, ``/retry`` or ``ohmo inbox retry`` brings the messages back."""
+        """A dead letter. Stored: turn failed, its messages dead, open calls closed. Seen: why (not
+        by a guest), after what could be read of the answer, with a button to try again; the owner
+        is told. Restart: nothing; the button, ``/retry`` or ``ohmo inbox retry`` brings the
+        messages back."""
         steps = closed(transcript.open_calls())
         scheduled, partial = is_scheduled(work), await self._readable(work.turn)
         said = words.failed(reason, guest=self._parts.guest(work), again=not scheduled)
@@ -61,12 +71,16 @@ class Exits:
             replace(
                 post,
                 id=derived("failed", work.turn),
-                outbound=replace(post.outbound, choices=() if scheduled else (words.again(work.turn),)),
+                outbound=replace(
+                    post.outbound, choices=() if scheduled else (words.again(work.turn),)
+                ),
             )
             for post in self._posts(work, f"{partial}\n\n_{said}_" if partial else said)
         ]
         report = Report(reason, failed=True) if scheduled else None
-        numbers = await self._parts.store.finish(self._claim, work.turn, steps, posts, End("failed", reason, report))
+        numbers = await self._parts.store.finish(
+            self._claim, work.turn, steps, posts, End("failed", reason, report)
+        )
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         self._over(work.turn, "failed", reason)
@@ -74,15 +88,16 @@ class Exits:
             await self._parts.dead(self._claim.address, reply_address(work), reason)
 
     async def unwanted(self, run: Run, reason: str, text: str) -> None:
-        """Before the model was asked: bots among themselves, or a message too old. Stored: turn and messages stopped. Seen: ``text``, if any.
-        Restart: nothing."""
+        """Before the model was asked: bots among themselves, or a message too old. Stored: turn and
+        messages stopped. Seen: ``text``, if any. Restart: nothing."""
         posts = self._posts(run.work, text) if text else []
         await self._parts.store.finish(self._claim, run.turn, (), posts, End("stopped", reason))
         self._over(run.turn, "stopped", reason)
 
     async def interrupted(self, turn: str | None, rest: Rest) -> None:
-        """By a newer message (busy mode ``interrupt``). Stored: turn stopped, its messages merged, the draft closed, what was said until then. Seen: that,
-        marked as stopped; then the answer to the newer message. Restart: nothing."""
+        """By a newer message (busy mode ``interrupt``). Stored: turn stopped, its messages merged,
+        the draft closed, what was said until then. Seen: that, marked as stopped; then the answer
+        to the newer message. Restart: nothing."""
         try:
             if turn is not None:
                 await self._parts.store.interrupt(self._claim, turn, self._parts.closing, rest)
@@ -90,13 +105,15 @@ class Exits:
             self._over(turn, "stopped")
 
     def stopped(self, turn: str | None) -> None:
-        """By /stop or /new. Stored, by the command's own transaction before this: turn and messages stopped, questions void, the generation raised, what
-        was said until then. Seen: that, marked as stopped, and the command's reply. Restart: nothing."""
+        """By /stop or /new. Stored, by the command's own transaction before this: turn and messages
+        stopped, questions void, the generation raised, what was said until then. Seen: that, marked
+        as stopped, and the command's reply. Restart: nothing."""
         self._over(turn, "stopped")
 
     async def unreadable(self, reason: str) -> None:
-        """The store cannot read what the turn took. Stored: it ends as dead, unread. Seen: a notice that asks to say it again; the owner is told.
-        Restart: nothing; what was said after it goes on."""
+        """The store cannot read what the turn took. Stored: it ends as dead, unread. Seen: a notice
+        that asks to say it again; the owner is told. Restart: nothing; what was said after it goes
+        on."""
         parts, place = self._parts, self._claim.address
         posts = [PostRow(parts.new_id(), "notice", Outbound(place, words.unreadable(reason)))]
         if await parts.store.bury(self._claim, reason, posts):
@@ -104,53 +121,70 @@ class Exits:
 
     # the turn stays open
 
-    async def parked(self, run: Run, ledger: TurnLedger, questions: Sequence[tuple[ToolCall, Question]]) -> None:
-        """A person is asked. Stored: turn parked, its questions, the first one's card; lease and slot are free. Seen: the draft as it stands, the card.
-        Restart: it stays parked; the answer, or the deadline, makes it go on."""
+    async def parked(
+        self, run: Run, ledger: TurnLedger, questions: Sequence[tuple[ToolCall, Question]]
+    ) -> None:
+        """A person is asked. Stored: turn parked, its questions, the first one's card; lease and
+        slot are free. Seen: the draft as it stands, the card. Restart: it stays parked; the answer,
+        or the deadline, makes it go on."""
         parts = self._parts
         await ledger.flush()
-        asks = [Ask(parts.new_id(), call.id, question, str(run.plan.cwd)) for call, question in questions]
-        timeout = lateness.PATIENCE if questions[0][0].name == lateness.CALL else self._patience(run.plan)
+        asks = [
+            Ask(parts.new_id(), call.id, question, str(run.plan.cwd))
+            for call, question in questions
+        ]
+        timeout = (
+            lateness.PATIENCE if questions[0][0].name == lateness.CALL else self._patience(run.plan)
+        )
         standing = _standing(parts.closing, thinking.quoted(run.transcript.final_text()))
-        await parts.store.park(self._claim, run.turn, asks, timeout=timeout, card=parts.card, closing=standing)
+        await parts.store.park(
+            self._claim, run.turn, asks, timeout=timeout, card=parts.card, closing=standing
+        )
         parts.failpoint("approval.stored")
         self._over(run.turn, "parked", questions[0][1].title)
 
     async def waiting(self, work: Work, reason: str, retry_after: float) -> None:
-        """The model, or a file, cannot be had now. Stored: a notice, once per turn; the thread is ready again after ``retry_after`` seconds.
-        Seen: that the message is kept. Restart: it goes on when its time comes; no failure is counted."""
+        """The model, or a file, cannot be had now. Stored: a notice, once per turn; the thread is
+        ready again after ``retry_after`` seconds. Seen: that the message is kept. Restart: it goes
+        on when its time comes; no failure is counted."""
         address = reply_address(work)
         if address is not None:
             text = words.waiting(reason, guest=self._parts.guest(work))
-            await self._parts.store.post([PostRow(derived("waiting", work.turn), "notice", Outbound(address, text))])
+            await self._parts.store.post(
+                [PostRow(derived("waiting", work.turn), "notice", Outbound(address, text))]
+            )
         await self._parts.store.release(self._claim, work.turn, retry_after=retry_after)
         self._over(work.turn, "released", reason)
 
     async def broken(self, turn: str | None, error: Exception) -> None:
-        """An exception. Stored: one more failed try (``TRIES`` of them end the turn as ``failed``), none when the store was away, which is nobody's fault.
-        Seen: nothing yet. Restart: it goes on after a moment, its open calls closed first."""
+        """An exception. Stored: one more failed try (``TRIES`` of them end the turn as ``failed``),
+        none when the store was away, which is nobody's fault. Seen: nothing yet. Restart: it goes
+        on after a moment, its open calls closed first."""
         text = None if isinstance(error, Unavailable) else f"{type(error).__name__}: {error}"
         try:
-            await self._parts.store.release(self._claim, turn, retry_after=backoff(1, first=1.0, most=5.0), error=text)
+            await self._parts.store.release(
+                self._claim, turn, retry_after=backoff(1, first=1.0, most=5.0), error=text
+            )
         finally:
             self._over(turn, "released")
 
     async def stepped_back(self, work: Work, pause: float) -> None:
-        """A suspect lets others go first, before it begins. Stored: the thread is ready again after ``pause`` seconds. Seen: nothing.
-        Restart: it comes again; no death is counted for waiting."""
+        """A suspect lets others go first, before it begins. Stored: the thread is ready again after
+        ``pause`` seconds. Seen: nothing. Restart: it comes again; no death is counted for
+        waiting."""
         await self._parts.store.release(self._claim, work.turn, retry_after=pause)
 
     async def shut_down(self, turn: str | None) -> None:
-        """The daemon stops and the turn did not end in time. Stored: the lease is given back. Seen: nothing. Restart: it goes on at once; no death is
-        counted."""
+        """The daemon stops and the turn did not end in time. Stored: the lease is given back. Seen:
+        nothing. Restart: it goes on at once; no death is counted."""
         try:
             await self._parts.store.release(self._claim, turn)
         finally:
             self._over(turn, "released")
 
     def lost(self, turn: str | None) -> None:
-        """Somebody else has the thread (a lease that ran out, another instance). Stored: nothing, every write is refused. Seen: what the other says.
-        Restart: the other's affair."""
+        """Somebody else has the thread (a lease that ran out, another instance). Stored: nothing,
+        every write is refused. Seen: what the other says. Restart: the other's affair."""
         self._over(turn, "released")
 
     # what they say
@@ -159,18 +193,29 @@ class Exits:
         if turn is not None:
             self._parts.emit(self._claim.thread, TurnEnded(turn, outcome, text))
 
-    async def _answer(self, run: Run, ledger: TurnLedger, text: str) -> tuple[list[PostRow], Report | None]:
-        """The answer's posts; of a turn that nobody sits in front of as its terms want it, with what its history keeps."""
+    async def _answer(
+        self, run: Run, ledger: TurnLedger, text: str
+    ) -> tuple[list[PostRow], Report | None]:
+        """The answer's posts; of a turn that nobody sits in front of as its terms want it, with
+        what its history keeps."""
         parts, first = self._parts, run.work.arrivals[0]
         if not isinstance(first, Wake) or first.terms is None or parts.report is None:
-            return self._posts(run.work, thinking.quoted(text) or words.NO_ANSWER, await self._footnote(run, ledger)), None
+            return self._posts(
+                run.work,
+                thinking.quoted(text) or words.NO_ANSWER,
+                await self._footnote(run, ledger),
+            ), None
         refused = [f"{call.name}: {summary(call)}" for call in run.transcript.refused()]
         calls = run.transcript.ended_calls()
-        said = thinking.without(text) or ("" if parts.report.stands(first, calls) else words.NO_ANSWER)
+        said = thinking.without(text) or (
+            "" if parts.report.stands(first, calls) else words.NO_ANSWER
+        )
         outbound, report = await parts.report(first, said, refused, calls)
         if is_scheduled(run.work):
             parts.failpoint("cron.ran")
-        return ([PostRow(parts.new_id(), "message", outbound)] if outbound is not None else []), report
+        return (
+            [PostRow(parts.new_id(), "message", outbound)] if outbound is not None else []
+        ), report
 
     async def _footnote(self, run: Run, ledger: TurnLedger) -> str:
         """Over restarts and questions too: what earlier runs of the turn cost is in the store."""
@@ -179,13 +224,19 @@ class Exits:
             return ""
         if run.work.resumed:
             past = await self._parts.store.turn_cost(self._claim.thread, run.turn)
-            tally = Tally(past.steps, past.input, past.output, past.seconds).and_then(*ledger.unwritten)
+            tally = Tally(past.steps, past.input, past.output, past.seconds).and_then(
+                *ledger.unwritten
+            )
         else:
-            tally = replace(tally, seconds=asyncio.get_running_loop().time() - run.deadline + self._parts.turn_timeout)
+            tally = replace(
+                tally,
+                seconds=asyncio.get_running_loop().time() - run.deadline + self._parts.turn_timeout,
+            )
         return self._parts.footnote(address, tally)
 
     async def _readable(self, turn: str) -> str:
-        """What a person could read so far of an answer that will not be finished: it is not taken away from them."""
+        """What a person could read so far of an answer that will not be finished: it is not taken
+        away from them."""
         draft = await self._parts.store.drafted(turn)
         if draft is None or (draft.state == "ready" and not draft.parts):
             return ""
@@ -200,16 +251,28 @@ class Exits:
     def _posts(self, work: Work, text: str, footnote: str = "") -> list[PostRow]:
         answer = reply(work)
         said = f"{text}\n\n{footnote}" if footnote else text
-        return [PostRow(self._parts.new_id(), "message", replace(answer, text=said))] if answer is not None else []
+        return (
+            [PostRow(self._parts.new_id(), "message", replace(answer, text=said))]
+            if answer is not None
+            else []
+        )
 
 
 def closed(calls: Sequence[OpenCall]) -> list[Step]:
     """Results for calls that will not run any more."""
-    return [CallResult(ToolResult(one.call.id, words.STOPPED_TOOL if one.started else words.NOT_RUN, error=True)) for one in calls]
+    return [
+        CallResult(
+            ToolResult(
+                one.call.id, words.STOPPED_TOOL if one.started else words.NOT_RUN, error=True
+            )
+        )
+        for one in calls
+    ]
 
 
 def _standing(closing: Closing, said: str) -> Closing:
-    """A parked turn is not over: its draft stands with the words of the step that asks, or what it said first."""
+    """A parked turn is not over: its draft stands with the words of the step that asks, or what it
+    said first."""
 
     @in_writer
     def close(row: OutRow) -> PostRow:

@@ -1,4 +1,5 @@
-"""What people decide about a turn while it runs: what their later messages do, and words it shall read now."""
+"""What people decide about a turn while it runs: what their later messages do, and words it shall
+read now."""
 
 from __future__ import annotations
 

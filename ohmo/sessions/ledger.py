@@ -27,19 +27,31 @@ def again_of(turn: str) -> str:
 
 
 class TurnLedger:
-    """Implements ``ohmo.contracts.agent.Ledger`` for one run of one turn. ``step``: what the model is told of a message that comes meanwhile.
+    """Implements ``ohmo.contracts.agent.Ledger`` for one run of one turn. ``step``: what the model
+    is told of a message that comes meanwhile.
 
-    A final answer is not written by itself: ``unwritten`` goes into the transaction that ends the turn, with its post."""
+    A final answer is not written by itself: ``unwritten`` goes into the transaction that ends the
+    turn, with its post."""
 
-    def __init__(self, store: Store, run: Run, *, step: ToStep, new_id: NewId, clock: Clock) -> None:
-        self._store, self._run, self._step, self._new_id = store, run, step, new_id
+    def __init__(
+        self, store: Store, run: Run, *, step: ToStep, new_id: NewId, clock: Clock
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._step = step
+        self._new_id = new_id
         self._clock = clock
-        self._claim, self._turn, self._transcript, self._plan = run.claim, run.turn, run.transcript, run.plan
+        self._claim = run.claim
+        self._turn = run.turn
+        self._transcript = run.transcript
+        self._plan = run.plan
         self._again = allowed_before(run.work)
         self._final: ModelStep | None = None
         self._spent: Usage | None = None
         self._tally = Tally()  # of this run of the turn
-        self._interrupted = frozenset(one.call.id for one in run.transcript.open_calls())  # of an earlier run of this turn
+        self._interrupted = frozenset(
+            one.call.id for one in run.transcript.open_calls()
+        )  # of an earlier run of this turn
 
     @property
     def unwritten(self) -> tuple[tuple[Step, ...], Usage | None]:
@@ -67,28 +79,49 @@ class TurnLedger:
     async def request(self, *, shrink: bool = False) -> ModelRequest:
         await self.flush()
         if shrink and not self._transcript.shrink():
-            raise TooLong("the last exchange alone is longer than the model's window; say it shorter or begin anew with /new")
+            raise TooLong(
+                "the last exchange alone is longer than the model's window; say it shorter or begin"
+                " anew with /new"
+            )
         plan = self._plan
         return ModelRequest(
-            model=plan.model, system=plan.system, tools=self._shown(), steps=self._transcript.visible(), max_output=plan.max_output,
-            effort=plan.effort, purpose="turn", deferred=plan.deferred,
-        )  # fmt: skip
+            model=plan.model,
+            system=plan.system,
+            tools=self._shown(),
+            steps=self._transcript.visible(),
+            max_output=plan.max_output,
+            effort=plan.effort,
+            purpose="turn",
+            deferred=plan.deferred,
+        )
 
     def _shown(self) -> tuple[ToolSpec, ...]:
-        """The core, then what was found, last found last: what was sent before stays where it was."""
+        """The core, then what was found, last found last: what was sent before stays where it
+        was."""
         plan = self._plan
         if not plan.deferred:
             return plan.tools
         kept_back = {tool.name: tool for tool in plan.deferred}
-        return (*plan.core, *(kept_back[name] for name in self._transcript.found if name in kept_back))
+        return (
+            *plan.core,
+            *(kept_back[name] for name in self._transcript.found if name in kept_back),
+        )
 
     def open_calls(self) -> tuple[OpenCall, ...]:
-        return tuple(OpenCall(one.call, one.started, interrupted=one.call.id in self._interrupted) for one in self._transcript.open_calls())
+        return tuple(
+            OpenCall(one.call, one.started, interrupted=one.call.id in self._interrupted)
+            for one in self._transcript.open_calls()
+        )
 
     async def record(self, *steps: Step, usage: Usage | None = None) -> None:
         await self.flush()
         last = steps[-1]
-        if len(steps) == 1 and isinstance(last, ModelStep) and is_final(last) and self._plan.busy != "steer":
+        if (
+            len(steps) == 1
+            and isinstance(last, ModelStep)
+            and is_final(last)
+            and self._plan.busy != "steer"
+        ):
             self._final, self._spent = last, usage
             return
         await self._append(steps, (), usage)
@@ -132,17 +165,33 @@ class TurnLedger:
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         plan, claim = self._plan, self._claim
         return CallContext(
-            turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self._run.deadline,
-            mode=plan.mode_at(self._clock()), role=plan.role, session=f"{claim.thread}.{claim.session_seq}", progress=progress,
-            rules=plan.rules, secrets=plan.secrets, tools=plan.tools,
-            hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in self._transcript.found),
-        )  # fmt: skip
+            turn=self._turn,
+            call=call.id,
+            thread=claim.thread,
+            person=plan.person,
+            cwd=plan.cwd,
+            deadline=self._run.deadline,
+            mode=plan.mode_at(self._clock()),
+            role=plan.role,
+            session=f"{claim.thread}.{claim.session_seq}",
+            progress=progress,
+            rules=plan.rules,
+            secrets=plan.secrets,
+            tools=plan.tools,
+            hidden=frozenset(
+                tool.name for tool in plan.deferred if tool.name not in self._transcript.found
+            ),
+        )
 
-    async def _append(self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None) -> None:
+    async def _append(
+        self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None
+    ) -> None:
         """What was committed is in the transcript, also when the turn is stopped in between."""
         await unbroken(self._commit(steps, posts, usage))
 
-    async def _commit(self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None) -> None:
+    async def _commit(
+        self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None
+    ) -> None:
         rows = [PostRow(self._new_id(), "message", post) for post in posts]
         numbers = await self._store.record(self._claim, self._turn, steps, posts=rows, usage=usage)
         self._transcript.add(list(zip(numbers, steps, strict=True)))

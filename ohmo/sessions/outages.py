@@ -1,4 +1,5 @@
-"""Turns whose model did not answer: how long each waits for its next try, and when it waits no more."""
+"""Turns whose model did not answer: how long each waits for its next try, and when it waits no
+more."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from dataclasses import dataclass
 from ohmo.contracts.agent import Failed
 from ohmo.lifecycle import backoff
 
-ALONE = 16  # rounds of a request that always meets an error of the server's (5xx), when nothing else is asked: about 50 minutes
+# rounds of a request that always meets an error of the server's (5xx), when nothing else is asked:
+# about 50 minutes
+ALONE = 16
 BESIDE_OTHERS = 4  # the same while others are answered: it is this request, and about a minute
 
 
@@ -19,7 +22,8 @@ class _Waiting:
 
 
 class Outages:
-    """By thread. A model that is away, or that asks to wait, is waited for without end: only what the server itself breaks on is given up."""
+    """By thread. A model that is away, or that asks to wait, is waited for without end: only what
+    the server itself breaks on is given up."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Waiting] = {}
@@ -28,7 +32,8 @@ class Outages:
 
     @property
     def why(self) -> str:
-        """Why the model could not be reached last; "" once it answered anybody since, or when nobody waits for it."""
+        """Why the model could not be reached last; "" once it answered anybody since, or when
+        nobody waits for it."""
         return self._why if self._waiting else ""
 
     def over(self, thread: str, *, answered: bool) -> None:

@@ -28,14 +28,17 @@ class Reporting(Protocol):
     """What a turn that nobody sits in front of says. ``calls``: those of the turn that ended."""
 
     def first(self, wake: Wake) -> Mapping[str, Json] | None:
-        """Arguments of the Bash call that such a turn begins with by itself, None: the model begins."""
+        """Arguments of the Bash call that such a turn begins with by itself, None: the model
+        begins."""
         ...
 
     def stands(self, wake: Wake, calls: Ended) -> bool:
         """Whether there is a report without a word of the model."""
         ...
 
-    async def __call__(self, wake: Wake, text: str, refused: Sequence[str], calls: Ended) -> tuple[Outbound | None, Report]: ...
+    async def __call__(
+        self, wake: Wake, text: str, refused: Sequence[str], calls: Ended
+    ) -> tuple[Outbound | None, Report]: ...
 
 
 @record(kw_only=True)
@@ -52,24 +55,36 @@ class SessionParts:
     # what the model is told
     step: ToStep
     context: ToContext | None = None  # of what was overheard
-    fetch: Callable[[Arrival], Awaitable[Sequence[str]]]  # brings attachments to their paths; says what could not be had
+    fetch: Callable[
+        [Arrival], Awaitable[Sequence[str]]
+    ]  # brings attachments to their paths; says what could not be had
 
     # what people see
     emit: Callable[[str, Event], None]
     card: Card
     closing: Closing
-    grown: Callable[[str], str | None] = lambda _: None  # how far a draft has grown since it was stored
-    footnote: Callable[[Address, Tally], str] = lambda _, __: ""  # beneath an answer in a place; "" for nothing
+    grown: Callable[[str], str | None] = lambda _: (
+        None
+    )  # how far a draft has grown since it was stored
+    footnote: Callable[[Address, Tally], str] = lambda _, __: (
+        ""
+    )  # beneath an answer in a place; "" for nothing
     guest: Callable[[Work], bool] = lambda _: False  # whether only a guest reads the answer
     report: Reporting | None = None  # for turns that nobody sits in front of
-    dead: Callable[[Address, Address | None, str], Awaitable[None]]  # where a turn ended in a dead letter, where that was said, and why
+    dead: Callable[
+        [Address, Address | None, str], Awaitable[None]
+    ]  # where a turn ended in a dead letter, where that was said, and why
 
     # how long, and what meanwhile
     busy: Busy  # of threads whose people chose nothing
     turn_timeout: float
     approval_timeout: float
-    idle: Callable[[], float | None] = lambda: None  # of silence by the wall clock, after which a thread begins a new session now
-    late: Callable[[Work], Question | None] = lambda _: None  # whether an old message is still wanted
+    idle: Callable[[], float | None] = lambda: (
+        None
+    )  # of silence by the wall clock, after which a thread begins a new session now
+    late: Callable[[Work], Question | None] = lambda _: (
+        None
+    )  # whether an old message is still wanted
 
     def busy_in(self, claim: Claim) -> Busy:
         """What its people chose, else the configuration."""

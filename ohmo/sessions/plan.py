@@ -14,7 +14,8 @@ from ohmo.contracts.provider import Section, ToolSpec
 
 @record
 class TurnPlan:
-    """``tools``: all that the turn may use. ``budget``: tokens for the conversation. ``effort``: how hard the model shall think, None: its own default."""
+    """``tools``: all that the turn may use. ``budget``: tokens for the conversation. ``effort``:
+    how hard the model shall think, None: its own default."""
 
     model: str
     system: tuple[Section, ...]
@@ -30,7 +31,9 @@ class TurnPlan:
     rules: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     until: datetime | None = None  # it may start and ask until then; None: as every turn
-    free_until: datetime | None = None  # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
+    free_until: datetime | None = (
+        None  # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
+    )
     mode_after: Literal["default", "plan", "full_auto"] = "default"
 
     def mode_at(self, now: datetime) -> Literal["default", "plan", "full_auto"]:

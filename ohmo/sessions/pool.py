@@ -1,4 +1,5 @@
-"""All running turns of this instance: claims ready threads, bounded and fair, keeps their leases, and gives back what broke."""
+"""All running turns of this instance: claims ready threads, bounded and fair, keeps their leases,
+and gives back what broke."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ HANDOVER = 10.0  # seconds a turn waits for the end of one that lost the same th
 POLL = 1.0  # seconds: hints may be lost, and some times come without a hint
 PATIENCE = 1.5  # seconds that turns give way, at most, to messages that come in
 BREATH = 0.01  # seconds until they look again
-AT_ONCE = 16  # threads begun by one transaction, at most; twice as many after one that took all it could
+AT_ONCE = (
+    16  # threads begun by one transaction, at most; twice as many after one that took all it could
+)
 
 
 @dataclass(slots=True)
@@ -42,8 +45,9 @@ class _Running:
 
 
 class Pool:
-    """``owner``: the name its leases bear. ``width``: turns at the same time. ``cache``: bytes of transcripts. ``suspects``: of this life, None: a life
-    that begins now. ``crowded``: more messages come in than are stored: they go first."""
+    """``owner``: the name its leases bear. ``width``: turns at the same time. ``cache``: bytes of
+    transcripts. ``suspects``: of this life, None: a life that begins now. ``crowded``: more
+    messages come in than are stored: they go first."""
 
     def __init__(
         self,
@@ -55,7 +59,11 @@ class Pool:
         suspects: Suspects | None = None,
         crowded: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._parts, self._store, self._clock, self._owner, self._width = parts, parts.store, parts.clock, owner, width
+        self._parts = parts
+        self._store = parts.store
+        self._clock = parts.clock
+        self._owner = owner
+        self._width = width
         self._running: dict[str, _Running] = {}
         self._renewed = parts.clock()  # when all leases were fresh
         self._outages = Outages()
@@ -65,7 +73,9 @@ class Pool:
         self._crowded = crowded
         self._pressed: float | None = None  # since when it is crowded
         self._wake = asyncio.Event()
-        self._ready: set[str] = set()  # threads that became ready since the last claim; "": perhaps some
+        self._ready: set[str] = (
+            set()
+        )  # threads that became ready since the last claim; "": perhaps some
         self._due = 0  # jobs whose slots are about to be stored
         self._draining = False
         self._narrow: int | None = None
@@ -83,29 +93,37 @@ class Pool:
         return running.session.turn if running is not None else None
 
     def arrived(self, thread: str, now: bool = False) -> None:
-        """A message came into ``thread``. ``now``: the turn that runs there shall read it before its next call of the model, in whatever mode;
-        otherwise busy mode interrupt ends that turn."""
+        """A message came into ``thread``. ``now``: the turn that runs there shall read it before
+        its next call of the model, in whatever mode; otherwise busy mode interrupt ends that
+        turn."""
         running = self._running.get(thread)
         if running is not None and now:
             running.session.helm.call()
-        elif running is not None and running.session.turn is not None and running.session.busy == "interrupt":
+        elif (
+            running is not None
+            and running.session.turn is not None
+            and running.session.busy == "interrupt"
+        ):
             _end(running, "interrupted")
 
     def chose(self, thread: str, busy: Busy | None) -> None:
-        """What later messages do was chosen: it holds for the turn that runs there, too. None: as the configuration says."""
+        """What later messages do was chosen: it holds for the turn that runs there, too. None: as
+        the configuration says."""
         if (running := self._running.get(thread)) is not None:
             running.session.helm.busy = busy or self._parts.busy
 
     async def stopped(self, thread: str) -> None:
-        """A command has ended, in the store, what was said before it: a turn here that lost its lease by that ends at once. What was said after
-        the command may run already, under a lease of its own, and goes on. Raises Unavailable."""
+        """A command has ended, in the store, what was said before it: a turn here that lost its
+        lease by that ends at once. What was said after the command may run already, under a lease
+        of its own, and goes on. Raises Unavailable."""
         self._outages.over(thread, answered=False)
         running = self._running.get(thread)
         if running is not None and await self._store.renew([running.session.claim], TTL):
             _end(running, "stopped")
 
     def rest(self, thread: str, note: str) -> Rest:
-        """For a command that ends what is said in ``thread``; ``note``: how it is shown that it ended there."""
+        """For a command that ends what is said in ``thread``; ``note``: how it is shown that it
+        ended there."""
 
         @in_writer
         def of(turn: str) -> Remains:
@@ -115,7 +133,8 @@ class Pool:
         return of
 
     async def draft(self, thread: str, turn: str, row: PostRow) -> bool:
-        """Write a draft for a running turn. False: the turn is not running here any more, or the store cannot be reached."""
+        """Write a draft for a running turn. False: the turn is not running here any more, or the
+        store cannot be reached."""
         running = self._running.get(thread)
         if running is None or running.session.turn != turn:
             return False
@@ -125,14 +144,16 @@ class Pool:
             return False
 
     def narrow(self, width: int | None) -> None:
-        """From now on at most so many turns begin beside each other, and no transcript is kept that can be read again; None: as before."""
+        """From now on at most so many turns begin beside each other, and no transcript is kept that
+        can be read again; None: as before."""
         self._narrow = width
         if width is not None:
             self._shelf.clear()
         self._ring()
 
     async def run(self) -> None:
-        """Until cancelled; turns that still run then are given back and continue at the next start."""
+        """Until cancelled; turns that still run then are given back and continue at the next
+        start."""
         stop_hearing = self._store.listen(self._hear)
         try:
             async with asyncio.TaskGroup() as group:
@@ -152,7 +173,8 @@ class Pool:
             stop_hearing()
 
     async def drain(self, seconds: float) -> None:
-        """Claim nothing more and let running turns end; after ``seconds`` the rest is given back."""
+        """Claim nothing more and let running turns end; after ``seconds`` the rest is given
+        back."""
         self._draining = True
         async with self._claiming:  # what was taken already is running now
             pass
@@ -174,7 +196,8 @@ class Pool:
         self._wake.set()
 
     def expect(self, due: int = 0) -> None:
-        """A message is about to be stored: what is asked now is handed over with it, and one commit does for both. ``due``: slots of jobs."""
+        """A message is about to be stored: what is asked now is handed over with it, and one commit
+        does for both. ``due``: slots of jobs."""
         self._due += due
         self._ring()
 
@@ -186,9 +209,12 @@ class Pool:
                 await self._wake.wait()
 
     async def _claim(self, group: asyncio.TaskGroup, due: int) -> bool:
-        """``due``: so many jobs want to begin now, together: else the last of them would wait for the first words of the others.
-        True: there may be more to take at once."""
-        limit = min(max(self._at_once, min(AT_ONCE, due)), (self._narrow or self._width) - len(self._running))
+        """``due``: so many jobs want to begin now, together: else the last of them would wait for
+        the first words of the others. True: there may be more to take at once."""
+        limit = min(
+            max(self._at_once, min(AT_ONCE, due)),
+            (self._narrow or self._width) - len(self._running),
+        )
         if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:
@@ -210,7 +236,8 @@ class Pool:
         return taken == limit
 
     def _gives_way(self) -> bool:
-        """A burst is acknowledged before it is answered; one that does not end holds nobody up for longer than ``PATIENCE``."""
+        """A burst is acknowledged before it is answered; one that does not end holds nobody up for
+        longer than ``PATIENCE``."""
         if not self._crowded():
             self._pressed = None
             return False
@@ -219,20 +246,29 @@ class Pool:
         return time.monotonic() - self._pressed < PATIENCE
 
     async def _begin(self, limit: int) -> tuple[list[Session], int]:
-        """Threads with their work, and how many were taken. When the work of one cannot be read, claims alone: then each fails for itself."""
+        """Threads with their work, and how many were taken. When the work of one cannot be read,
+        claims alone: then each fails for itself."""
         parts, store, begun = self._parts, self._store, list[tuple[Claim, Work | None]]()
 
         async def begin() -> None:
             turns = [parts.new_id() for _ in range(limit)]
             begun.extend(
                 await store.begin(
-                    self._owner, turns, ttl=TTL, collect=self._collects, step=parts.step, context=parts.context, idle=parts.idle()
+                    self._owner,
+                    turns,
+                    ttl=TTL,
+                    collect=self._collects,
+                    step=parts.step,
+                    context=parts.context,
+                    idle=parts.idle(),
                 )
             )
 
         error = await failure_of(begin())
         if error is None:
-            return [Session(claim, parts, work) for claim, work in begun if work is not None], len(begun)
+            return [Session(claim, parts, work) for claim, work in begun if work is not None], len(
+                begun
+            )
         if isinstance(error, Unavailable):
             raise error
         log.error("begin_failed", error=f"{type(error).__name__}: {error}")
@@ -244,8 +280,8 @@ class Pool:
         return self._parts.busy_in(claim) == "collect"
 
     def _overslept(self) -> bool:
-        """The wall clock went on by more than our renewals: the machine slept, or the clock was set. Our own leases look ended, and would be taken
-        away from turns that still run."""
+        """The wall clock went on by more than our renewals: the machine slept, or the clock was
+        set. Our own leases look ended, and would be taken away from turns that still run."""
         return bool(self._running) and (self._clock() - self._renewed).total_seconds() > TTL / 2
 
     async def _renewing(self) -> None:
@@ -258,7 +294,11 @@ class Pool:
 
     async def _renew(self) -> None:
         asked, held = self._clock(), list(self._running.values())
-        lost = await self._store.renew([running.session.claim for running in held], TTL) if held else set[Claim]()
+        lost = (
+            await self._store.renew([running.session.claim for running in held], TTL)
+            if held
+            else set[Claim]()
+        )
         self._renewed = asked
         for running in held:
             if running.session.claim in lost and not running.task.done():
@@ -276,14 +316,21 @@ class Pool:
         except asyncio.CancelledError:
             left = await failure_of(session.left(running.why or "shutdown"))
             if left is not None and not isinstance(left, LeaseLost):
-                log.warning("turn_left_open", thread=session.claim.thread, turn=session.turn, error=str(left))
+                log.warning(
+                    "turn_left_open",
+                    thread=session.claim.thread,
+                    turn=session.turn,
+                    error=str(left),
+                )
             if running.why is None:
                 raise
         finally:
             full = len(self._running) >= (self._narrow or self._width)
             if self._running.get(session.claim.thread) is running:
                 del self._running[session.claim.thread]
-            if full or session.suspect:  # others may wait for the place; what becomes ready otherwise comes with a hint
+            if (
+                full or session.suspect
+            ):  # others may wait for the place; what becomes ready otherwise comes with a hint
                 self._ring()
 
     async def _step(self, session: Session) -> None:
@@ -292,7 +339,11 @@ class Pool:
             return
         claim = session.claim
         others = len(self._running) > 1
-        if session.suspect and (pause := self._suspects.turned_away(work.turn, work.starts, others=others)) is not None:
+        if (
+            session.suspect
+            and (pause := self._suspects.turned_away(work.turn, work.starts, others=others))
+            is not None
+        ):
             await session.exits.stepped_back(work, pause)
             return
         async with self._suspects.among(session.suspect):
@@ -303,31 +354,43 @@ class Pool:
         if isinstance(outcome, Failed) and outcome.retry_after is not None:
             pause = self._outages.pause(claim.thread, outcome)
             if pause is None:
-                await session.exits.failed(work, transcript, f"{outcome.reason.rstrip('.')}, again and again")
+                await session.exits.failed(
+                    work, transcript, f"{outcome.reason.rstrip('.')}, again and again"
+                )
             else:
                 await session.exits.waiting(work, outcome.reason, pause)
         else:
-            by_model = isinstance(outcome, Parked) or (isinstance(outcome, Answered) and not outcome.alone)
+            by_model = isinstance(outcome, Parked) or (
+                isinstance(outcome, Answered) and not outcome.alone
+            )
             self._outages.over(claim.thread, answered=by_model)
 
     @property
     def outage(self) -> str:
-        """Why the model could not be reached last; "" once it answered anybody since, or when nobody waits for it."""
+        """Why the model could not be reached last; "" once it answered anybody since, or when
+        nobody waits for it."""
         return self._outages.why
 
     async def _bury(self, session: Session, error: Damaged) -> bool:
-        """Work that cannot be read has no turn whose tries could be counted: they are counted here."""
+        """Work that cannot be read has no turn whose tries could be counted: they are counted
+        here."""
         thread = session.claim.thread
         tries = self._unreadable.pop(thread, 0) + 1
         if tries < TRIES:
             self._unreadable[thread] = tries
             return False
         left = await failure_of(session.exits.unreadable(str(error)))
-        log.error("unreadable", thread=thread, error=str(error), left=str(left) if left is not None else "")
+        log.error(
+            "unreadable",
+            thread=thread,
+            error=str(error),
+            left=str(left) if left is not None else "",
+        )
         return left is None
 
     async def _broken(self, session: Session, error: Exception) -> None:
-        """An exception ended the step: somebody else's turn is let go, what cannot be read is buried, everything else is tried again."""
+        """An exception ended the step: somebody else's turn is let go, what cannot be read is
+        buried, everything else is tried again."""
         thread, turn = session.claim.thread, session.turn
         if isinstance(error, LeaseLost):
             log.warning("lease_lost", thread=thread, turn=turn)
@@ -335,7 +398,13 @@ class Pool:
             return
         if isinstance(error, Damaged) and turn is None and await self._bury(session, error):
             return
-        log.error("turn_failed", thread=thread, turn=turn, error=f"{type(error).__name__}: {error}", exc_info=error)
+        log.error(
+            "turn_failed",
+            thread=thread,
+            turn=turn,
+            error=f"{type(error).__name__}: {error}",
+            exc_info=error,
+        )
         left = await failure_of(session.exits.broken(turn, error))
         if left is not None:
             log.error("turn_left_open", thread=thread, turn=turn, error=str(left))

@@ -36,22 +36,35 @@ def reply_address(work: Work) -> Address | None:
 
 
 def reply(work: Work) -> Outbound | None:
-    """The answer of a turn, without its words: among several people it belongs to the message it answers, and rings whom it speaks to.
-    Another bot is not rung: it would answer."""
+    """The answer of a turn, without its words: among several people it belongs to the message it
+    answers, and rings whom it speaks to. Another bot is not rung: it would answer."""
     address = reply_address(work)
     if address is None:
         return None
-    heard = [one for one in work.arrivals if isinstance(one, Inbound) and one.address == address and not one.private]
+    heard = [
+        one
+        for one in work.arrivals
+        if isinstance(one, Inbound) and one.address == address and not one.private
+    ]
     if not heard:
         return Outbound(address, "")
     people = tuple(dict.fromkeys(one.person.id for one in heard))
-    return Outbound(address, "", mentions=() if any(one.person.bot for one in heard) else people, reply_to=heard[0].message)
+    return Outbound(
+        address,
+        "",
+        mentions=() if any(one.person.bot for one in heard) else people,
+        reply_to=heard[0].message,
+    )
 
 
 def allowed_before(work: Work) -> Again | None:
     """The call a turn begins with: somebody allowed it too late for an earlier one."""
     first = work.arrivals[0]
-    return first.again if isinstance(first, Wake) and first.again is not None and first.again.name else None
+    return (
+        first.again
+        if isinstance(first, Wake) and first.again is not None and first.again.name
+        else None
+    )
 
 
 def is_scheduled(work: Work) -> bool:

@@ -12,7 +12,8 @@ from ohmo.sessions import words
 
 @record
 class Saying:
-    """``text``: the newest words, of ``model``. ``kept``: a step has them. ``over``: what comes next begins anew."""
+    """``text``: the newest words, of ``model``. ``kept``: a step has them. ``over``: what comes
+    next begins anew."""
 
     model: str = ""
     text: str = ""
@@ -23,7 +24,9 @@ class Saying:
         """``kept``: what a model call that ended with this event said is written."""
         match event:
             case TextDelta(_, text):
-                return replace(self, text=text if self.over else self.text + text, kept=False, over=False)
+                return replace(
+                    self, text=text if self.over else self.text + text, kept=False, over=False
+                )
             case ModelDone(_, text):
                 return replace(self, text=text, kept=kept, over=True)
             case TextReset():
@@ -33,5 +36,9 @@ class Saying:
 
     def steps(self) -> tuple[ModelStep | UserStep, ...]:
         """For the next request: what was said and is not written, and that it was stopped."""
-        said = () if self.kept or not self.text.strip() else (ModelStep((Text(self.text.strip()),), self.model, "end"),)
+        said = (
+            ()
+            if self.kept or not self.text.strip()
+            else (ModelStep((Text(self.text.strip()),), self.model, "end"),)
+        )
         return (*said, UserStep((Text(words.CUT_OFF),), "house", "notice"))

@@ -38,7 +38,8 @@ BOT_TURNS = 10  # in a row that another bot gets before the conversation pauses
 
 @record
 class Unwanted:
-    """A turn that ends before the model is asked. ``text``: what is said about it, "" for nothing."""
+    """A turn that ends before the model is asked. ``text``: what is said about it, "" for
+    nothing."""
 
     reason: str
     text: str
@@ -63,25 +64,38 @@ class Session:
         return self.helm.busy or self._parts.busy_in(self.claim)
 
     async def take(self) -> Work | None:
-        """The head of the mailbox, or the open turn. None: nothing to do, the lease is given back."""
+        """The head of the mailbox, or the open turn. None: nothing to do, the lease is given
+        back."""
         parts = self._parts
         parts.failpoint("turn.claim")
         work = self._work
         if work is None:
             work = await parts.store.work(
-                self.claim, parts.new_id(), collect=self.busy == "collect", step=parts.step, context=parts.context
+                self.claim,
+                parts.new_id(),
+                collect=self.busy == "collect",
+                step=parts.step,
+                context=parts.context,
             )
         if work is not None:
             self._work, self.turn, self.suspect = work, work.turn, work.starts > 2
         return work
 
     async def run(self, work: Work, transcript: Transcript) -> Outcome | Unwanted | None:
-        """Brings the turn to one of its exits; a failure with ``retry_after`` is left to the pool, which knows how often it came. None: a dead letter
-        without running. ``transcript``: the cached one of the thread, or a new one. Raises LeaseLost and whatever broke; the pool decides."""
+        """Brings the turn to one of its exits; a failure with ``retry_after`` is left to the pool,
+        which knows how often it came. None: a dead letter without running. ``transcript``: the
+        cached one of the thread, or a new one. Raises LeaseLost and whatever broke; the pool
+        decides."""
         parts = self._parts
         if work.starts > DEATHS or work.attempts >= TRIES:
-            await failure_of(self._catch_up(work, transcript))  # what breaks the turn may be in there
-            what = f"it ended the process {work.starts - 1} times" if work.starts > DEATHS else f"it failed {work.attempts} times"
+            await failure_of(
+                self._catch_up(work, transcript)
+            )  # what breaks the turn may be in there
+            what = (
+                f"it ended the process {work.starts - 1} times"
+                if work.starts > DEATHS
+                else f"it failed {work.attempts} times"
+            )
             await self.exits.failed(work, transcript, what)
             return None
         try:
@@ -96,8 +110,17 @@ class Session:
             await self.exits.failed(work, transcript, words.TOO_LATE)
             return None
         parts.emit(self.claim.thread, _started(work, plan.person))
-        run = Run(self.claim, work, transcript, plan, deadline=asyncio.get_running_loop().time() + parts.turn_timeout, helm=self.helm)
-        ledger = TurnLedger(parts.store, run, step=parts.step, new_id=parts.new_id, clock=parts.clock)
+        run = Run(
+            self.claim,
+            work,
+            transcript,
+            plan,
+            deadline=asyncio.get_running_loop().time() + parts.turn_timeout,
+            helm=self.helm,
+        )
+        ledger = TurnLedger(
+            parts.store, run, step=parts.step, new_id=parts.new_id, clock=parts.clock
+        )
         await self._begin_again(run)
         outcome = self._stood(run, await self._before(run) or await self._drive(run, ledger))
         await self._leave(run, ledger, outcome)
@@ -122,7 +145,11 @@ class Session:
         if work is None or work.turn != turn:
             return Remains()
         first, answer = work.arrivals[0], reply(work)
-        if not saying.text.strip() or answer is None or (isinstance(first, Wake) and first.terms is not None):
+        if (
+            not saying.text.strip()
+            or answer is None
+            or (isinstance(first, Wake) and first.terms is not None)
+        ):
             return Remains(saying.steps())
         said = replace(answer, text=f"{saying.text.strip()}\n\n_{note}_")
         return Remains(saying.steps(), PostRow(self._parts.new_id(), "message", said))
@@ -132,11 +159,15 @@ class Session:
         return self.remains(turn, "stopped") if self._saying.text else Remains()
 
     async def _before(self, run: Run) -> Parked | Unwanted | None:
-        """What stands between a message and its turn: a conversation of machines, or an age at which nobody may want it any more."""
+        """What stands between a message and its turn: a conversation of machines, or an age at
+        which nobody may want it any more."""
         parts, transcript = self._parts, run.transcript
         bots = transcript.bots_in_a_row()
         if bots > BOT_TURNS:
-            return Unwanted("a conversation with a bot", words.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "")
+            return Unwanted(
+                "a conversation with a bot",
+                words.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "",
+            )
         question = parts.late(run.work)
         if question is None or transcript.answered_once():
             return None
@@ -150,18 +181,26 @@ class Session:
         if verdict.state == "allowed":
             await self._record(run, [wanted])
             return None
-        said = "nobody said in time that it is still wanted" if verdict.state == "expired" else "not wanted any more"
+        said = (
+            "nobody said in time that it is still wanted"
+            if verdict.state == "expired"
+            else "not wanted any more"
+        )
         return Unwanted(f"too old, and {said}", "")
 
     async def _begin_again(self, run: Run) -> None:
-        """The turn begins with a call that somebody allowed too late for an earlier one, or with the one that a job's report is made of: as if
-        the model had made it."""
+        """The turn begins with a call that somebody allowed too late for an earlier one, or with
+        the one that a job's report is made of: as if the model had made it."""
         again, first, report = allowed_before(run.work), run.work.arrivals[0], self._parts.report
         if run.transcript.begun():
             return
         if again is not None:
             call = ToolCall(again_of(run.turn), again.name, again.arguments, "")
-        elif isinstance(first, Wake) and report is not None and (arguments := report.first(first)) is not None:
+        elif (
+            isinstance(first, Wake)
+            and report is not None
+            and (arguments := report.first(first)) is not None
+        ):
             call = ToolCall(f"{run.turn}.first", "Bash", arguments, "")
         else:
             return
@@ -172,10 +211,15 @@ class Session:
         first, report = run.work.arrivals[0], self._parts.report
         if not isinstance(outcome, Failed) or not isinstance(first, Wake) or report is None:
             return outcome
-        return Answered("", alone=True) if report.stands(first, run.transcript.ended_calls()) else outcome
+        return (
+            Answered("", alone=True)
+            if report.stands(first, run.transcript.ended_calls())
+            else outcome
+        )
 
     async def _catch_up(self, work: Work, transcript: Transcript) -> None:
-        """A transcript that is whole and was kept since the last turn lacks only what this one began with."""
+        """A transcript that is whole and was kept since the last turn lacks only what this one
+        began with."""
         if transcript.whole and not work.resumed:
             transcript.add(work.steps)
         else:
@@ -183,10 +227,13 @@ class Session:
             transcript.whole = True
 
     async def _prepare(self, run: Run) -> None:
-        """Calls an earlier turn left open are closed, and files are fetched. Done again after a restart, it says nothing twice."""
+        """Calls an earlier turn left open are closed, and files are fetched. Done again after a
+        restart, it says nothing twice."""
         if abandoned := closed(run.transcript.abandoned_calls()):
             await self._record(run, abandoned)
-        missing = [line for arrival in run.work.arrivals for line in await self._parts.fetch(arrival)]
+        missing = [
+            line for arrival in run.work.arrivals for line in await self._parts.fetch(arrival)
+        ]
         notice = UserStep((Text("\n".join(missing)),), "house", "notice")
         if missing and notice not in run.transcript:
             await self._record(run, [notice])

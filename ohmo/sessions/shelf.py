@@ -18,7 +18,8 @@ class Shelf:
     weight: int = 0
 
     def take(self, claim: Claim) -> Transcript:
-        """The cached one, when nobody else had the thread in between and the session is the same; else an empty one."""
+        """The cached one, when nobody else had the thread in between and the session is the same;
+        else an empty one."""
         known = self.transcripts.pop(claim.thread, None)
         if known is not None:
             self.weight -= known.weight

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from ohmo.context.window import Window, step_tokens
 from ohmo.contracts.agent import OpenCall
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 
 REFUSED = "Not allowed ("  # how the executor begins a refusal
 UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
@@ -23,10 +32,11 @@ def text_of(step: ModelStep) -> str:
 
 
 class Transcript:
-    """``budget``: tokens the model's window leaves for the conversation. ``last``: number of the newest step; ``generation``: of the claim
-    that wrote it, to notice that another instance had the thread in between. ``whole``: every step of the session was read once. Holds only
-    what the model still sees: memory does not grow with the age of a session. ``found``: names of the tools that results of the session brought,
-    also of results that are left out by now, in order."""
+    """``budget``: tokens the model's window leaves for the conversation. ``last``: number of the
+    newest step; ``generation``: of the claim that wrote it, to notice that another instance had the
+    thread in between. ``whole``: every step of the session was read once. Holds only what the model
+    still sees: memory does not grow with the age of a session. ``found``: names of the tools that
+    results of the session brought, also of results that are left out by now, in order."""
 
     def __init__(self, session_seq: int, budget: int = UNBOUNDED) -> None:
         self.session_seq = session_seq
@@ -50,13 +60,22 @@ class Transcript:
                 self._window.add(step)
                 self.weight += _weight(step)
                 if isinstance(step, CallResult) and step.result.tools:
-                    self.found += tuple(name for name in dict.fromkeys(step.result.tools) if name not in self.found)
+                    self.found += tuple(
+                        name for name in dict.fromkeys(step.result.tools) if name not in self.found
+                    )
         self._forget()
 
     def refit(self, budget: int) -> None:
-        """Another model, another window: begins empty, so that everything is read again and where the conversation begins is decided anew."""
+        """Another model, another window: begins empty, so that everything is read again and where
+        the conversation begins is decided anew."""
         if budget != self._budget:
-            self.last, self.weight, self.whole, self.cut, self.found = self.session_seq - 1, 0, False, False, ()
+            self.last, self.weight, self.whole, self.cut, self.found = (
+                self.session_seq - 1,
+                0,
+                False,
+                False,
+                (),
+            )
             self._steps, self._window, self._budget = [], Window(budget), budget
 
     def shrink(self) -> bool:
@@ -90,7 +109,9 @@ class Transcript:
                     started.add(call)
                 case ModelStep(blocks, _, _):
                     calls = (block for block in blocks if isinstance(block, ToolCall))
-                    return tuple(OpenCall(call, call.id in started) for call in calls if call.id not in ended)
+                    return tuple(
+                        OpenCall(call, call.id in started) for call in calls if call.id not in ended
+                    )
                 case _:
                     continue
         return ()
@@ -123,7 +144,8 @@ class Transcript:
         return bool(self._steps) and not isinstance(self._steps[-1], UserStep)
 
     def ended_calls(self) -> list[tuple[ToolCall, ToolResult]]:
-        """Calls since the last words of a person, or of what woke the turn, with what came of them."""
+        """Calls since the last words of a person, or of what woke the turn, with what came of
+        them."""
         calls: dict[str, ToolCall] = {}
         found: list[tuple[ToolCall, ToolResult]] = []
         for step in self._steps:
@@ -140,7 +162,11 @@ class Transcript:
 
     def refused(self) -> list[ToolCall]:
         """Those of them that were not allowed."""
-        return [call for call, result in self.ended_calls() if result.error and result.text.startswith(REFUSED)]
+        return [
+            call
+            for call, result in self.ended_calls()
+            if result.error and result.text.startswith(REFUSED)
+        ]
 
     def bots_in_a_row(self) -> int:
         """Messages of other bots since a person last spoke."""
@@ -167,7 +193,8 @@ class Transcript:
             (
                 step
                 for step in reversed(self._steps)
-                if isinstance(step, ModelStep) or (isinstance(step, UserStep) and step.source != "notice")
+                if isinstance(step, ModelStep)
+                or (isinstance(step, UserStep) and step.source != "notice")
             ),
             None,
         )
@@ -180,5 +207,6 @@ class Transcript:
 
 
 def _weight(step: Step) -> int:
-    """Rough bytes in memory: of the objects, of their text as it is counted in tokens, and of what the model never sees."""
+    """Rough bytes in memory: of the objects, of their text as it is counted in tokens, and of what
+    the model never sees."""
     return 400 + 8 * step_tokens(step) + (len(step.digest) if isinstance(step, CallStarted) else 0)

@@ -6,28 +6,43 @@ from channels.contract import Choice
 
 NO_ANSWER = "(The model gave an empty answer.)"
 LEFT_OUT = (
-    "This conversation is longer than the model's window: from now on its oldest part is left out. Nothing is deleted; /new begins afresh."
+    "This conversation is longer than the model's window: from now on its oldest part is left out."
+    " Nothing is deleted; /new begins afresh."
 )
 STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
 NOT_RUN = "Stopped before it ran to its end: it had no effect."
-CUT_OFF = "(A person stopped the answer here. They have read what was said so far; do not go on with it unasked.)"
+CUT_OFF = (
+    "(A person stopped the answer here. They have read what was said so far; do not go on with it"
+    " unasked.)"
+)
 TOO_LATE = "its deadline had passed before it could run"
 AGAIN = "Press the button, or say `/retry`, to try it again."
 _AGAIN = "again:"
 
 
-BOT_LOOP = "I have answered this bot {turns} times in a row and pause now. Anybody who is not a bot can go on by writing here."
+BOT_LOOP = (
+    "I have answered this bot {turns} times in a row and pause now. Anybody who is not a bot can go"
+    " on by writing here."
+)
 STILL_WANTED = "(This message is old; its person was asked and still wants it answered.)"
 
 
 def unreadable(reason: str) -> str:
     """A stored message that means nothing any more."""
-    return f"A message here cannot be read any more ({reason.rstrip('.')}). It failed for good; please say it again."
+    return (
+        f"A message here cannot be read any more ({reason.rstrip('.')}). It failed for good; please"
+        " say it again."
+    )
 
 
 def failed(reason: str, *, guest: bool = False, again: bool = True) -> str:
-    """A turn that failed. A ``guest`` reads nothing of what lies behind it; ``again``: a person may try it again."""
-    what = "I could not finish this. The owner is told why." if guest else f"I could not finish this: {reason.rstrip('.')}."
+    """A turn that failed. A ``guest`` reads nothing of what lies behind it; ``again``: a person may
+    try it again."""
+    what = (
+        "I could not finish this. The owner is told why."
+        if guest
+        else f"I could not finish this: {reason.rstrip('.')}."
+    )
     return f"{what} {AGAIN}" if again else what
 
 

@@ -26,7 +26,8 @@ class Job:
 
 @record
 class Answers:
-    """``channels``: the enabled ones with the platform's keys; secrets stand in ``secrets`` by name of their variable, never here."""
+    """``channels``: the enabled ones with the platform's keys; secrets stand in ``secrets`` by name
+    of their variable, never here."""
 
     provider: str = "auto"
     base_url: str = ""
@@ -36,22 +37,35 @@ class Answers:
     mode: str = ""
     workspace: str = ""
     owner: tuple[str, ...] = ()
-    channels: Mapping[str, Mapping[str, Value]] = field(default_factory=dict[str, Mapping[str, Value]])
+    channels: Mapping[str, Mapping[str, Value]] = field(
+        default_factory=dict[str, Mapping[str, Value]]
+    )
     jobs: tuple[Job, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 def merged(old: Answers, new: Answers) -> Answers:
     """What is said now wins; what is not mentioned stays."""
-    channels = {name: {**old.channels.get(name, {}), **new.channels.get(name, {})} for name in (*old.channels, *new.channels)}
+    channels = {
+        name: {**old.channels.get(name, {}), **new.channels.get(name, {})}
+        for name in (*old.channels, *new.channels)
+    }
     jobs = {job.name: job for job in (*old.jobs, *new.jobs)}
     owner = tuple(dict.fromkeys((*old.owner, *new.owner)))
     default = Answers()
     plain = {
-        name: value if (value := getattr(new, name)) != getattr(default, name) else getattr(old, name)
+        name: value
+        if (value := getattr(new, name)) != getattr(default, name)
+        else getattr(old, name)
         for name in ("provider", "base_url", "models", "api_key", "preset", "mode", "workspace")
     }
-    return Answers(**plain, owner=owner, channels=channels, jobs=tuple(jobs.values()), secrets={**old.secrets, **new.secrets})
+    return Answers(
+        **plain,
+        owner=owner,
+        channels=channels,
+        jobs=tuple(jobs.values()),
+        secrets={**old.secrets, **new.secrets},
+    )
 
 
 def to_json(answers: Answers) -> dict[str, Any]:
@@ -62,11 +76,25 @@ def to_json(answers: Answers) -> dict[str, Any]:
 def from_json(found: Mapping[str, Any]) -> Answers:
     """Raises TypeError, KeyError, ValueError for anything that ``to_json`` did not write."""
     channels = {
-        str(name): {str(key): _read(value) for key, value in dict(table).items()} for name, table in dict(found["channels"]).items()
+        str(name): {str(key): _read(value) for key, value in dict(table).items()}
+        for name, table in dict(found["channels"]).items()
     }
-    jobs = tuple(Job(job["name"], job["schedule"], job["prompt"], tuple(job["rules"])) for job in found["jobs"])
-    plain = {name: str(found[name]) for name in ("provider", "base_url", "api_key", "preset", "mode", "workspace")}
-    return Answers(**plain, models=tuple(found["models"]), owner=tuple(found["owner"]), channels=channels, jobs=jobs)  # pyright: ignore[reportArgumentType]
+    jobs = tuple(
+        Job(job["name"], job["schedule"], job["prompt"], tuple(job["rules"]))
+        for job in found["jobs"]
+    )
+    return Answers(
+        provider=str(found["provider"]),
+        base_url=str(found["base_url"]),
+        api_key=str(found["api_key"]),
+        preset=str(found["preset"]),
+        mode=str(found["mode"]),
+        workspace=str(found["workspace"]),
+        models=tuple(found["models"]),
+        owner=tuple(found["owner"]),
+        channels=channels,
+        jobs=jobs,
+    )
 
 
 def _read(value: Any) -> Value:
@@ -81,10 +109,19 @@ def variable(channel: str, key: str) -> str:
 
 def config_text(answers: Answers) -> str:
     """Short, commented, and valid for every set of answers."""
-    lines = [HEAD.rstrip("\n"), "profiles:", "  default:", f"    provider: {answers.provider}  # auto | anthropic | openai | offline"]
+    lines = [
+        HEAD.rstrip("\n"),
+        "profiles:",
+        "  default:",
+        f"    provider: {answers.provider}  # auto | anthropic | openai | offline",
+    ]
     lines += [f"    base_url: {_text(answers.base_url)}"] if answers.base_url else []
     lines += [f"    api_key: {_text(answers.api_key)}"] if answers.api_key else []
-    lines += [f"    models: {_list(answers.models)}  # small to large, the last is used"] if answers.models else []
+    lines += (
+        [f"    models: {_list(answers.models)}  # small to large, the last is used"]
+        if answers.models
+        else []
+    )
     lines += [f"workspace: {_text(answers.workspace)}"] if answers.workspace else []
     lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced"]
     lines += [f"  mode: {answers.mode}"] if answers.mode else []
@@ -98,7 +135,11 @@ def config_text(answers: Answers) -> str:
 
 def _channel(name: str, settings: Mapping[str, Value] | None) -> list[str]:
     remark = CHANNELS.get(name, "")
-    lines = [f"  {name}:", f"    enabled: {'true' if settings is not None else 'false'}" + (f"  # {remark}" if remark else "")]
+    lines = [
+        f"  {name}:",
+        f"    enabled: {'true' if settings is not None else 'false'}"
+        + (f"  # {remark}" if remark else ""),
+    ]
     for key, value in (settings or {}).items():
         lines.append(f"    {key}: {_value(value)}")
     return lines
@@ -109,7 +150,11 @@ def _jobs(jobs: tuple[Job, ...]) -> list[str]:
         return []
     lines = ["cron:", "  jobs:  # taken over; look at each, then set enabled: true"]
     for job in jobs:
-        lines += [f"    - name: {_text(job.name)}", f"      schedule: {_text(job.schedule)}", f"      prompt: {_text(job.prompt)}"]
+        lines += [
+            f"    - name: {_text(job.name)}",
+            f"      schedule: {_text(job.schedule)}",
+            f"      prompt: {_text(job.prompt)}",
+        ]
         lines += [f"      rules: {_list(job.rules)}", "      enabled: false"]
     return lines
 
@@ -122,7 +167,11 @@ def _value(value: Value) -> str:
 
 def _text(value: str) -> str:
     """JSON is YAML; a reference such as env:NAME stays readable."""
-    return value if value.startswith("env:") and value[4:].isidentifier() else json.dumps(value, ensure_ascii=False)
+    return (
+        value
+        if value.startswith("env:") and value[4:].isidentifier()
+        else json.dumps(value, ensure_ascii=False)
+    )
 
 
 def _list(values: tuple[str, ...]) -> str:

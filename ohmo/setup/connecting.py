@@ -15,12 +15,17 @@ PATIENCE = 30.0  # seconds
 
 
 async def connected_as(one: Opened, limit: float = PATIENCE) -> str:
-    """The account on the platform, after its ``@name`` where it has one. ``limit``: seconds. Raises ChannelError with one line."""
+    """The account on the platform, after its ``@name`` where it has one. ``limit``: seconds. Raises
+    ChannelError with one line."""
     adapter = cast("Callable[[object, Options], Channel]", load(one.manifest.adapter))
     try:
-        return await within(limit, _account(adapter(one.settings, Options(streaming=one.policy.streaming))))
+        return await within(
+            limit, _account(adapter(one.settings, Options(streaming=one.policy.streaming)))
+        )
     except TimeoutError as error:
-        raise ChannelError(f"no answer within {limit:.0f} s; check the address and the network") from error
+        raise ChannelError(
+            f"no answer within {limit:.0f} s; check the address and the network"
+        ) from error
 
 
 async def _account(channel: Channel) -> str:

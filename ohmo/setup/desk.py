@@ -1,4 +1,5 @@
-"""Set-up without a terminal: reads ``config.yaml``, tries what is wanted, and writes it with every remark and every order of its owner kept."""
+"""Set-up without a terminal: reads ``config.yaml``, tries what is wanted, and writes it with every
+remark and every order of its owner kept."""
 
 from __future__ import annotations
 
@@ -25,7 +26,17 @@ from ohmo.config.rewriting import Keys, rewritten
 from ohmo.config.secrets import Secret
 from ohmo.config.source import Plain, dotted
 from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.setup import ChannelSetup, HouseSetup, KeyAsked, ModelSetup, ModelWish, PeopleSetup, RulesSetup, Stale, Tried
+from ohmo.contracts.setup import (
+    ChannelSetup,
+    HouseSetup,
+    KeyAsked,
+    ModelSetup,
+    ModelWish,
+    PeopleSetup,
+    RulesSetup,
+    Stale,
+    Tried,
+)
 from ohmo.discovery import scan
 from ohmo.logs.redaction import Redactor
 from ohmo.providers import build
@@ -51,7 +62,8 @@ class _Change:
 
 @record
 class _Read:
-    """The file as it is: ``text`` None when there is none. ``config`` None: it cannot be loaded, ``problem`` says why."""
+    """The file as it is: ``text`` None when there is none. ``config`` None: it cannot be loaded,
+    ``problem`` says why."""
 
     version: str
     text: str | None
@@ -60,10 +72,12 @@ class _Read:
 
 
 class SetupDesk:
-    """Implements ``SetUp``. ``running``: the configuration the house lives with. ``outside``: the environment that the process was given,
-    without what ``.env`` adds."""
+    """Implements ``SetUp``. ``running``: the configuration the house lives with. ``outside``: the
+    environment that the process was given, without what ``.env`` adds."""
 
-    def __init__(self, running: Config, outside: Mapping[str, str], manifests: Mapping[str, Manifest]) -> None:
+    def __init__(
+        self, running: Config, outside: Mapping[str, str], manifests: Mapping[str, Manifest]
+    ) -> None:
         self._running = running
         self._outside = {**outside, "OHMO_HOME": str(running.home.root)}
         self._manifests = manifests
@@ -76,13 +90,24 @@ class SetupDesk:
 
     async def try_model(self, wish: ModelWish) -> Tried:
         async with self._trying:
-            config, environ = await asyncio.to_thread(self._candidate, lambda now: self._model(now, wish))
-            wanted, known = endpoint_of(config.profile_name, config.profile, config), build.covers(scan)
+            config, environ = await asyncio.to_thread(
+                self._candidate, lambda now: self._model(now, wish)
+            )
+            wanted, known = (
+                endpoint_of(config.profile_name, config.profile, config),
+                build.covers(scan),
+            )
             names: Sequence[str] = ()
             if wanted.provider in known and wanted.provider != "offline":
                 names = sorted(await offered(build.settled(wanted, known, environ)))
             if not wanted.models and wanted.base_url is not None and names:
-                return Tried(False, wanted.provider, "choose one of the models that this endpoint has", "then test again", tuple(names))
+                return Tried(
+                    False,
+                    wanted.provider,
+                    "choose one of the models that this endpoint has",
+                    "then test again",
+                    tuple(names),
+                )
             found = await try_model(config, environ, config.profile_name, config.profile)
         words = Redactor(lambda: config.vault.values).words
         return Tried(found.fine, found.who, words(found.text), words(found.next), tuple(names))
@@ -92,7 +117,9 @@ class SetupDesk:
 
     async def try_channel(self, name: str, keys: Mapping[str, str]) -> Tried:
         async with self._trying:
-            config, _ = await asyncio.to_thread(self._candidate, lambda now: self._channel(now, name, keys, enabled=True))
+            config, _ = await asyncio.to_thread(
+                self._candidate, lambda now: self._channel(now, name, keys, enabled=True)
+            )
             words = Redactor(lambda: config.vault.values).words
             for one in open_channels(config.channels, self._manifests):
                 if one.manifest.name == name:
@@ -101,23 +128,36 @@ class SetupDesk:
                     except ChannelError as error:
                         asks = platforms.setup_of(one.manifest).asks
                         pages = ", ".join(dict.fromkeys(ask.page for ask in asks if ask.secret))
-                        return Tried(False, name, words(str(error) or type(error).__name__), f"see {pages}")
+                        return Tried(
+                            False, name, words(str(error) or type(error).__name__), f"see {pages}"
+                        )
         raise ConfigError(f"{name}: is not one channel of config.yaml")
 
-    async def set_channel(self, version: str, name: str, *, enabled: bool, keys: Mapping[str, str]) -> str:
-        return await asyncio.to_thread(self._save, version, lambda now: self._channel(now, name, keys, enabled=enabled))
+    async def set_channel(
+        self, version: str, name: str, *, enabled: bool, keys: Mapping[str, str]
+    ) -> str:
+        return await asyncio.to_thread(
+            self._save, version, lambda now: self._channel(now, name, keys, enabled=enabled)
+        )
 
     async def set_people(self, version: str, people: PeopleSetup) -> str:
-        keys: dict[Keys, Plain] = {("owner",): list(people.owner), ("access", "default_role"): people.default_role}
+        keys: dict[Keys, Plain] = {
+            ("owner",): list(people.owner),
+            ("access", "default_role"): people.default_role,
+        }
         for role in _ROLES:
             keys["access", "roles", role] = list(getattr(people, role))
-        return await asyncio.to_thread(self._save, version, lambda now: _Change(_unlike(_people(now), keys), {}))
+        return await asyncio.to_thread(
+            self._save, version, lambda now: _Change(_unlike(_people(now), keys), {})
+        )
 
     async def set_rules(self, version: str, rules: RulesSetup) -> str:
         keys: dict[Keys, Plain] = {("permissions", "preset"): rules.preset}
         for kind in ("allow", "ask", "deny"):
             keys["permissions", kind] = list(getattr(rules, kind))
-        return await asyncio.to_thread(self._save, version, lambda now: _Change(_unlike(_rules(now), keys), {}))
+        return await asyncio.to_thread(
+            self._save, version, lambda now: _Change(_unlike(_rules(now), keys), {})
+        )
 
     # reading
     def _environ(self) -> dict[str, str]:
@@ -131,12 +171,17 @@ class SetupDesk:
         except FileNotFoundError:
             pass
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{self._file}: cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8 text'})") from error
+            raise ConfigError(
+                f"{self._file}: cannot be read"
+                f" ({getattr(error, 'strerror', None) or 'not UTF-8 text'})"
+            ) from error
         try:
             secrets = env_file(self._running.home).read_bytes()
         except OSError:
             secrets = b""
-        version = hashlib.sha256(b"\0".join((hashlib.sha256(raw).digest(), hashlib.sha256(secrets).digest()))).hexdigest()[:32]
+        version = hashlib.sha256(
+            b"\0".join((hashlib.sha256(raw).digest(), hashlib.sha256(secrets).digest()))
+        ).hexdigest()[:32]
         try:
             config = self._load(self._environ(), text)
         except ConfigError as error:
@@ -144,7 +189,13 @@ class SetupDesk:
         return _Read(version, text, config, "")
 
     def _load(self, environ: Mapping[str, str], text: str | None) -> Config:
-        return load(self._running.file, environ=environ, profile=self._running.profile_name, manifests=self._manifests, text=text)
+        return load(
+            self._running.file,
+            environ=environ,
+            profile=self._running.profile_name,
+            manifests=self._manifests,
+            text=text,
+        )
 
     def _state(self) -> HouseSetup:
         now = self._read()
@@ -157,24 +208,41 @@ class SetupDesk:
             taken=now.config is not None and self._is_taken(now.config),
             problem=now.problem,
             model=ModelSetup(
-                config.profile_name, profile.provider, profile.base_url or "", profile.models, key.written() if key is not None else "",
+                config.profile_name,
+                profile.provider,
+                profile.base_url or "",
+                profile.models,
+                key.written() if key is not None else "",
                 config.vault.find(key) is not None,
             ),
-            channels=tuple(self._shown(config, name) for name in platforms.NAMES if name in self._manifests),
+            channels=tuple(
+                self._shown(config, name) for name in platforms.NAMES if name in self._manifests
+            ),
             people=PeopleSetup(
-                config.owner, *(tuple(getattr(config.access.roles, role)) for role in _ROLES), default_role=config.access.default_role
+                config.owner,
+                *(tuple(getattr(config.access.roles, role)) for role in _ROLES),
+                default_role=config.access.default_role,
             ),
             rules=RulesSetup(
-                config.permissions.preset, config.permissions.mode, *(_written_rules(config, kind) for kind in ("allow", "ask", "deny"))
+                config.permissions.preset,
+                config.permissions.mode,
+                *(_written_rules(config, kind) for kind in ("allow", "ask", "deny")),
             ),
-        )  # fmt: skip
+        )
 
     def _is_taken(self, now: Config) -> bool:
         """The house was built from this file, and from what .env holds."""
         if now.source.data != self._running.source.data:
             return False
-        held = {name: value for name, value in read(env_file(now.home)).items() if name not in self._outside and value.strip()}
-        return all(self._running.vault.find(Secret(f"env:{name}")) == value.strip() for name, value in held.items())
+        held = {
+            name: value
+            for name, value in read(env_file(now.home)).items()
+            if name not in self._outside and value.strip()
+        }
+        return all(
+            self._running.vault.find(Secret(f"env:{name}")) == value.strip()
+            for name, value in held.items()
+        )
 
     def _shown(self, config: Config, name: str) -> ChannelSetup:
         manifest = self._manifests[name]
@@ -184,7 +252,11 @@ class SetupDesk:
         settings: Mapping[str, Plain] = first.settings if first is not None else {}
         asked = tuple(_asked(ask, settings, name, config) for ask in setup.asks)
         said = {one.key: one.value or one.default for one in asked if not one.secret}
-        told = {one.key: config.vault.find(_secret(settings, name, one.key)) or "" for one in asked if one.secret}
+        told = {
+            one.key: config.vault.find(_secret(settings, name, one.key)) or ""
+            for one in asked
+            if one.secret
+        }
 
         def shown(text: str) -> str:
             """Discord's invite link is made from its token; the token itself is told nobody."""
@@ -193,10 +265,15 @@ class SetupDesk:
             return text
 
         return ChannelSetup(
-            name, manifest.title, any(one.enabled for one in accounts), len(accounts) > 1, setup.steps,
-            {document.name: shown(document.text({**said, **told})) for document in setup.documents}, asked,
+            name,
+            manifest.title,
+            any(one.enabled for one in accounts),
+            len(accounts) > 1,
+            setup.steps,
+            {document.name: shown(document.text({**said, **told})) for document in setup.documents},
+            asked,
             tuple(shown(line) for line in setup.after({**said, **told})),
-        )  # fmt: skip
+        )
 
     # what is wanted, as changes of keys
     def _model(self, now: Config, wish: ModelWish) -> _Change:
@@ -207,13 +284,24 @@ class SetupDesk:
         if (profile.base_url or "") != wish.base_url:
             keys[*place, "base_url"] = wish.base_url or None
         if (profile.models[-1] if profile.models else "") != wish.model:
-            others = [one for one in profile.models if one != wish.model] if same and (profile.base_url or "") == wish.base_url else []
+            others = (
+                [one for one in profile.models if one != wish.model]
+                if same and (profile.base_url or "") == wish.base_url
+                else []
+            )
             keys[*place, "models"] = [*others, wish.model] if wish.model else []
         written = profile.api_key if same else None
         moved = not same or (profile.base_url or "") != wish.base_url
         leaves = moved and bool(wish.base_url) and not is_loopback(wish.base_url)
-        if leaves and not wish.key and now.vault.find(written or Secret(f"env:{_usual_key(wish.provider)}")) is not None:
-            raise ConfigError(f"key: say it for {wish.base_url}, too; the one that is there was given for another address")
+        if (
+            leaves
+            and not wish.key
+            and now.vault.find(written or Secret(f"env:{_usual_key(wish.provider)}")) is not None
+        ):
+            raise ConfigError(
+                f"key: say it for {wish.base_url}, too; the one that is there was given for another"
+                " address"
+            )
         reference, secrets = _kept(wish.key, written, _usual_key(wish.provider))
         if reference:
             keys[*place, "api_key"] = reference
@@ -221,13 +309,20 @@ class SetupDesk:
             keys[*place, "api_key"] = DEFAULT_KEY.get(wish.provider)
         return _Change(_changed_only(now, keys), secrets)
 
-    def _channel(self, now: Config, name: str, given: Mapping[str, str], *, enabled: bool) -> _Change:
+    def _channel(
+        self, now: Config, name: str, given: Mapping[str, str], *, enabled: bool
+    ) -> _Change:
         manifest = self._manifests.get(name)
         if manifest is None or name not in platforms.NAMES:
-            raise ConfigError(f"{name[:60]}: there is no such channel here; there are {', '.join(platforms.NAMES)}")
+            raise ConfigError(
+                f"{name[:60]}: there is no such channel here; there are"
+                f" {', '.join(platforms.NAMES)}"
+            )
         place: Keys = ("channels", name)
         if isinstance(_value(now, place), list):
-            raise ConfigError(f"channels.{name}: has several accounts; change them in {self._file.name}")
+            raise ConfigError(
+                f"channels.{name}: has several accounts; change them in {self._file.name}"
+            )
         asks = {ask.key: ask for ask in platforms.setup_of(manifest).asks}
         keys: dict[Keys, Plain] = {(*place, "enabled"): enabled}
         secrets: dict[str, str] = {}
@@ -236,29 +331,44 @@ class SetupDesk:
             ask = asks.get(key)
             if ask is None:
                 close = nearest(key, list(asks))
-                raise ConfigError(f"channels.{name}.{key[:60]}: is not asked for here" + (f", did you mean {close}?" if close else ""))
+                raise ConfigError(
+                    f"channels.{name}.{key[:60]}: is not asked for here"
+                    + (f", did you mean {close}?" if close else "")
+                )
             value = said.strip()
             if not value:
                 continue
             if ask.secret:
                 written = there.get(key)
-                reference, held = _kept(value, Secret(written) if isinstance(written, str) else None, variable(name, key))
+                reference, held = _kept(
+                    value,
+                    Secret(written) if isinstance(written, str) else None,
+                    variable(name, key),
+                )
                 keys[*place, key] = reference
                 secrets |= held
             elif there.get(key, ask.default) != value:
                 keys[*place, key] = value
         if any("://" in str(value) and not is_loopback(str(value)) for value in keys.values()):
-            missing = [key for key, ask in asks.items() if ask.secret and key in there and not given.get(key, "").strip()]
+            missing = [
+                key
+                for key, ask in asks.items()
+                if ask.secret and key in there and not given.get(key, "").strip()
+            ]
             if missing:
                 raise ConfigError(f"channels.{name}.{missing[0]}: say it for the new address, too")
-        for key, ask in asks.items():  # what is looked for under another name than the usual one is named
+        for (
+            key,
+            ask,
+        ) in asks.items():  # what is looked for under another name than the usual one is named
             if ask.secret and key not in there and (*place, key) not in keys:
                 keys[*place, key] = f"env:{variable(name, key)}"
         return _Change(_changed_only(now, keys), secrets)
 
     # writing
     def _candidate(self, wanted: Callable[[Config], _Change]) -> tuple[Config, Mapping[str, str]]:
-        """The configuration as it would be, and its environment. Raises ConfigError: it would be refused."""
+        """The configuration as it would be, and its environment. Raises ConfigError: it would be
+        refused."""
         found = self._read()
         change = wanted(found.config or self._running)
         text = rewritten(self._text(found), change.keys)
@@ -267,12 +377,18 @@ class SetupDesk:
     def _checked(self, change: _Change, text: str) -> tuple[Config, Mapping[str, str]]:
         for name, value in change.secrets.items():
             if self._outside.get(name, value) != value:
-                raise ConfigError(f"{name} is set in the environment that ohmo was started with, which wins over .env; change it there")
+                raise ConfigError(
+                    f"{name} is set in the environment that ohmo was started with, which wins over"
+                    " .env; change it there"
+                )
         environ = {**self._environ(), **change.secrets}
         config = self._load(environ, text)
         for keys in change.keys:
             if (place := config.source.place(keys)).startswith(_OVERRIDE):
-                raise ConfigError(f"{dotted(keys)}: the environment says it with {place}, which wins over the file; change it there")
+                raise ConfigError(
+                    f"{dotted(keys)}: the environment says it with {place}, which wins over the"
+                    " file; change it there"
+                )
         return config, environ
 
     def _save(self, version: str, wanted: Callable[[Config], _Change]) -> str:
@@ -292,7 +408,9 @@ class SetupDesk:
                 raise Stale
             try:
                 if text != found.text:
-                    write_whole(place, text, stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o600)
+                    write_whole(
+                        place, text, stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o600
+                    )
             except OSError as error:
                 raise ConfigError(f"{self._file}: cannot be written ({error.strerror})") from error
             return self._read().version
@@ -310,7 +428,16 @@ class SetupDesk:
 def _asked(ask: Ask, settings: Mapping[str, Plain], channel: str, config: Config) -> KeyAsked:
     if ask.secret:
         secret = _secret(settings, channel, ask.key)
-        return KeyAsked(ask.key, ask.question, ask.page, True, "", "", secret.written(), config.vault.find(secret) is not None)
+        return KeyAsked(
+            ask.key,
+            ask.question,
+            ask.page,
+            True,
+            "",
+            "",
+            secret.written(),
+            config.vault.find(secret) is not None,
+        )
     written = settings.get(ask.key)
     text = written if isinstance(written, str) else ""
     return KeyAsked(ask.key, ask.question, ask.page, False, ask.default or "", text, "", bool(text))
@@ -318,16 +445,21 @@ def _asked(ask: Ask, settings: Mapping[str, Plain], channel: str, config: Config
 
 def _secret(settings: Mapping[str, Plain], channel: str, key: str) -> Secret:
     written = settings.get(key)
-    return Secret(written if isinstance(written, str) and written else f"env:{variable(channel, key)}")
+    return Secret(
+        written if isinstance(written, str) and written else f"env:{variable(channel, key)}"
+    )
 
 
 def _kept(said: str, written: Secret | None, usual: str) -> tuple[str, dict[str, str]]:
-    """The reference that the file shall hold, and the secret behind it when its value was said. A reference cannot be said here: with an address
-    beside it, whoever sits at the page could have any secret sent there."""
+    """The reference that the file shall hold, and the secret behind it when its value was said. A
+    reference cannot be said here: with an address beside it, whoever sits at the page could have
+    any secret sent there."""
     if not said:
         return "", {}
     if Secret(said).kind != "literal":
-        raise ConfigError(f"{said[:60]}: is a reference; write it into config.yaml, or say the value itself")
+        raise ConfigError(
+            f"{said[:60]}: is a reference; write it into config.yaml, or say the value itself"
+        )
     name = written.name if written is not None and written.kind == "env" else usual
     return f"env:{name}", {name: said}
 
@@ -357,7 +489,10 @@ def _unlike(now: Mapping[Keys, Plain], keys: Mapping[Keys, Plain]) -> dict[Keys,
 
 
 def _people(now: Config) -> dict[Keys, Plain]:
-    found: dict[Keys, Plain] = {("owner",): list(now.owner), ("access", "default_role"): now.access.default_role}
+    found: dict[Keys, Plain] = {
+        ("owner",): list(now.owner),
+        ("access", "default_role"): now.access.default_role,
+    }
     for role in _ROLES:
         found["access", "roles", role] = list(getattr(now.access.roles, role))
     return found
@@ -371,6 +506,7 @@ def _rules(now: Config) -> dict[Keys, Plain]:
 
 
 def _written_rules(config: Config, kind: str) -> tuple[str, ...]:
-    """As the file has them: what a preset adds is not among them, and names of folders stay names."""
+    """As the file has them: what a preset adds is not among them, and names of folders stay
+    names."""
     found = _value(config, ("permissions", kind))
     return tuple(str(one) for one in found) if isinstance(found, list) else ()

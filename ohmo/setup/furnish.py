@@ -1,4 +1,5 @@
-"""Writes what was decided into a home. What somebody edited stays as it is; what init wrote itself may be written anew."""
+"""Writes what was decided into a home. What somebody edited stays as it is; what init wrote itself
+may be written anew."""
 
 from __future__ import annotations
 
@@ -40,13 +41,18 @@ def furnish(
     beside: bool = False,
     imported: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Done]:
-    """``pages``: texts instead of the first ones; ``notes``: files for ``memory/``; ``documents``: texts for the platforms' own pages, under ``setup/``.
-    ``beside``: another program's files lie in the home and stay as they are; ``imported``: secrets of it, which replace no value of ``.env``."""
+    """``pages``: texts instead of the first ones; ``notes``: files for ``memory/``; ``documents``:
+    texts for the platforms' own pages, under ``setup/``. ``beside``: another program's files lie in
+    the home and stay as they are; ``imported``: secrets of it, which replace no value of
+    ``.env``."""
     home.prepare(beside=beside)
     record = _Record(home.root / "state" / "init.json")
     record.answers = answers
     done = [_written(home.config, config_text(answers), record)]
-    done += [_written(home.root / name, pages.get(name, text), record, anew=name in pages) for name, text in PAGES.items()]
+    done += [
+        _written(home.root / name, pages.get(name, text), record, anew=name in pages)
+        for name, text in PAGES.items()
+    ]
     for name, raw in notes.items():
         path = home.root / "memory" / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,7 +68,8 @@ def furnish(
 
 
 def lay_out(home: Home, documents: Mapping[str, str]) -> None:
-    """The texts for a platform's pages, before anybody is asked for what those pages give; ``furnish`` writes them anew with all that is known."""
+    """The texts for a platform's pages, before anybody is asked for what those pages give;
+    ``furnish`` writes them anew with all that is known."""
     home.prepare(beside=home.foreign())
     record = _Record(home.root / "state" / "init.json")
     for name, text in documents.items():
@@ -78,7 +85,8 @@ def earlier(home: Home) -> Answers:
 
 
 class _Record:
-    """The answers, and the digests of what init wrote itself: a file that still has its digest was not edited. It never holds a secret."""
+    """The answers, and the digests of what init wrote itself: a file that still has its digest was
+    not edited. It never holds a secret."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -87,7 +95,8 @@ class _Record:
             self._known: dict[str, str] = dict(found["files"])
             self.answers = from_json(found["answers"])
         except (OSError, ValueError, TypeError, KeyError):
-            self._known, self.answers = {}, Answers()
+            self._known = {}
+            self.answers = Answers()
 
     def ours(self, path: Path, text: str) -> bool:
         return self._known.get(path.name) == _digest(text)
@@ -97,7 +106,10 @@ class _Record:
 
     def save(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self._path, json.dumps({"files": self._known, "answers": to_json(self.answers)}, indent=1))
+        write_whole(
+            self._path,
+            json.dumps({"files": self._known, "answers": to_json(self.answers)}, indent=1),
+        )
 
 
 def _digest(text: str) -> str:
@@ -120,22 +132,40 @@ def _written(path: Path, text: str, record: _Record, *, anew: bool = True) -> Do
     return Done("kept", path, text)
 
 
-def put_secrets(path: Path, secrets: Mapping[str, str], imported: Mapping[str, str] = MappingProxyType({})) -> list[Done]:
-    """Into ``.env``. Who names a secret now means it: its line is written anew, or appended. One that is only imported keeps the value that
-    stands there. Raises ConfigError: a value would be read as other variables."""
+def put_secrets(
+    path: Path, secrets: Mapping[str, str], imported: Mapping[str, str] = MappingProxyType({})
+) -> list[Done]:
+    """Into ``.env``. Who names a secret now means it: its line is written anew, or appended. One
+    that is only imported keeps the value that stands there. Raises ConfigError: a value would be
+    read as other variables."""
     there = read(path)
     for name, value in secrets.items():
         if not name.isidentifier() or len(f"{value}.".splitlines()) != 1 or "\0" in value:
             raise ConfigError(
-                f"{name[:60]}: its value holds a line break or a zero byte; .env would read it as other variables. Copy it again"
+                f"{name[:60]}: its value holds a line break or a zero byte; .env would read it as"
+                " other variables. Copy it again"
             )
     fresh = [name for name in secrets if name not in there]
-    other = [name for name in secrets if name in there and there[name] != secrets[name] != imported.get(name)]
+    other = [
+        name
+        for name in secrets
+        if name in there and there[name] != secrets[name] != imported.get(name)
+    ]
     if not fresh and not other:
         return [Done("kept", path)]
-    text = path.read_text(encoding="utf-8") if path.exists() else "# secrets of ohmo, read at start; nobody else may read this file\n"
+    text = (
+        path.read_text(encoding="utf-8")
+        if path.exists()
+        else "# secrets of ohmo, read at start; nobody else may read this file\n"
+    )
     lines = [line for line in text.splitlines() if _named(line) not in other]
-    write_whole(path, "".join(f"{line}\n" for line in (*lines, *(f'{name}="{secrets[name]}"' for name in (*other, *fresh)))))
+    write_whole(
+        path,
+        "".join(
+            f"{line}\n"
+            for line in (*lines, *(f'{name}="{secrets[name]}"' for name in (*other, *fresh)))
+        ),
+    )
     done = [Done("changed", path, ", ".join(other))] if other else []
     return [*done, Done("added", path, ", ".join(fresh))] if fresh else done
 

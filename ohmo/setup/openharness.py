@@ -1,4 +1,5 @@
-"""Takes over what OpenHarness' ohmo 0.1 keeps in ``~/.ohmo``: persona, person, memory, channels with their tokens, cron. Its files are only read."""
+"""Takes over what OpenHarness' ohmo 0.1 keeps in ``~/.ohmo``: persona, person, memory, channels
+with their tokens, cron. Its files are only read."""
 
 from __future__ import annotations
 
@@ -20,16 +21,29 @@ _KEYS: dict[str, tuple[tuple[str, str, bool], ...]] = {
     "slack": (("bot_token", "bot_token", True), ("app_token", "app_token", True)),
     "telegram": (("token", "token", True),),
     "discord": (("token", "token", True),),
-    "feishu": (("app_id", "app_id", True), ("app_secret", "app_secret", True), ("domain", "domain", False)),
-    "matrix": (("homeserver", "homeserver", False), ("user_id", "user", False), ("access_token", "access_token", True)),
+    "feishu": (
+        ("app_id", "app_id", True),
+        ("app_secret", "app_secret", True),
+        ("domain", "domain", False),
+    ),
+    "matrix": (
+        ("homeserver", "homeserver", False),
+        ("user_id", "user", False),
+        ("access_token", "access_token", True),
+    ),
 }
 _LARGEST = 2**20  # bytes of a page or a note
-_MODES = {"default": "", "plan": "plan", "full_auto": ""}  # nobody is given full rights by an import
+_MODES = {
+    "default": "",
+    "plan": "plan",
+    "full_auto": "",
+}  # nobody is given full rights by an import
 
 
 @record
 class Found:
-    """``pages``: our page by name, with its text. ``notes``: files of the memory by path. ``told``: what could not be taken over, and why."""
+    """``pages``: our page by name, with its text. ``notes``: files of the memory by path. ``told``:
+    what could not be taken over, and why."""
 
     answers: Answers
     pages: Mapping[str, str]
@@ -38,15 +52,22 @@ class Found:
 
 
 def read(folder: Path, data: Path) -> Found:
-    """``folder``: their workspace (gateway.json, soul.md); ``data``: where their cron_jobs.json is. Raises ConfigError: nothing of theirs is there."""
+    """``folder``: their workspace (gateway.json, soul.md); ``data``: where their cron_jobs.json is.
+    Raises ConfigError: nothing of theirs is there."""
     if not (folder / "gateway.json").exists() and not (folder / "soul.md").exists():
-        raise ConfigError(f"{folder}: neither gateway.json nor soul.md is there; name OpenHarness' folder with --source")
+        raise ConfigError(
+            f"{folder}: neither gateway.json nor soul.md is there; name OpenHarness' folder with"
+            " --source"
+        )
     told: list[str] = []
     gateway = _json(folder / "gateway.json", told)
     table = _table(gateway)
     channels, secrets = _channels(table, told)
     if table.get("permission_mode") == "full_auto":
-        told.append("permission_mode full_auto was not taken over: write permissions.mode yourself if you want that")
+        told.append(
+            "permission_mode full_auto was not taken over: write permissions.mode yourself if you"
+            " want that"
+        )
     answers = Answers(
         mode=_MODES.get(str(table.get("permission_mode", "default")), ""),
         channels=channels,
@@ -62,11 +83,16 @@ def _json(path: Path, told: list[str]) -> object:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        told.append(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not JSON'}); it was left out")
+        told.append(
+            f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not JSON'}); it was"
+            " left out"
+        )
         return None
 
 
-def _channels(table: Mapping[str, Any], told: list[str]) -> tuple[dict[str, dict[str, Value]], dict[str, str]]:
+def _channels(
+    table: Mapping[str, Any], told: list[str]
+) -> tuple[dict[str, dict[str, Value]], dict[str, str]]:
     found: dict[str, dict[str, Value]] = {}
     secrets: dict[str, str] = {}
     enabled = dict.fromkeys(str(name)[:100] for name in _list(table.get("enabled_channels")))
@@ -80,7 +106,9 @@ def _channels(table: Mapping[str, Any], told: list[str]) -> tuple[dict[str, dict
         for key, own, secret in _KEYS[name]:
             value = str(theirs.get(key) or "").strip()
             if len(value.splitlines()) > 1 or "\0" in value:
-                told.append(f"channel {name}: {key} holds a line break or a zero byte; it was left out")
+                told.append(
+                    f"channel {name}: {key} holds a line break or a zero byte; it was left out"
+                )
             elif value and secret:
                 secrets[variable(name, own)] = value
                 ours[own] = f"env:{variable(name, own)}"
@@ -96,7 +124,10 @@ def _channels(table: Mapping[str, Any], told: list[str]) -> tuple[dict[str, dict
 def _people(name: str, theirs: Mapping[str, Any], told: list[str]) -> dict[str, Value]:
     people = tuple(str(one) for one in _list(theirs.get("allow_from")))
     if "*" in people:
-        told.append(f"channel {name}: allow_from * was not taken over: people pair with a code (dm: open lets everybody in)")
+        told.append(
+            f"channel {name}: allow_from * was not taken over: people pair with a code (dm: open"
+            " lets everybody in)"
+        )
         return {}
     return {"dm": "allowlist", "allow": people} if people else {}
 
@@ -106,27 +137,50 @@ def _jobs(path: Path, told: list[str]) -> tuple[Job, ...]:
     found: list[Job] = []
     for entry in _list(listed):
         job = _table(entry)
-        name, schedule, command = (str(job.get(key) or "").strip() for key in ("name", "schedule", "command"))
+        name, schedule, command = (
+            str(job.get(key) or "").strip() for key in ("name", "schedule", "command")
+        )
         if not (name and schedule and command):
             told.append(f"{path}: a job without name, schedule or command was left out")
             continue
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64] or "job"
         where = f" in the folder {job['cwd']}" if job.get("cwd") else ""
-        made = Job(name, schedule, f"Run this command{where} and report what it says: {command}", _rules(command))
+        made = Job(
+            name,
+            schedule,
+            f"Run this command{where} and report what it says: {command}",
+            _rules(command),
+        )
         try:
-            spec_of({"name": name, "schedule": schedule, "prompt": made.prompt, "rules": list(made.rules)}, "UTC", datetime.now(UTC))
+            spec_of(
+                {
+                    "name": name,
+                    "schedule": schedule,
+                    "prompt": made.prompt,
+                    "rules": list(made.rules),
+                },
+                "UTC",
+                datetime.now(UTC),
+            )
         except BadJob as error:
             told.append(f"{path}: the job {name} was left out ({error})")
             continue
         if not made.rules:
-            told.append(f"{path}: the job {name} got no rule, because its command as a rule would allow others too; it will ask")
+            told.append(
+                f"{path}: the job {name} got no rule, because its command as a rule would allow"
+                " others too; it will ask"
+            )
         found.append(made)
     return tuple(found)
 
 
 def _rules(command: str) -> tuple[str, ...]:
     """This command and no other: what the grammar of rules would read as a pattern gets none."""
-    return () if "*" in command or "${" in command or len(command.splitlines()) > 1 else (f"Bash({command})",)
+    return (
+        ()
+        if "*" in command or "${" in command or len(command.splitlines()) > 1
+        else (f"Bash({command})",)
+    )
 
 
 def _table(value: object) -> dict[str, Any]:
@@ -147,7 +201,8 @@ def _pages(folder: Path) -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
-    """A link is not followed: it may lead to what is no page at all, and a page is told to the model."""
+    """A link is not followed: it may lead to what is no page at all, and a page is told to the
+    model."""
     try:
         if path.is_symlink() or path.stat().st_size > _LARGEST:
             return ""
@@ -159,5 +214,11 @@ def _text(path: Path) -> str:
 def _notes(folder: Path) -> dict[str, bytes]:
     if not folder.is_dir():
         return {}
-    files = [path for path in sorted(folder.rglob("*.md")) if path.is_file() and not path.is_symlink()]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.stat().st_size <= _LARGEST}
+    files = [
+        path for path in sorted(folder.rglob("*.md")) if path.is_file() and not path.is_symlink()
+    ]
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in files
+        if path.stat().st_size <= _LARGEST
+    }

@@ -1,4 +1,5 @@
-"""The platforms' own set-up, found beside each channel; a stranger's channel without one gets its keys asked for."""
+"""The platforms' own set-up, found beside each channel; a stranger's channel without one gets its
+keys asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ def setup_of(manifest: Manifest) -> Setup:
         found = None
     if isinstance(found, Setup):
         return found
-    asks = tuple(Ask(secret, secret, f"the pages of {manifest.title}", secret=True) for secret in manifest.secrets)
+    asks = tuple(
+        Ask(secret, secret, f"the pages of {manifest.title}", secret=True)
+        for secret in manifest.secrets
+    )
     return Setup((f"make an account for the bot on {manifest.title}",), asks)
 
 

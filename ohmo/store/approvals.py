@@ -1,6 +1,7 @@
 """Questions that park a turn: asked one at a time per thread, answered once, used once."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -14,16 +15,24 @@ from ohmo.contracts.messages import ModelStep, Step, ToolCall
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Lapsed, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
 from ohmo.store.arrivals import end
-from ohmo.store.codec import column, from_column, read_arrival, read_question, read_step, write_question
+from ohmo.store.codec import (
+    column,
+    from_column,
+    read_arrival,
+    read_question,
+    read_step,
+    write_question,
+)
 from ohmo.store.numbers import Home, Numbers, address_of, find_home, hold, lock_thread, touch
 from ohmo.store.outbox import close, open_drafts, say_more, speak
 from ohmo.store.people import save_grant
 from ohmo.store.statements import Moment, Op, Row, Undo, instant
 
-_COLUMNS = (
-    """a.id, a.call, a.body, a.cwd, a.thread, a.turn, t.channel, t.account, t.chat, t.topic, u.person, a.state, a.deadline, a.asked_at"""
+_COLUMNS = """a.id, a.call, a.body, a.cwd, a.thread, a.turn, t.channel, t.account, t.chat, t.topic, u.person, a.state, a.deadline, a.asked_at"""
+_FROM = (
+    f"SELECT {_COLUMNS} FROM approvals a JOIN threads t ON t.thread = a.thread JOIN turns u ON"
+    " u.turn = a.turn"
 )
-_FROM = f"SELECT {_COLUMNS} FROM approvals a JOIN threads t ON t.thread = a.thread JOIN turns u ON u.turn = a.turn"
 _OPEN = "a.state IN ('queued','asked')"
 
 
@@ -44,7 +53,15 @@ def asked_row(row: Row) -> Asked:
 _INSERT = """INSERT INTO approvals (id, thread, seq, turn, call, kind, body, hash, cwd, timeout, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')"""
 
 
-def park(at: Moment, claim: Claim, turn: str, asks: Sequence[Ask], timeout: float, card: Card, closing: Closing) -> Op[None]:
+def park(
+    at: Moment,
+    claim: Claim,
+    turn: str,
+    asks: Sequence[Ask],
+    timeout: float,
+    card: Card,
+    closing: Closing,
+) -> Op[None]:
     if not asks:
         raise Conflict("a turn cannot be parked without a question")
     home = Home(claim.thread, claim.address)
@@ -55,14 +72,25 @@ def park(at: Moment, claim: Claim, turn: str, asks: Sequence[Ask], timeout: floa
         yield (
             _INSERT,
             (
-                *(ask.id, claim.thread, numbers.take(claim.thread), turn, column(ask.call), question.kind, write_question(question)),
+                *(
+                    ask.id,
+                    claim.thread,
+                    numbers.take(claim.thread),
+                    turn,
+                    column(ask.call),
+                    question.kind,
+                    write_question(question),
+                ),
                 *(question.digest, column(ask.cwd), round(timeout * 1000)),
             ),
         )
     yield "UPDATE turns SET state = 'parked' WHERE turn = ?", (turn,)
     yield from close(at, home, (yield from open_drafts(turn)), closing)
     yield from _ask_next(at, home, turn, card)
-    yield "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 1 WHERE thread = ?", (claim.thread,)
+    yield (
+        "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 1 WHERE thread = ?",
+        (claim.thread,),
+    )
 
 
 _ASK = "UPDATE approvals SET state = 'asked', asked_at = ?, deadline = ? + timeout WHERE id = ?"
@@ -70,7 +98,13 @@ _ASK = "UPDATE approvals SET state = 'asked', asked_at = ?, deadline = ? + timeo
 
 def _ask_next(at: Moment, home: Home, turn: str, card: Card) -> Op[bool]:
     """The oldest question that is still queued is asked now. False: there is none."""
-    queued = yield "SELECT id FROM approvals WHERE thread = ? AND turn = ? AND state = 'queued' ORDER BY seq LIMIT 1", (home.thread, turn)
+    queued = yield (
+        (
+            "SELECT id FROM approvals WHERE thread = ? AND turn = ? AND state = 'queued' ORDER BY"
+            " seq LIMIT 1"
+        ),
+        (home.thread, turn),
+    )
     if not queued:
         return False
     oldest = queued[0][0]
@@ -99,7 +133,14 @@ WHERE id = ? AND state = 'asked' AND deadline > ? RETURNING turn"""
 Outcome = Literal["ok", "late", "unknown"]
 
 
-def answer(at: Moment, said: Ruling, posts: Sequence[PostRow], late: Sequence[PostRow], card: Card, closing: Closing) -> Op[Outcome]:
+def answer(
+    at: Moment,
+    said: Ruling,
+    posts: Sequence[PostRow],
+    late: Sequence[PostRow],
+    card: Card,
+    closing: Closing,
+) -> Op[Outcome]:
     arrival = said.arrival
     known = yield "SELECT thread FROM approvals WHERE id = ?", (said.approval,)
     if not known:
@@ -111,7 +152,18 @@ def answer(at: Moment, said: Ruling, posts: Sequence[PostRow], late: Sequence[Po
     assert home is not None  # it was locked
     if arrival is not None and (before := (yield from _said_before(arrival))) is not None:
         raise Undo(before)
-    rows = yield (_ANSWER, (said.verdict, said.scope, column(said.word), column(said.person), at.now, said.approval, at.now))
+    rows = yield (
+        _ANSWER,
+        (
+            said.verdict,
+            said.scope,
+            column(said.word),
+            column(said.person),
+            at.now,
+            said.approval,
+            at.now,
+        ),
+    )
     if not rows:
         return (yield from _too_late(at, arrival, late, "late"))
     turn = rows[0][0]
@@ -127,13 +179,18 @@ def answer(at: Moment, said: Ruling, posts: Sequence[PostRow], late: Sequence[Po
 
 def _said_before(arrival: tuple[str, int]) -> Op[Outcome | None]:
     """The same answer handled again (its first outcome was not known): nothing may happen twice."""
-    rows = yield "SELECT ending FROM inbox WHERE thread = ? AND seq = ? AND state = 'ended'", arrival
+    rows = yield (
+        "SELECT ending FROM inbox WHERE thread = ? AND seq = ? AND state = 'ended'",
+        arrival,
+    )
     if not rows:
         return None
     return "ok" if rows[0][0] == "answered" else "late"
 
 
-def _too_late(at: Moment, arrival: tuple[str, int] | None, late: Sequence[PostRow], outcome: Outcome) -> Op[Outcome]:
+def _too_late(
+    at: Moment, arrival: tuple[str, int] | None, late: Sequence[PostRow], outcome: Outcome
+) -> Op[Outcome]:
     """Only the posts of ``late`` are written; those of a repetition are there already."""
     known: set[str] = set()
     for row in late:
@@ -146,12 +203,20 @@ def _too_late(at: Moment, arrival: tuple[str, int] | None, late: Sequence[PostRo
             raise Undo(outcome)
     for row in sorted(fresh, key=lambda r: r.id):
         thread, number = yield from touch(at, row.outbound.address, "", 1)
-        yield from speak(at, Home(thread, row.outbound.address), Numbers({thread: number}), [row], None)
+        yield from speak(
+            at, Home(thread, row.outbound.address), Numbers({thread: number}), [row], None
+        )
     return outcome
 
 
-_SAID = "turn = ? AND call = ? AND thread = ? AND used_at IS NULL AND state IN ('allowed','denied','expired')"
-_CONSUME = f"UPDATE approvals SET used_at = ? WHERE {_SAID} AND hash = ? RETURNING state, scope, word, person"
+_SAID = (
+    "turn = ? AND call = ? AND thread = ? AND used_at IS NULL AND state IN"
+    " ('allowed','denied','expired')"
+)
+_CONSUME = (
+    f"UPDATE approvals SET used_at = ? WHERE {_SAID} AND hash = ? RETURNING state, scope, word,"
+    " person"
+)
 _OTHERWISE = f"SELECT state, scope, word, person FROM approvals WHERE {_SAID} ORDER BY seq"
 
 
@@ -163,7 +228,9 @@ def consume(at: Moment, claim: Claim, turn: str, call: str, digest: str) -> Op[V
         return _verdict(rows[-1])
     rows = yield _OTHERWISE, here
     said = _verdict(rows[-1]) if rows else None
-    raise Undo(replace(said, state="changed") if said is not None and said.state == "allowed" else said)
+    raise Undo(
+        replace(said, state="changed") if said is not None and said.state == "allowed" else said
+    )
 
 
 def _verdict(row: Row) -> Verdict:
@@ -172,12 +239,21 @@ def _verdict(row: Row) -> Verdict:
 
 
 def expire(at: Moment, card: Card, closing: Closing) -> Op[int]:
-    overdue = yield "SELECT id, thread FROM approvals WHERE state = 'asked' AND deadline <= ? ORDER BY thread LIMIT 100", (at.now,)
+    overdue = yield (
+        (
+            "SELECT id, thread FROM approvals WHERE state = 'asked' AND deadline <= ? ORDER BY"
+            " thread LIMIT 100"
+        ),
+        (at.now,),
+    )
     count = 0
     for question, thread in overdue:
         yield from lock_thread(thread, 0)
         rows = yield (
-            "UPDATE approvals SET state = 'expired', answered_at = ? WHERE id = ? AND state = 'asked' AND deadline <= ? RETURNING turn",
+            (
+                "UPDATE approvals SET state = 'expired', answered_at = ? WHERE id = ? AND state ="
+                " 'asked' AND deadline <= ? RETURNING turn"
+            ),
             (at.now, question, at.now),
         )
         home = yield from find_home(thread)
@@ -209,14 +285,28 @@ def lapsed(name: str) -> Op[Lapsed | None]:
     if not rows:
         return None
     asked = asked_row(rows[0])
-    steps = yield "SELECT body FROM steps WHERE thread = ? AND turn = ? AND kind = 'model' ORDER BY seq DESC", (asked.thread, asked.turn)
-    began = yield "SELECT body FROM inbox WHERE thread = ? AND turn = ? ORDER BY seq LIMIT 1", (asked.thread, asked.turn)
-    return lapsed_in(asked, [read_step(row[0]) for row in steps], read_arrival(began[0][0]) if began else None)
+    steps = yield (
+        "SELECT body FROM steps WHERE thread = ? AND turn = ? AND kind = 'model' ORDER BY seq DESC",
+        (asked.thread, asked.turn),
+    )
+    began = yield (
+        "SELECT body FROM inbox WHERE thread = ? AND turn = ? ORDER BY seq LIMIT 1",
+        (asked.thread, asked.turn),
+    )
+    return lapsed_in(
+        asked, [read_step(row[0]) for row in steps], read_arrival(began[0][0]) if began else None
+    )
 
 
 def lapsed_in(asked: Asked, steps: Sequence[Step], began: Arrival | None) -> Lapsed:
     """With the call as the model made it. ``began``: what the turn began with."""
-    calls = [block for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
+    calls = [
+        block
+        for step in steps
+        if isinstance(step, ModelStep)
+        for block in step.blocks
+        if isinstance(block, ToolCall)
+    ]
     call = next((call for call in calls if call.id == asked.ask.call), None)
     job = began.terms.name if isinstance(began, Wake) and began.terms is not None else ""
     return Lapsed(asked, call, job)

@@ -1,4 +1,5 @@
-"""Backups: one verified archive of a home, made while the daemon works, and taken back as a whole."""
+"""Backups: one verified archive of a home, made while the daemon works, and taken back as a
+whole."""
 
 from __future__ import annotations
 
@@ -28,13 +29,22 @@ FORMAT = 1
 DATABASE = "ohmo.db"
 MANIFEST = "manifest.json"
 FILES = ("config.yaml", ".env", "SOUL.md", "USER.md", "AGENTS.md", "hooks.yaml", "keybindings.yaml")
-FOLDERS = ("memory", "skills", "agents", "plugins", "recipes", "state")  # state: cursors of channels, keys of Matrix devices
+FOLDERS = (
+    "memory",
+    "skills",
+    "agents",
+    "plugins",
+    "recipes",
+    "state",
+)  # state: cursors of channels, keys of Matrix devices
 MEDIA = "media"
 _NAME, _STAMP, _SUFFIX = "ohmo-", "%Y%m%dT%H%M%SZ", ".tar.gz"
 _SQLITE = b"SQLite format 3\0"
 _CHUNK = 1 << 20
 _LIST = 64 << 20  # bytes of the list of what an archive holds
-_EXTENDED = 64 << 10  # bytes of an extended header (POSIX pax), which the reader takes into memory whole
+_EXTENDED = (
+    64 << 10
+)  # bytes of an extended header (POSIX pax), which the reader takes into memory whole
 _NAMES = 128 << 20  # bytes of all names together
 _MEMBER = 128  # bytes each member counts for beside its name: half a million of them are enough
 
@@ -60,8 +70,9 @@ class Made:
 
 
 def backups(folder: Path, now: datetime | None = None) -> list[Backup]:
-    """Those in ``folder``, oldest first. Whatever bears a backup's name was verified before it got it.
-    One dated later than ``now`` was made while the clock stood wrong: nobody knows when, so it comes before all others."""
+    """Those in ``folder``, oldest first. Whatever bears a backup's name was verified before it got
+    it. One dated later than ``now`` was made while the clock stood wrong: nobody knows when, so it
+    comes before all others."""
     found: list[tuple[bool, datetime, int, Backup]] = []
     for path in folder.glob(f"{_NAME}*{_SUFFIX}") if folder.is_dir() else ():
         stamp, _, number = path.name.removeprefix(_NAME).removesuffix(_SUFFIX).partition("-")
@@ -69,7 +80,14 @@ def backups(folder: Path, now: datetime | None = None) -> list[Backup]:
             if not path.is_file():  # a named pipe would hold up whoever opens it
                 continue
             made = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-            found.append((now is None or made <= now, made, int(number) if number.isdecimal() else 1, Backup(path, made)))
+            found.append(
+                (
+                    now is None or made <= now,
+                    made,
+                    int(number) if number.isdecimal() else 1,
+                    Backup(path, made),
+                )
+            )
     return [one[-1] for one in sorted(found, key=lambda one: one[:3])]
 
 
@@ -81,11 +99,21 @@ def prune(folder: Path, keep: int, now: datetime | None = None) -> list[Path]:
     return old
 
 
-def make_backup(home: Path, database: Path | None, target: Path, now: datetime, *, media: bool = False, ohmo: str = "") -> Made:
-    """Blocking; the daemon may go on writing. ``target``: a folder, or the archive's own path. ``database`` None: the store is elsewhere and not in it.
-    Made while nobody owned the home, it says ``at_rest``: nothing was half done.
+def make_backup(
+    home: Path,
+    database: Path | None,
+    target: Path,
+    now: datetime,
+    *,
+    media: bool = False,
+    ohmo: str = "",
+) -> Made:
+    """Blocking; the daemon may go on writing. ``target``: a folder, or the archive's own path.
+    ``database`` None: the store is elsewhere and not in it. Made while nobody owned the home, it
+    says ``at_rest``: nothing was half done.
 
-    The archive gets its name only after it was unpacked and compared. Raises BackupError (disk, damaged store); nothing is left behind then."""
+    The archive gets its name only after it was unpacked and compared. Raises BackupError (disk,
+    damaged store); nothing is left behind then."""
     path = _path(target, now)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,16 +121,32 @@ def make_backup(home: Path, database: Path | None, target: Path, now: datetime, 
         with workroom(path.parent) as folder:
             return _make(home, database, path, now, folder, media=media, ohmo=ohmo)
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:  # it is only read: the copy found no room
+        if (
+            getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+        ):  # it is only read: the copy found no room
             raise BackupError(
-                f"{path.parent}: there is no room for a backup; name a folder on another disk (backups.folder, or ohmo backup PATH)"
+                f"{path.parent}: there is no room for a backup; name a folder on another disk"
+                " (backups.folder, or ohmo backup PATH)"
             ) from error
-        raise BackupError(f"{database}: cannot be copied ({error}); ohmo store check tells what is wrong") from error
+        raise BackupError(
+            f"{database}: cannot be copied ({error}); ohmo store check tells what is wrong"
+        ) from error
     except (OSError, tarfile.TarError) as error:
-        raise BackupError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})") from error
+        raise BackupError(
+            f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})"
+        ) from error
 
 
-def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Path, *, media: bool, ohmo: str) -> Made:
+def _make(
+    home: Path,
+    database: Path | None,
+    path: Path,
+    now: datetime,
+    work: Path,
+    *,
+    media: bool,
+    ohmo: str,
+) -> Made:
     stage = work / "stage"
     stage.mkdir()
     rows: dict[str, int] = {}
@@ -115,9 +159,21 @@ def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Pa
             rows = counts(copy)
     for name in (*FILES, *FOLDERS, *((MEDIA,) if media else ())):
         _take(home / name, stage / name)
-    sums = {str(found.relative_to(stage)): _entry(found) for found in sorted(stage.rglob("*")) if found.is_file()}
+    sums = {
+        str(found.relative_to(stage)): _entry(found)
+        for found in sorted(stage.rglob("*"))
+        if found.is_file()
+    }
     at_rest = at_rest and not is_held(home / "lock", unclear=True)
-    told = {"format": FORMAT, "made": now.isoformat(), "ohmo": ohmo, "media": media, "at_rest": at_rest, "rows": rows, "files": sums}
+    told = {
+        "format": FORMAT,
+        "made": now.isoformat(),
+        "ohmo": ohmo,
+        "media": media,
+        "at_rest": at_rest,
+        "rows": rows,
+        "files": sums,
+    }
     (stage / MANIFEST).write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
     draft = work / "draft"
     _pack(stage, draft)
@@ -141,7 +197,8 @@ def _path(target: Path, now: datetime) -> Path:
 
 
 def _take(source: Path, target: Path) -> None:
-    """Files and folders; links, sockets and half-written files stay. An SQLite file (a device's keys) is copied as a database."""
+    """Files and folders; links, sockets and half-written files stay. An SQLite file (a device's
+    keys) is copied as a database."""
     if source.is_symlink() or not source.exists():
         return
     if source.is_dir():
@@ -167,13 +224,19 @@ def _is_database(path: Path) -> bool:
 
 def _entry(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
-        return {"sha256": hashlib.file_digest(file, "sha256").hexdigest(), "size": path.stat().st_size}
+        return {
+            "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+            "size": path.stat().st_size,
+        }
 
 
 def _pack(stage: Path, draft: Path) -> None:
     with draft.open("wb") as raw:
         os.fchmod(raw.fileno(), 0o600)
-        with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        with (
+            gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+        ):
             tar.add(stage / MANIFEST, MANIFEST)
             for name in sorted(entry.name for entry in stage.iterdir() if entry.name != MANIFEST):
                 tar.add(stage / name, name)
@@ -181,7 +244,8 @@ def _pack(stage: Path, draft: Path) -> None:
 
 
 def wrong_with(path: Path) -> str | None:
-    """Unpacks an archive aside and compares it with its own list; None: it can be taken back. Raises nothing: what cannot be read is wrong."""
+    """Unpacks an archive aside and compares it with its own list; None: it can be taken back.
+    Raises nothing: what cannot be read is wrong."""
     try:
         with workroom(path.parent) as folder:
             unpack(path, folder)
@@ -193,10 +257,13 @@ def wrong_with(path: Path) -> str | None:
 
 
 def unpack(path: Path, folder: Path) -> Mapping[str, int]:
-    """Everything of the archive into the empty ``folder``, compared with its list; returns the rows of its store. Raises BackupError, OSError."""
+    """Everything of the archive into the empty ``folder``, compared with its list; returns the rows
+    of its store. Raises BackupError, OSError."""
     told = _extract(path, folder)
     files = cast("dict[str, dict[str, Any]]", told["files"])
-    there = {str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file()} - {MANIFEST}
+    there = {str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file()} - {
+        MANIFEST
+    }
     for lost in sorted(files.keys() - there):
         raise BackupError(f"{lost} is missing")
     for more in sorted(there - files.keys()):
@@ -228,34 +295,63 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as raw, gzip.open(raw) as packed:
             _look_through(cast("BinaryIO", packed), shutil.disk_usage(folder).free)
-        with path.open("rb") as raw, gzip.open(raw) as packed, tarfile.open(fileobj=cast("BinaryIO", packed), mode="r|") as tar:
+        with (
+            path.open("rb") as raw,
+            gzip.open(raw) as packed,
+            tarfile.open(fileobj=cast("BinaryIO", packed), mode="r|") as tar,
+        ):
             for member in _members(tar):
                 tar.extract(member, folder, filter="data")
         told: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise BackupError("no such file" if error.filename == str(path) else "it has no list of what it holds") from error
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, ValueError, RecursionError, OSError) as error:
-        raise BackupError(f"{path.name} is no whole backup ({str(error) or type(error).__name__})") from error
-    if not isinstance(told, dict) or not isinstance(told.get("files"), dict) or not isinstance(told.get("rows"), dict):  # pyright: ignore[reportUnknownMemberType]
+        raise BackupError(
+            "no such file" if error.filename == str(path) else "it has no list of what it holds"
+        ) from error
+    except (
+        tarfile.TarError,
+        EOFError,
+        gzip.BadGzipFile,
+        ValueError,
+        RecursionError,
+        OSError,
+    ) as error:
+        raise BackupError(
+            f"{path.name} is no whole backup ({str(error) or type(error).__name__})"
+        ) from error
+    parts = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    if not isinstance(parts.get("files"), dict) or not isinstance(parts.get("rows"), dict):
         raise BackupError("its list of what it holds cannot be read")
     found = cast("dict[str, Any]", told)
     if found.get("format") != FORMAT:
-        raise BackupError(f"it has format {found.get('format')}, this ohmo knows {FORMAT}: take it back with the ohmo that made it")
+        raise BackupError(
+            f"it has format {found.get('format')}, this ohmo knows {FORMAT}: take it back with the"
+            " ohmo that made it"
+        )
     return found
 
 
 def _look_through(packed: BinaryIO, room: int) -> None:
-    """Before anything of an archive is read as one: that it cannot fill the memory or the disk, however small it is packed. ``room``: bytes it may
-    become. Header by header (POSIX pax, "ustar Interchange Format" and "pax Extended Header"). Raises BackupError, tarfile.TarError, ValueError."""
+    """Before anything of an archive is read as one: that it cannot fill the memory or the disk,
+    however small it is packed. ``room``: bytes it may become. Header by header (POSIX pax, "ustar
+    Interchange Format" and "pax Extended Header"). Raises BackupError, tarfile.TarError,
+    ValueError."""
     names, more = _NAMES, dict[bytes, bytes]()
     while (block := packed.read(tarfile.BLOCKSIZE)).strip(b"\0"):
         member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         extended = member.type == tarfile.XHDTYPE and not more
         if not (extended or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)):
             raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
-        size, name = int(more.get(b"size", member.size)), more.get(b"path", member.name.encode("utf-8", "surrogateescape"))
+        size, name = (
+            int(more.get(b"size", member.size)),
+            more.get(b"path", member.name.encode("utf-8", "surrogateescape")),
+        )
         names -= size if extended else len(name) + _MEMBER
-        if size < 0 or names < 0 or (extended and size > _EXTENDED) or (name == MANIFEST.encode() and size > _LIST):
+        if (
+            size < 0
+            or names < 0
+            or (extended and size > _EXTENDED)
+            or (name == MANIFEST.encode() and size > _LIST)
+        ):
             raise BackupError("it names more than any backup of ohmo does")
         padded = size + -size % tarfile.BLOCKSIZE
         if extended:

@@ -1,4 +1,5 @@
-"""Fills a store that was carried over from a damaged file with what only its newest backup still knows."""
+"""Fills a store that was carried over from a damaged file with what only its newest backup still
+knows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ohmo.store.workroom import workroom
 
 
 def fill_in(folder: Path, store: Path, now: int) -> tuple[int, datetime | None]:
-    """Rows that came from the newest whole backup in ``folder``, and when it was made; (0, None): there is none. ``now``: ms."""
+    """Rows that came from the newest whole backup in ``folder``, and when it was made; (0, None):
+    there is none. ``now``: ms."""
     for one in reversed(backups(folder, datetime.fromtimestamp(now / 1_000, UTC))):
         with workroom(store.parent) as work:
             try:

@@ -1,6 +1,7 @@
 """Arrivals: stored once, in order, with their cursor; ended once."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -10,8 +11,25 @@ from dataclasses import replace
 from channels.contract import Address, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.store import Accepted, CursorSave, Ending, Kind, Pending, PersonRow, PostRow, Seat, ThreadSettings
-from ohmo.store.codec import column, from_column, read_arrival, read_settings, write_arrival, write_settings
+from ohmo.contracts.store import (
+    Accepted,
+    CursorSave,
+    Ending,
+    Kind,
+    Pending,
+    PersonRow,
+    PostRow,
+    Seat,
+    ThreadSettings,
+)
+from ohmo.store.codec import (
+    column,
+    from_column,
+    read_arrival,
+    read_settings,
+    write_arrival,
+    write_settings,
+)
 from ohmo.store.jobs import claim, claim_again
 from ohmo.store.numbers import WAITING, find_home, lock_thread, reserve, thread_id, touch
 from ohmo.store.outbox import speak
@@ -63,15 +81,27 @@ def _save_cursor(cursor: CursorSave) -> Op[None]:
         ON CONFLICT (channel, account, name) DO UPDATE SET value = excluded.value,
           generation = CASE WHEN excluded.generation = 0 THEN cursors.generation ELSE excluded.generation END
         WHERE excluded.generation = 0 OR cursors.generation <= excluded.generation RETURNING generation""",
-        (cursor.channel, cursor.account, column(cursor.name), column(cursor.value), cursor.generation),
+        (
+            cursor.channel,
+            cursor.account,
+            column(cursor.name),
+            column(cursor.value),
+            cursor.generation,
+        ),
     )
     if not rows:
-        raise LeaseLost(f"the connection of {cursor.channel} {cursor.account} belongs to somebody else now; nothing was written")
+        raise LeaseLost(
+            f"the connection of {cursor.channel} {cursor.account} belongs to somebody else now;"
+            " nothing was written"
+        )
 
 
 def _known(names: Sequence[Name]) -> Op[Accepted | None]:
     for name in names:
-        rows = yield "SELECT thread, seq FROM seen WHERE channel = ? AND account = ? AND event_key = ?", name
+        rows = yield (
+            "SELECT thread, seq FROM seen WHERE channel = ? AND account = ? AND event_key = ?",
+            name,
+        )
         if rows:
             return Accepted(rows[0][0], rows[0][1], duplicate=True)
     return None
@@ -86,12 +116,18 @@ def _lock_places(at: Moment, items: Sequence[Item]) -> Op[list[tuple[str, int]]]
     left: dict[str, tuple[str, int]] = {}
     for thread in sorted(places):
         place, scope, here = places[thread]
-        holds = [seat.hold for _, seat in here if seat.ending is None and seat.kind in ("message", "wake")]
+        holds = [
+            seat.hold
+            for _, seat in here
+            if seat.ending is None and seat.kind in ("message", "wake")
+        ]
         if not holds:
             left[thread] = yield from touch(at, place, scope, len(here))
             at.changed(left[thread][0])
         else:
-            left[thread] = yield from touch(at, place, scope, len(here), at.later(_first_hold(holds)), at.later(max(holds)))
+            left[thread] = yield from touch(
+                at, place, scope, len(here), at.later(_first_hold(holds)), at.later(max(holds))
+            )
             at.ready(left[thread][0], place.channel, place.account)
     numbered: list[tuple[str, int]] = []
     for arrival, seat in items:
@@ -111,14 +147,21 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
     names = names_of(arrival)
     for count, name in enumerate(names):
         rows = yield (
-            "INSERT INTO seen (channel, account, event_key, thread, seq, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq",
+            (
+                "INSERT INTO seen (channel, account, event_key, thread, seq, at) VALUES (?, ?, ?,"
+                " ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
+            ),
             (*name, thread, seq, at.now),
         )
         if not rows:  # another instance was faster
             yield from _unseen(names[:count])
             known = yield from _known(names)
             return known or Accepted(thread, seq, duplicate=True)
-    if isinstance(arrival, Wake) and arrival.occurrence is not None and not (yield from claim(at, arrival.occurrence, thread, seq)):
+    if (
+        isinstance(arrival, Wake)
+        and arrival.occurrence is not None
+        and not (yield from claim(at, arrival.occurrence, thread, seq))
+    ):
         yield from _unseen(names)
         return Accepted(thread, seq, duplicate=True)
     kind, ending = seat.kind, seat.ending
@@ -126,7 +169,9 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
         kind, ending = yield from _edit(arrival, thread)
     elif ending is None and isinstance(arrival, Reacted) and kind == "reaction":
         ending = "noted"
-    yield from insert(at, arrival, thread, seq, kind=kind, hold=seat.hold, ending=ending, reason=seat.reason)
+    yield from insert(
+        at, arrival, thread, seq, kind=kind, hold=seat.hold, ending=ending, reason=seat.reason
+    )
     if seat.settings is not None:
         rows = yield "SELECT settings FROM threads WHERE thread = ?", (thread,)
         chosen = seat.settings.over(read_settings(rows[0][0]))
@@ -140,9 +185,13 @@ def _unseen(names: Sequence[Name]) -> Op[None]:
 
 
 def _edit(edit: Edited, thread: str) -> Op[tuple[Kind, Ending | None]]:
-    """What an edit becomes; decided under the thread's lock by the state of the newest row of its message."""
+    """What an edit becomes; decided under the thread's lock by the state of the newest row of its
+    message."""
     rows = yield (
-        "SELECT state, kind FROM inbox WHERE thread = ? AND message = ? AND kind IN ('message','command') ORDER BY seq DESC LIMIT 1",
+        (
+            "SELECT state, kind FROM inbox WHERE thread = ? AND message = ? AND kind IN"
+            " ('message','command') ORDER BY seq DESC LIMIT 1"
+        ),
         (thread, column(edit.message)),
     )
     match rows[0] if rows else None:
@@ -159,37 +208,74 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
 def insert(
-    at: Moment, arrival: Arrival, thread: str, seq: int, *, kind: Kind, hold: float = 0.0, ending: Ending | None = None, reason: str = ""
+    at: Moment,
+    arrival: Arrival,
+    thread: str,
+    seq: int,
+    *,
+    kind: Kind,
+    hold: float = 0.0,
+    ending: Ending | None = None,
+    reason: str = "",
 ) -> Op[None]:
     message = column(arrival.message) if isinstance(arrival, Inbound | Edited | Reacted) else ""
     album = column(arrival.album or "") if isinstance(arrival, Inbound) else ""
     if isinstance(arrival, Wake):
         person = arrival.person
-        rows = yield f"SELECT sort FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort DESC LIMIT 1", (thread,)
-        sort = rows[0][0] if rows else ""  # behind everything that waits: a wake has no place in the platform's order
+        rows = yield (
+            f"SELECT sort FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort DESC LIMIT 1",
+            (thread,),
+        )
+        sort = (
+            rows[0][0] if rows else ""
+        )  # behind everything that waits: a wake has no place in the platform's order
     else:
         person, sort = arrival.person.id, column(arrival.order)
-    state = ("waiting", None, None, None) if ending is None else ("ended", ending, column(reason) or None, at.now)
+    state = (
+        ("waiting", None, None, None)
+        if ending is None
+        else ("ended", ending, column(reason) or None, at.now)
+    )
     yield (
         _INSERT,
         (
-            *(thread, seq, sort, kind, message, album, column(person), milliseconds(arrival.at), at.now, at.later(hold)),
+            *(
+                thread,
+                seq,
+                sort,
+                kind,
+                message,
+                album,
+                column(person),
+                milliseconds(arrival.at),
+                at.now,
+                at.later(hold),
+            ),
             *(write_arrival(arrival), *state),
         ),
     )
 
 
 def cursor(channel: str, account: str, name: str) -> Op[str | None]:
-    rows = yield "SELECT value FROM cursors WHERE channel = ? AND account = ? AND name = ?", (channel, account, column(name))
+    rows = yield (
+        "SELECT value FROM cursors WHERE channel = ? AND account = ? AND name = ?",
+        (channel, account, column(name)),
+    )
     return from_column(rows[0][0]) if rows else None
 
 
 def unhandled() -> Op[list[Pending]]:
     rows = yield (
-        "SELECT thread, seq, kind, body FROM inbox WHERE ended_at IS NULL AND state = 'waiting' AND kind IN ('answer','command') ORDER BY at, thread, seq",
+        (
+            "SELECT thread, seq, kind, body FROM inbox WHERE ended_at IS NULL AND state = 'waiting'"
+            " AND kind IN ('answer','command') ORDER BY at, thread, seq"
+        ),
         (),
     )
-    return [Pending(Accepted(thread, seq, duplicate=False), kind, read_arrival(body)) for thread, seq, kind, body in rows]
+    return [
+        Pending(Accepted(thread, seq, duplicate=False), kind, read_arrival(body))
+        for thread, seq, kind, body in rows
+    ]
 
 
 _END = """UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND seq = ? AND state <> 'ended' RETURNING seq"""
@@ -233,7 +319,10 @@ def again_as(number: int) -> str:
 def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
     yield from lock_thread(thread, 0)
     rows = yield (
-        "SELECT kind, body, channel, account FROM inbox JOIN threads USING (thread) WHERE thread = ? AND seq = ? AND ending = 'dead'",
+        (
+            "SELECT kind, body, channel, account FROM inbox JOIN threads USING (thread) WHERE"
+            " thread = ? AND seq = ? AND ending = 'dead'"
+        ),
         (thread, seq),
     )
     if not rows or rows[0][0] not in ("message", "wake"):
@@ -247,7 +336,10 @@ def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
     if isinstance(again, Inbound):
         again = replace(again, album=None)  # its parts are brought back one by one
     place = yield (
-        "UPDATE threads SET next_seq = next_seq + 1, ready_at = CASE WHEN parked = 1 THEN ready_at ELSE COALESCE(ready_at, ?) END WHERE thread = ? RETURNING next_seq",
+        (
+            "UPDATE threads SET next_seq = next_seq + 1, ready_at = CASE WHEN parked = 1 THEN"
+            " ready_at ELSE COALESCE(ready_at, ?) END WHERE thread = ? RETURNING next_seq"
+        ),
         (at.now, thread),
     )
     number = place[0][0] - 1
@@ -256,7 +348,10 @@ def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
         (channel, account, key, thread, number, at.now),
     )
     yield from insert(at, again, thread, number, kind=kind)
-    yield "UPDATE inbox SET ending = 'superseded', reason = ? WHERE thread = ? AND seq = ?", (again_as(number), thread, seq)
+    yield (
+        "UPDATE inbox SET ending = 'superseded', reason = ? WHERE thread = ? AND seq = ?",
+        (again_as(number), thread, seq),
+    )
     if isinstance(again, Wake) and again.occurrence is not None:
         yield from claim_again(at, again.occurrence, number)
     at.ready(thread, channel, account)

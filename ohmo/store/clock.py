@@ -1,6 +1,8 @@
-"""The wall clock was set: what waits for a time is moved along, so that it waits as long as it would have."""
+"""The wall clock was set: what waits for a time is moved along, so that it waits as long as it
+would have."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _WAITS = (
 
 
 def rebase(at: Moment, by: int | None) -> Op[int]:
-    """``by`` in ms; None: from the newest row, when it lies more than ``JUMP`` ahead. Returns the ms."""
+    """``by`` in ms; None: from the newest row, when it lies more than ``JUMP`` ahead. Returns the
+    ms."""
     delta = by or 0
     if by is None:
         rows = yield "SELECT MAX(last_at) FROM threads", ()

@@ -1,4 +1,5 @@
-"""Dataclasses to ASCII-escaped JSON and back; what cannot be understood is refused with its place."""
+"""Dataclasses to ASCII-escaped JSON and back; what cannot be understood is refused with its
+place."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def _coder(hint: Any) -> tuple[Change, Change]:
         return _union(tuple(a for a in args if a is not type(None)), optional=type(None) in args)
     if origin is tuple:
         encode, decode = _coder(args[0])
-        return (lambda items: [encode(i) for i in items]), (lambda items: tuple(decode(i) for i in _sequence(items)))
+        return (lambda items: [encode(i) for i in items]), (
+            lambda items: tuple(decode(i) for i in _sequence(items))
+        )
     if origin is Mapping:
         return dict[str, Any], lambda value: _typed(dict, value)
     if origin is Literal:
@@ -79,7 +82,9 @@ def _union(members: tuple[Any, ...], *, optional: bool) -> tuple[Change, Change]
         encode, decode = _tagged(members)
     if not optional:
         return encode, decode
-    return (lambda value: None if value is None else encode(value)), (lambda value: None if value is None else decode(value))
+    return (lambda value: None if value is None else encode(value)), (
+        lambda value: None if value is None else decode(value)
+    )
 
 
 def _tagged(members: tuple[type, ...]) -> tuple[Change, Change]:
@@ -103,9 +108,12 @@ def _record(owner: type) -> tuple[Change, Change]:
     hints = get_type_hints(owner)
     known: dict[str, Field[Any]] = {f.name: f for f in fields(owner)}
     coders = {name: _coder(hints[name]) for name in known}
-    # A field that has its default is not written: rows stay small, and an older row reads as the default of a newer field.
+    # A field that has its default is not written: rows stay small, and an older row reads as the
+    # default of a newer field.
     plan = [(name, coders[name][0], f.default) for name, f in known.items()]
-    required = {name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
+    required = {
+        name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING
+    }
 
     def encode(value: Any) -> dict[str, Any]:
         body: dict[str, Any] = {}
@@ -118,7 +126,10 @@ def _record(owner: type) -> tuple[Change, Change]:
     def decode(value: Any) -> Any:
         body: dict[str, Any] = _typed(dict, value)
         if unknown := body.keys() - known.keys():
-            raise Unreadable(f"{owner.__name__} has no field {', '.join(sorted(map(str, unknown)))}: written by a newer ohmo?")
+            raise Unreadable(
+                f"{owner.__name__} has no field {', '.join(sorted(map(str, unknown)))}: written by"
+                " a newer ohmo?"
+            )
         if missing := required - body.keys():
             raise Unreadable(f"{owner.__name__} lacks {', '.join(sorted(missing))}")
         try:
@@ -213,8 +224,13 @@ _ESCAPED = "\x1b"  # first character of a column whose text no engine would take
 
 
 def column(text: str) -> str:
-    """Text for a plain column: unchanged unless it holds NUL, a lone surrogate, or begins like an escaped one."""
-    if "\0" not in text and not text.startswith(_ESCAPED) and (text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)):
+    """Text for a plain column: unchanged unless it holds NUL, a lone surrogate, or begins like an
+    escaped one."""
+    if (
+        "\0" not in text
+        and not text.startswith(_ESCAPED)
+        and (text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text))
+    ):
         return text
     return _ESCAPED + json.dumps(text)
 

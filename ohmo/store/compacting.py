@@ -19,7 +19,10 @@ def compact(path: Path) -> tuple[int, int]:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return before, _size(path)
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: cannot be made smaller ({error}); it takes as much free disk as the store is large") from error
+        raise StoreError(
+            f"{path}: cannot be made smaller ({error}); it takes as much free disk as the store is"
+            " large"
+        ) from error
 
 
 def _size(path: Path) -> int:

@@ -13,7 +13,8 @@ def sqlite_statement(sql: str) -> str:
 
 @lru_cache(1024)
 def postgres_statement(sql: str) -> str:
-    """Numbered values; rows that another instance is taking are left out; text sorts by its bytes, as in SQLite, whatever the locale."""
+    """Numbered values; rows that another instance is taking are left out; text sorts by its bytes,
+    as in SQLite, whatever the locale."""
     if sql.startswith("CREATE TABLE"):
         sql = sql.replace(" TEXT", ' TEXT COLLATE "C"')
     parts = sql.replace("/*skip locked*/", "FOR UPDATE SKIP LOCKED").split("?")

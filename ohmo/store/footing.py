@@ -1,4 +1,5 @@
-"""What stands beside the store's file and tells that the file, or its log, is gone: SQLite takes both for a beginning."""
+"""What stands beside the store's file and tells that the file, or its log, is gone: SQLite takes
+both for a beginning."""
 
 from __future__ import annotations
 
@@ -15,14 +16,22 @@ from typing import Any, cast
 from channels.durable import replacing
 from channels.record import record
 
-_HEADER = struct.Struct("=IIIBBHIIIIIIII")  # WalIndexHdr of SQLite's wal.c, in this machine's byte order
+_HEADER = struct.Struct(
+    "=IIIBBHIIIIIIII"
+)  # WalIndexHdr of SQLite's wal.c, in this machine's byte order
 _FOLDED = struct.Struct("=I")  # nBackfill of WalCkptInfo, after two headers
-_KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISLNK, "a link to nothing"))
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISLNK, "a link to nothing"),
+)
 
 
 @record
 class _Index:
-    """``frames``: pages in the log that are committed; ``folded``: how many of them are in the file already."""
+    """``frames``: pages in the log that are committed; ``folded``: how many of them are in the file
+    already."""
 
     frames: int
     folded: int
@@ -35,8 +44,9 @@ def known_file(path: Path) -> Path:
 
 
 def remember(path: Path, life: str = "", lost: str = "") -> None:
-    """``life``: a word that stands in the store's ``meta`` too while it is open; ``lost``: what a start has found and not yet mended.
-    A disk that takes nothing leaves the mark as it was: a store that is whole opens without it."""
+    """``life``: a word that stands in the store's ``meta`` too while it is open; ``lost``: what a
+    start has found and not yet mended. A disk that takes nothing leaves the mark as it was: a store
+    that is whole opens without it."""
     known = known_file(path)
     with suppress(OSError), replacing(known) as file:
         file.write(json.dumps({"life": life, "lost": lost}).encode())
@@ -69,8 +79,13 @@ def missing(path: Path) -> bool:
 
 
 def no_file(path: Path) -> str | None:
-    """What stands in the place of the store, of its log or of its index, and is no file; None: nothing does."""
-    for part, name in ((path, "it"), (log_of(path), "its log"), (shared_of(path), "the index of its log")):
+    """What stands in the place of the store, of its log or of its index, and is no file; None:
+    nothing does."""
+    for part, name in (
+        (path, "it"),
+        (log_of(path), "its log"),
+        (shared_of(path), "the index of its log"),
+    ):
         with suppress(FileNotFoundError):
             mode = (part.stat() if part.exists() else part.lstat()).st_mode
             if not stat.S_ISREG(mode):
@@ -79,27 +94,37 @@ def no_file(path: Path) -> str | None:
 
 
 def lost_log(path: Path) -> str | None:
-    """What was committed and stood only in the log, which is gone or damaged since; None: nothing. Asked before anybody opens the store, for
-    SQLite leaves out without a word what it cannot read of a log. Raises sqlite3.Error, OSError."""
+    """What was committed and stood only in the log, which is gone or damaged since; None: nothing.
+    Asked before anybody opens the store, for SQLite leaves out without a word what it cannot read
+    of a log. Raises sqlite3.Error, OSError."""
     told = _known(path)
     if told.get("lost"):
         return str(told["lost"])
     wrong = _shorter(path) or _never_there(path, str(told.get("life", "")))
     if wrong is not None:
-        remember(path, lost=wrong)  # opening it has written its index anew: whoever comes after a kill would see nothing any more
+        remember(
+            path, lost=wrong
+        )  # opening it has written its index anew: whoever comes after a kill would see nothing any more
     return wrong
 
 
 def _shorter(path: Path) -> str | None:
-    """The index is shared memory in a file: it outlives a killed process and says how much of the log was committed."""
+    """The index is shared memory in a file: it outlives a killed process and says how much of the
+    log was committed."""
     old = _index(shared_of(path))
     if old is None or old.frames <= old.folded:
         return None
     if (salt := _salt(log_of(path))) is not None and salt != old.salt:
-        return None  # after a loss of power the index may be older than the log, which begins anew only when all of it was folded
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+        # after a loss of power the index may be older than the log, which begins anew only when all
+        # of it was folded
+        return None
+    with closing(
+        sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)
+    ) as connection:
         try:
-            connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # reads the log, and writes the index anew
+            connection.execute(
+                "SELECT COUNT(*) FROM sqlite_master"
+            ).fetchone()  # reads the log, and writes the index anew
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -108,7 +133,11 @@ def _shorter(path: Path) -> str | None:
     frames = 0 if new is None else new.frames
     if frames >= old.frames:
         return None
-    return f"its log ends after {frames} of {old.frames} pages that were committed" if frames else "its log is gone or cannot be read"
+    return (
+        f"its log ends after {frames} of {old.frames} pages that were committed"
+        if frames
+        else "its log is gone or cannot be read"
+    )
 
 
 def _never_there(path: Path, life: str) -> str | None:
@@ -117,7 +146,9 @@ def _never_there(path: Path, life: str) -> str | None:
     if not life or (log.exists() and log.stat().st_size):
         return None
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+        with closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)
+        ) as connection:
             found = connection.execute("SELECT value FROM meta WHERE name = 'life'").fetchone()
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
@@ -144,19 +175,26 @@ def _index(shared: Path) -> _Index | None:
     for at in (0, _HEADER.size):
         found = _HEADER.unpack_from(raw, at)
         if found[3] == 1 and _sum(raw[at : at + 40]) == found[12:14]:
-            return _Index(found[6], _FOLDED.unpack_from(raw, 2 * _HEADER.size)[0], (found[10], found[11]))
+            return _Index(
+                found[6], _FOLDED.unpack_from(raw, 2 * _HEADER.size)[0], (found[10], found[11])
+            )
     return None
 
 
 def _salt(log: Path) -> tuple[int, int] | None:
-    """Of a log whose head is whole (SQLite's "Database File Format", "WAL Format"), in the byte order of the index; None: of any other."""
+    """Of a log whose head is whole (SQLite's "Database File Format", "WAL Format"), in the byte
+    order of the index; None: of any other."""
     try:
         with log.open("rb") as file:
             head = file.read(32)
     except OSError:
         return None
     magic = int.from_bytes(head[:4], "big")
-    if len(head) < 32 or magic & ~1 != 0x377F0682 or _sum(head[:24], ">II" if magic & 1 else "<II") != struct.unpack(">II", head[24:]):
+    if (
+        len(head) < 32
+        or magic & ~1 != 0x377F0682
+        or _sum(head[:24], ">II" if magic & 1 else "<II") != struct.unpack(">II", head[24:])
+    ):
         return None
     return struct.unpack("=II", head[16:24])
 

@@ -1,4 +1,5 @@
-"""What state the store file is in before anybody uses it: made, brought forward, or put aside, and never silently empty."""
+"""What state the store file is in before anybody uses it: made, brought forward, or put aside, and
+never silently empty."""
 
 from __future__ import annotations
 
@@ -27,14 +28,17 @@ from ohmo.store.writer import failure
 
 Migrations = Mapping[int, Sequence[str]]
 WHY = "why.txt"  # beside what was put aside
-PAGE_SIZE = 1024  # a commit writes whole pages: a message costs about 60 KB so, and 170 KB with pages of 4096 bytes
+# a commit writes whole pages: a message costs about 60 KB so, and 170 KB with pages of 4096 bytes
+PAGE_SIZE = 1024
 
 
 @record
 class Health:
-    """``new``: made. ``sound``: checked. ``replaced``: it was damaged, lies in ``quarantined``, and what could be read was carried over.
+    """``new``: made. ``sound``: checked. ``replaced``: it was damaged, lies in ``quarantined``, and
+    what could be read was carried over.
 
-    ``detail``: one line for the owner. ``saved``: rows carried over per table. ``whole``: every page was read; else that is still to be done."""
+    ``detail``: one line for the owner. ``saved``: rows carried over per table. ``whole``: every
+    page was read; else that is still to be done."""
 
     state: Literal["new", "sound", "replaced"]
     detail: str = ""
@@ -51,9 +55,11 @@ def examine(
     backups: Path | None = None,
     most: int = FULL_CHECK_BYTES,
 ) -> Health:
-    """Blocking. ``backups``: the folder whose newest whole one fills in what a damaged file has lost. ``most``: bytes of a file that is read
-    whole before anybody uses it; a larger one only when it is under suspicion, for that takes seconds (see ``late_check``).
-    After it, the file exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable (disk)."""
+    """Blocking. ``backups``: the folder whose newest whole one fills in what a damaged file has
+    lost. ``most``: bytes of a file that is read whole before anybody uses it; a larger one only
+    when it is under suspicion, for that takes seconds (see ``late_check``). After it, the file
+    exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable
+    (disk)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         if os.path.lexists(_whole(path)):
@@ -71,7 +77,11 @@ def examine(
         problem = _problem(path, newest(migrations), None if whole else most)
         if problem is None:
             bring_forward(path, failpoint, migrations)
-        found = Health("sound", whole=whole) if problem is None else _replace(path, problem, clock(), failpoint, migrations, backups)
+        found = (
+            Health("sound", whole=whole)
+            if problem is None
+            else _replace(path, problem, clock(), failpoint, migrations, backups)
+        )
         clear(suspicion(path))
         remember(path)
         return found
@@ -84,14 +94,20 @@ def _problem(path: Path, known: int, most: int | None) -> str | None:
     if (wrong := no_file(path)) is not None:
         return wrong
     if not path.exists():
-        return "the file is gone, only its log is there" if log_of(path).exists() else "the file is gone"
+        return (
+            "the file is gone, only its log is there"
+            if log_of(path).exists()
+            else "the file is gone"
+        )
     lost = lost_log(path) if path.stat().st_size else None
-    # SQLite calls a page of the schema that the disk did not give "malformed": only what is seen twice counts as a damage.
+    # SQLite calls a page of the schema that the disk did not give "malformed": only what is seen
+    # twice counts as a damage.
     return (problem_of(path, known, most=most) and problem_of(path, known, most=most)) or lost
 
 
 def suspicion(path: Path) -> Path:
-    """A file that stands while the store is under suspicion: the next start reads every page of it."""
+    """A file that stands while the store is under suspicion: the next start reads every page of
+    it."""
     return path.with_name(path.name + "-suspect")
 
 
@@ -100,7 +116,8 @@ def _log(path: Path) -> Path:
 
 
 def create(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:
-    """Made aside and moved into place whole: an empty file under the store's name is always a damage, never a first start cut short."""
+    """Made aside and moved into place whole: an empty file under the store's name is always a
+    damage, never a first start cut short."""
     into_place(_made(path, failpoint, migrations), path)
 
 
@@ -115,9 +132,12 @@ def _made(path: Path, failpoint: Failpoint, migrations: Migrations) -> Path:
 
 
 def into_place(draft: Path, path: Path) -> None:
-    """A whole store under another name, on the disk before anybody relies on it. Raises OSError, sqlite3.Error."""
+    """A whole store under another name, on the disk before anybody relies on it. Raises OSError,
+    sqlite3.Error."""
     with closing(sqlite3.connect(draft, isolation_level=None, timeout=30)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # closing would do it too, and keep silent when it fails
+        connection.execute(
+            "PRAGMA wal_checkpoint(TRUNCATE)"
+        ).fetchall()  # closing would do it too, and keep silent when it fails
     if _log(draft).exists() and _log(draft).stat().st_size:
         raise OSError(errno.EIO, "its log could not be folded into it", str(draft))
     settle_path(draft)
@@ -125,7 +145,8 @@ def into_place(draft: Path, path: Path) -> None:
 
 
 def bring_forward(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:
-    """Every missing migration in one transaction: killed in the middle, the file is as old as it was."""
+    """Every missing migration in one transaction: killed in the middle, the file is as old as it
+    was."""
     with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -140,21 +161,34 @@ def bring_forward(path: Path, failpoint: Failpoint, migrations: Migrations) -> N
             connection.execute("COMMIT")
 
 
-def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migrations: Migrations, backups: Path | None) -> Health:
-    """A new store is made of what can still be read, and only when it is whole the damaged file goes aside: a start that dies or fails in the
-    middle finds the damage again, or the whole new store."""
-    cell = _quarantine(path, now) / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+def _replace(
+    path: Path,
+    problem: str,
+    now: datetime,
+    failpoint: Failpoint,
+    migrations: Migrations,
+    backups: Path | None,
+) -> Health:
+    """A new store is made of what can still be read, and only when it is whole the damaged file
+    goes aside: a start that dies or fails in the middle finds the damage again, or the whole new
+    store."""
+    cell = (
+        _quarantine(path, now) / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+    )
     draft = _made(path, failpoint, migrations)
     saved = salvage(path, draft, milliseconds(now))
     rows = sum(saved.values())
     filled, made = fill_in(backups, draft, milliseconds(now)) if backups is not None else (0, None)
     left = "it was put" if os.path.lexists(path) else "what is left of it was put"
     more = (
-        f"{filled} more came from the backup of {made:%Y-%m-%d %H:%M} UTC. " if made is not None else "There is no backup to fill in from. "
+        f"{filled} more came from the backup of {made:%Y-%m-%d %H:%M} UTC. "
+        if made is not None
+        else "There is no backup to fill in from. "
     )
     detail = (
-        f"{path}: damaged ({problem}); {left} aside in {cell}, and {rows} rows could be carried over into a new store. {more}"
-        "Messages may be missing: compare with `ohmo inbox audit`, and look into the quarantine before you delete it"
+        f"{path}: damaged ({problem}); {left} aside in {cell}, and {rows} rows could be carried"
+        f" over into a new store. {more}Messages may be missing: compare with `ohmo inbox audit`,"
+        " and look into the quarantine before you delete it"
     )
     cell.mkdir(parents=True, exist_ok=True, mode=0o700)
     (cell / WHY).write_text(detail, encoding="utf-8")
@@ -169,7 +203,9 @@ def _whole(path: Path) -> Path:
 
 def _quarantine(path: Path, now: datetime) -> Path:
     folder = path.parent / "quarantine"
-    if os.path.lexists(folder) and not folder.is_dir():  # whatever took its name stays, under another one
+    if (
+        os.path.lexists(folder) and not folder.is_dir()
+    ):  # whatever took its name stays, under another one
         folder.replace(folder.with_name(f"quarantine-{now:%Y%m%dT%H%M%S}"))
     return folder
 
@@ -180,18 +216,26 @@ def _sound(path: Path, known: int) -> bool:
 
 
 def _out_of_the_way(path: Path, now: datetime) -> None:
-    """What lies under the name of a new store and is none. Without the store itself it may be all there is: it is kept then."""
+    """What lies under the name of a new store and is none. Without the store itself it may be all
+    there is: it is kept then."""
     if os.path.lexists(path):
         clear(_whole(path))
         return
-    cell = _quarantine(path, now) / f"{_whole(path).name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+    cell = (
+        _quarantine(path, now)
+        / f"{_whole(path).name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+    )
     cell.mkdir(parents=True, exist_ok=True, mode=0o700)
     _whole(path).replace(cell / _whole(path).name)
 
 
 def _cells(path: Path) -> list[Path]:
     """What was put aside before, each with its reason."""
-    return [cell for cell in (path.parent / "quarantine").glob(f"{path.name}-*") if (cell / WHY).is_file()]
+    return [
+        cell
+        for cell in (path.parent / "quarantine").glob(f"{path.name}-*")
+        if (cell / WHY).is_file()
+    ]
 
 
 def _put_aside(path: Path) -> Health:

@@ -1,4 +1,5 @@
-"""Looks at a store file nobody may change: for the doctor, for backups, for ``ohmo store check``."""
+"""Looks at a store file nobody may change: for the doctor, for backups, for ``ohmo store
+check``."""
 
 from __future__ import annotations
 
@@ -15,32 +16,52 @@ from ohmo.store.writer import run
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree
 _UNREAD = "failed to get page"  # the same for a page of a list
-STEADY = {"meta", "threads", "approvals", "grants", "people", "jobs", "leases", "cursors"}  # they do not grow with every message
+STEADY = {
+    "meta",
+    "threads",
+    "approvals",
+    "grants",
+    "people",
+    "jobs",
+    "leases",
+    "cursors",
+}  # they do not grow with every message
 PASSING = "PRAGMA cache_size = -256"  # KiB: who walks through a whole store meets each page once
-FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
+FULL_CHECK_BYTES = (
+    64 * 1024 * 1024
+)  # up to this size the indexes are compared with their tables too
 
 
 def reading(path: Path) -> sqlite3.Connection:
     """Read-only. The caller closes it. Raises sqlite3.Error."""
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30, isolation_level=None)
+    return sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30, isolation_level=None
+    )
 
 
 def problem(path: Path) -> str | None:
-    """What is wrong with the file, in a few words; None: nothing. Raises NewerSchema, sqlite3.Error (it cannot be read just now)."""
+    """What is wrong with the file, in a few words; None: nothing. Raises NewerSchema, sqlite3.Error
+    (it cannot be read just now)."""
     return problem_of(path, newest(MIGRATIONS))
 
 
 def problem_of(path: Path, known: int, *, most: int | None = None) -> str | None:
-    """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer store stays as it is.
-    ``most``: of a file of more bytes only the tables that do not grow with every message are read."""
+    """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer
+    store stays as it is. ``most``: of a file of more bytes only the tables that do not grow with
+    every message are read."""
     if not path.exists():
         return "the file is gone, only its log is there"
     if path.stat().st_size == 0:
         return "the file is empty"
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+        with closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)
+        ) as connection:
             connection.execute(PASSING)
-            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            tables = {
+                row[0]
+                for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            }
             if "meta" not in tables or "threads" not in tables:
                 return "it is not a store of ohmo"
             found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
@@ -49,7 +70,14 @@ def problem_of(path: Path, known: int, *, most: int | None = None) -> str | None
             if int(found[0]) > known:
                 raise NewerSchema(int(found[0]), known)
             large = most is not None and path.stat().st_size > most
-            return _checked(path, [f"quick_check({name})" for name in sorted(STEADY & tables)] if large else [check_of(path)])
+            return _checked(
+                path,
+                (
+                    [f"quick_check({name})" for name in sorted(STEADY & tables)]
+                    if large
+                    else [check_of(path)]
+                ),
+            )
     except UnicodeDecodeError:
         return "a name in its schema cannot be read"
     except sqlite3.DatabaseError as error:
@@ -69,16 +97,24 @@ def _checked(path: Path, checks: Iterable[str]) -> str | None:
 
 
 def for_checks(path: Path) -> sqlite3.Connection:
-    """A read-only connection knows no CHECK constraints (sqlite3AddCheckConstraint leaves them out), and would not see a state that is none.
-    Another one, which closes after it, keeps this one from folding the log into the file. Any thread may interrupt it. Raises sqlite3.Error."""
-    connection = sqlite3.connect(path.resolve().as_uri() + "?mode=rw", uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+    """A read-only connection knows no CHECK constraints (sqlite3AddCheckConstraint leaves them
+    out), and would not see a state that is none. Another one, which closes after it, keeps this one
+    from folding the log into the file. Any thread may interrupt it. Raises sqlite3.Error."""
+    connection = sqlite3.connect(
+        path.resolve().as_uri() + "?mode=rw",
+        uri=True,
+        timeout=30,
+        isolation_level=None,
+        check_same_thread=False,
+    )
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def _damage(fault: str) -> str:
-    """One line of SQLite's check. Raises sqlite3.OperationalError when it says that a page could not be read just now: that is the disk, and a
-    store that is whole must not be put aside for it."""
+    """One line of SQLite's check. Raises sqlite3.OperationalError when it says that a page could
+    not be read just now: that is the disk, and a store that is whole must not be put aside for
+    it."""
     if (code := _CODE.search(fault)) is not None and int(code[1]) & 0xFF not in _DAMAGES:
         raise _unread(int(code[1]), fault)
     if _UNREAD in fault:  # pages that a file does not have are told in other words
@@ -109,7 +145,8 @@ def version(path: Path) -> int:
 
 
 def broken_laws(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """What ``ohmo inbox audit`` would name: states that contradict each other, broken audit chains."""
+    """What ``ohmo inbox audit`` would name: states that contradict each other, broken audit
+    chains."""
     connection.execute("BEGIN")
     try:
         return run(connection, audit_report()).problems
@@ -121,6 +158,12 @@ def counts(connection: sqlite3.Connection) -> dict[str, int]:
     """Rows per table."""
     names = [
         str(row[0])
-        for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1")
+        for row in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER"
+            " BY 1"
+        )
     ]
-    return {name: int(connection.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0]) for name in names}  # noqa: S608 - names of the schema
+    return {
+        name: int(connection.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0])  # noqa: S608
+        for name in names
+    }

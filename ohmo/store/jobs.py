@@ -1,6 +1,8 @@
-"""Jobs and their occurrences: a slot is claimed with its wake, ends with its arrival, or is passed over with a reason."""
+"""Jobs and their occurrences: a slot is claimed with its wake, ends with its arrival, or is passed
+over with a reason."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -18,7 +20,16 @@ _COLUMNS = "job, name, origin, body, revision, enabled, next_at, person"
 def job_row(row: Row) -> JobRow:
     job, name, origin, body, revision, enabled, next_at, person = row
     following = None if next_at is None else instant(next_at)
-    return JobRow(job, from_column(name), origin, read_job(body), revision, bool(enabled), following, from_column(person))
+    return JobRow(
+        job,
+        from_column(name),
+        origin,
+        read_job(body),
+        revision,
+        bool(enabled),
+        following,
+        from_column(person),
+    )
 
 
 def jobs() -> Op[list[JobRow]]:
@@ -28,10 +39,20 @@ def jobs() -> Op[list[JobRow]]:
 
 def save_job(at: Moment, row: JobRow, over: int | None) -> Op[bool]:
     next_at = None if row.next_at is None else milliseconds(row.next_at)
-    told: tuple[Value, ...] = (row.origin, write_job(row.body), row.revision, int(row.enabled), next_at, column(row.person))
+    told: tuple[Value, ...] = (
+        row.origin,
+        write_job(row.body),
+        row.revision,
+        int(row.enabled),
+        next_at,
+        column(row.person),
+    )
     if over is None:
         rows = yield (
-            f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING job",
+            (
+                f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO"
+                " NOTHING RETURNING job"
+            ),
             (row.job, column(row.name), *told),
         )
     else:
@@ -47,9 +68,7 @@ def save_job(at: Moment, row: JobRow, over: int | None) -> Op[bool]:
 
 _WAITING = """SELECT o.thread, o.seq FROM occurrences o JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
 WHERE o.job = ? AND o.state = 'claimed' AND i.state = 'waiting' ORDER BY o.thread, o.seq"""
-_STOP = (
-    """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?, ended_at = ? WHERE thread = ? AND seq = ? AND state = 'waiting'"""
-)
+_STOP = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?, ended_at = ? WHERE thread = ? AND seq = ? AND state = 'waiting'"""
 REMOVED = "the job was removed"
 
 
@@ -82,7 +101,10 @@ def pass_over(at: Moment, row: JobRow, passed: Sequence[Passed], next_at: int | 
         raise Undo(False)
     for one in passed:
         yield (
-            "INSERT INTO occurrences (job, due, state, reason, at, ended) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (
+                "INSERT INTO occurrences (job, due, state, reason, at, ended) VALUES (?, ?, ?, ?,"
+                " ?, ?) ON CONFLICT DO NOTHING"
+            ),
             (row.job, milliseconds(one.due), one.state, column(one.reason), at.now, at.now),
         )
     at.scheduled()
@@ -92,13 +114,17 @@ def pass_over(at: Moment, row: JobRow, passed: Sequence[Passed], next_at: int | 
 def rebase_job(at: Moment, row: JobRow, next_at: int | None) -> Op[bool]:
     if not (yield from _moved(row, next_at)):
         raise Undo(False)
-    yield "DELETE FROM occurrences WHERE job = ? AND due > ? AND state IN ('skipped','missed')", (row.job, at.now)
+    yield (
+        "DELETE FROM occurrences WHERE job = ? AND due > ? AND state IN ('skipped','missed')",
+        (row.job, at.now),
+    )
     at.scheduled()
     return True
 
 
 def claim(at: Moment, occurrence: Occurrence, thread: str, seq: int) -> Op[bool]:
-    """In the transaction that stores the wake, under its thread's lock. False: the slot is somebody else's, or the job is not what it was."""
+    """In the transaction that stores the wake, under its thread's lock. False: the slot is somebody
+    else's, or the job is not what it was."""
     due = milliseconds(occurrence.due)
     if occurrence.revision:
         if occurrence.by == "hand":
@@ -108,7 +134,13 @@ def claim(at: Moment, occurrence: Occurrence, thread: str, seq: int) -> Op[bool]
             rows = yield _MOVE, (following, occurrence.job, occurrence.revision, due)
         if not rows:
             return False
-    reason = "caught up" if occurrence.by == "catch_up" else "run by hand" if occurrence.by == "hand" else None
+    reason = (
+        "caught up"
+        if occurrence.by == "catch_up"
+        else "run by hand"
+        if occurrence.by == "hand"
+        else None
+    )
     rows = yield (
         """INSERT INTO occurrences (job, due, state, reason, at, thread, seq) VALUES (?, ?, 'claimed', ?, ?, ?, ?)
         ON CONFLICT DO NOTHING RETURNING due""",
@@ -164,10 +196,20 @@ LEFT JOIN turns u ON u.turn = i.turn"""
 def _occurrence(row: Row) -> OccurrenceRow:
     job, due, state, reason, turn, at, started, ended, preview, digest, thread, seq, attempts = row
     return OccurrenceRow(
-        job, instant(due), state, None if reason is None else from_column(reason), turn, instant(at),
-        None if started is None else instant(started), None if ended is None else instant(ended),
-        None if preview is None else from_column(preview), digest, thread, seq, attempts,
-    )  # fmt: skip
+        job,
+        instant(due),
+        state,
+        None if reason is None else from_column(reason),
+        turn,
+        instant(at),
+        None if started is None else instant(started),
+        None if ended is None else instant(ended),
+        None if preview is None else from_column(preview),
+        digest,
+        thread,
+        seq,
+        attempts,
+    )
 
 
 def occurrences(job: str, limit: int) -> Op[list[OccurrenceRow]]:

@@ -1,4 +1,5 @@
-"""Lists of the store, newest first, in pages: a page goes on behind a spot, so what arrives meanwhile moves nothing out of it."""
+"""Lists of the store, newest first, in pages: a page goes on behind a spot, so what arrives
+meanwhile moves nothing out of it."""
 
 # statements are put together from constants of this room, values are always bound
 
@@ -24,8 +25,11 @@ def _on(shelf: str) -> str:
     return f"""t.settings LIKE '%"shelf":"{shelf}"%'"""
 
 
-def threads(at: Moment, limit: int, channel: str | None, after: Spot | None, shelf: Shelf | None = None) -> Op[list[ThreadInfo]]:
-    """A thread nobody spoke in yet has no time and stands last on neither engine: there is none, a thread is made by its first arrival."""
+def threads(
+    at: Moment, limit: int, channel: str | None, after: Spot | None, shelf: Shelf | None = None
+) -> Op[list[ThreadInfo]]:
+    """A thread nobody spoke in yet has no time and stands last on neither engine: there is none, a
+    thread is made by its first arrival."""
     conditions, values = ["1 = 1"], list[Value]()
     if channel is not None:
         conditions.append("t.channel = ?")
@@ -37,7 +41,10 @@ def threads(at: Moment, limit: int, channel: str | None, after: Spot | None, she
     if after is not None:
         conditions.append("(t.last_at < ? OR (t.last_at = ? AND t.thread > ?))")
         values += [after.at, after.at, after.id]
-    rows = yield f"{THREAD} WHERE {' AND '.join(conditions)} ORDER BY t.last_at DESC, t.thread LIMIT ?", (*values, limit)
+    rows = yield (
+        f"{THREAD} WHERE {' AND '.join(conditions)} ORDER BY t.last_at DESC, t.thread LIMIT ?",
+        (*values, limit),
+    )
     return [thread_info(row, at.now) for row in rows]
 
 
@@ -51,7 +58,11 @@ def inbox(state: str | None, limit: int, after: Spot | None) -> Op[list[ArrivalI
     rows: list[Row] = []
     for name, group in GROUPS.items():
         ending = state if name == "ended" and state not in (None, *GROUPS) else None
-        if (state in (None, name) or ending is not None) and (after is None or group >= after.group) and len(rows) < limit:
+        if (
+            (state in (None, name) or ending is not None)
+            and (after is None or group >= after.group)
+            and len(rows) < limit
+        ):
             behind = after if after is not None and after.group == group else None
             rows += yield from _arrivals(name, ending, behind, limit - len(rows))
     return [arrival_info(row) for row in rows]
@@ -59,14 +70,22 @@ def inbox(state: str | None, limit: int, after: Spot | None) -> Op[list[ArrivalI
 
 def _arrivals(state: str, ending: str | None, after: Spot | None, limit: int) -> Op[list[Row]]:
     time = "ended_at" if state == "ended" else "at"
-    condition, values = f"state = '{state}'" + (" AND ended_at IS NULL" if state != "ended" else ""), list[Value]()
+    condition, values = (
+        f"state = '{state}'" + (" AND ended_at IS NULL" if state != "ended" else ""),
+        list[Value](),
+    )
     if ending is not None:
         condition += " AND ending = ?"
         values.append(ending)
     if after is not None:
         condition += f" AND {time} <= ? AND ({time} < ? OR thread > ? OR (thread = ? AND seq < ?))"
         values += [after.at, after.at, after.id, after.id, after.seq]
-    return (yield f"{ARRIVAL} WHERE {condition} ORDER BY {time} DESC, thread, seq DESC LIMIT ?", (*values, limit))
+    return (
+        yield (
+            f"{ARRIVAL} WHERE {condition} ORDER BY {time} DESC, thread, seq DESC LIMIT ?",
+            (*values, limit),
+        )
+    )
 
 
 def outbox(state: str | None, limit: int, after: Spot | None) -> Op[list[OutRow]]:
@@ -75,13 +94,19 @@ def outbox(state: str | None, limit: int, after: Spot | None) -> Op[list[OutRow]
         chosen = "o.ended_at IS NULL" + (f" AND o.state = '{state}'" if state is not None else "")
         rows += yield from _posts(chosen, (), "o.at", after, limit)
     if state not in ("ready", "sending") and len(rows) < limit:
-        chosen, values = ("o.ended_at IS NOT NULL", ()) if state is None else ("o.ended_at IS NOT NULL AND o.state = ?", (state,))
+        chosen, values = (
+            ("o.ended_at IS NOT NULL", ())
+            if state is None
+            else ("o.ended_at IS NOT NULL AND o.state = ?", (state,))
+        )
         behind = after if after is not None and after.group == 1 else None
         rows += yield from _posts(chosen, values, "o.ended_at", behind, limit - len(rows))
     return [out_row(row) for row in rows]
 
 
-def _posts(condition: str, values: Sequence[Value], time: str, after: Spot | None, limit: int) -> Op[list[Row]]:
+def _posts(
+    condition: str, values: Sequence[Value], time: str, after: Spot | None, limit: int
+) -> Op[list[Row]]:
     bound = list(values)
     if after is not None:
         condition += f" AND {time} <= ? AND ({time} < ? OR o.id > ?)"

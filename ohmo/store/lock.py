@@ -1,4 +1,5 @@
-"""One instance per home, and whatever else only one process may be: kept by the kernel, a lock dies with its process, whatever kills it."""
+"""One instance per home, and whatever else only one process may be: kept by the kernel, a lock dies
+with its process, whatever kills it."""
 
 from __future__ import annotations
 
@@ -14,17 +15,33 @@ from pathlib import Path
 from ohmo.contracts.errors import ConfigError, HomeTaken
 
 _NETWORK = {
-    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "gpfs", "glusterfs", "ncpfs"),
+    *(
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "afs",
+        "ceph",
+        "lustre",
+        "beegfs",
+        "gpfs",
+        "glusterfs",
+        "ncpfs",
+    ),
     *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.davfs2"),
 }
 
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # space, tab, line feed and backslash; every other letter stands as it is
+_ESCAPED = re.compile(
+    r"\\([0-7]{3})"
+)  # space, tab, line feed and backslash; every other letter stands as it is
 
 
 def network_file_system(path: Path, mountinfo: str) -> str | None:
     """The type of the network file system that ``path`` (absolute) lies on; None: a local one.
 
-    ``mountinfo``: the text of /proc/self/mountinfo (proc_pid_mountinfo(5)); of nested mounts the deepest counts, of equal ones the last."""
+    ``mountinfo``: the text of /proc/self/mountinfo (proc_pid_mountinfo(5)); of nested mounts the
+    deepest counts, of equal ones the last."""
     best, kind = -1, ""
     for line in mountinfo.splitlines():
         fields, _, rest = line.partition(" - ")
@@ -41,27 +58,42 @@ def network_file_system(path: Path, mountinfo: str) -> str | None:
 def refuse_network_file_system(home: Path) -> None:
     """Raises ConfigError: there neither flock nor SQLite's shared memory can be trusted."""
     try:
-        mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        mountinfo = Path("/proc/self/mountinfo").read_text(
+            encoding="utf-8", errors="surrogateescape"
+        )
     except OSError:
         return  # not Linux: flock and SQLite decide
     if kind := network_file_system(home.resolve(), mountinfo):
         raise ConfigError(
-            f"{home}: is on a network file system ({kind}); set OHMO_HOME to a folder on a local disk, or use store.url postgresql://"
+            f"{home}: is on a network file system ({kind}); set OHMO_HOME to a folder on a local"
+            " disk, or use store.url postgresql://"
         )
 
 
 def _open(lock: Path) -> int:
-    try:  # whoever holds it writes into it: no link is followed, and nobody waits for the other end of a pipe
-        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+    # whoever holds it writes into it: no link is followed, and nobody waits for the other end of a
+    # pipe
+    try:
+        return os.open(
+            lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT):  # another start may help
+        if error.errno in (
+            errno.EMFILE,
+            errno.ENFILE,
+            errno.ENOSPC,
+            errno.EDQUOT,
+        ):  # another start may help
             raise
-        raise ConfigError(f"{lock}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a new one") from error
+        raise ConfigError(
+            f"{lock}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a"
+            " new one"
+        ) from error
 
 
 def take(descriptor: int, sleep: Callable[[float], object] = time.sleep) -> bool:
-    """The lock of an open file, until that is closed. False: another process owns it. One that only looks (``is_held``) has it for less than a
-    millisecond: that is waited for."""
+    """The lock of an open file, until that is closed. False: another process owns it. One that only
+    looks (``is_held``) has it for less than a millisecond: that is waited for."""
     for pause in (0.02, 0.05, 0.0):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,24 +106,31 @@ def take(descriptor: int, sleep: Callable[[float], object] = time.sleep) -> bool
 
 @contextlib.contextmanager
 def hold_home(home: Path, sleep: Callable[[float], object] = time.sleep) -> Generator[None]:
-    """Own ``home`` while inside. Raises HomeTaken with the pid of the first; ConfigError on a network file system."""
+    """Own ``home`` while inside. Raises HomeTaken with the pid of the first; ConfigError on a
+    network file system."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     refuse_network_file_system(home)
     descriptor = _open(home / "lock")
     try:
         if not take(descriptor, sleep):
             pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise HomeTaken(f"{home}: another ohmo (pid {pid}) owns this home; stop it, or choose another OHMO_HOME")
+            raise HomeTaken(
+                f"{home}: another ohmo (pid {pid}) owns this home; stop it, or choose another"
+                " OHMO_HOME"
+            )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
-        os.close(descriptor)  # the file stays: removing it would let two processes lock two files of one name
+        os.close(
+            descriptor
+        )  # the file stays: removing it would let two processes lock two files of one name
 
 
 def is_held(lock: Path, *, unclear: bool) -> bool:
-    """Whether somebody owns this lock file at this moment. Looking shares it: two who look do not take each other for its owner.
-    ``unclear``: the answer for one that is there and cannot be looked at."""
+    """Whether somebody owns this lock file at this moment. Looking shares it: two who look do not
+    take each other for its owner. ``unclear``: the answer for one that is there and cannot be
+    looked at."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -111,7 +150,8 @@ def is_held(lock: Path, *, unclear: bool) -> bool:
 
 
 def holder(lock: Path) -> int | None:
-    """The process that owns this lock file and wrote its number into it; None: nobody does, it did not write one, or it cannot be read."""
+    """The process that owns this lock file and wrote its number into it; None: nobody does, it did
+    not write one, or it cannot be read."""
     if not is_held(lock, unclear=False):
         return None
     try:

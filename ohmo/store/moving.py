@@ -1,6 +1,7 @@
 """Moves a whole store, row by row, between a file and PostgreSQL."""
 
-# ruff: noqa: S608  # statements are put together from names of our own schema, values are always bound
+# ruff: noqa: S608  # statements are put together from names of our own schema, values are always
+# bound
 
 from __future__ import annotations
 
@@ -20,13 +21,28 @@ from ohmo.store.schema import MIGRATIONS, newest
 _SQLITE = "sqlite:///"
 # Parents before children, so that references hold at every moment.
 TABLES = (
-    *("threads", "seen", "inbox", "turns", "steps", "outbox", "approvals", "grants", "people", "jobs", "occurrences", "leases", "cursors"),
+    *(
+        "threads",
+        "seen",
+        "inbox",
+        "turns",
+        "steps",
+        "outbox",
+        "approvals",
+        "grants",
+        "people",
+        "jobs",
+        "occurrences",
+        "leases",
+        "cursors",
+    ),
     *("usage", "audit"),
 )
 
 
 def move(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[str, int]:
-    """Rows by table. One transaction at the target: it holds everything or stays as it was. Raises MoveError; the source is only read."""
+    """Rows by table. One transaction at the target: it holds everything or stays as it was. Raises
+    MoveError; the source is only read."""
     if source == target:
         raise MoveError(f"{target}: this is where the store is already")
     with ExitStack() as stack:
@@ -37,7 +53,8 @@ def move(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[str,
         for table in TABLES:
             if there.count(table):
                 raise MoveError(
-                    f"{_plain(target)}: table {table} holds rows already; name an empty database, or a file that does not exist"
+                    f"{_plain(target)}: table {table} holds rows already; name an empty database,"
+                    " or a file that does not exist"
                 )
         for table in TABLES:
             columns = here.columns(table)
@@ -48,7 +65,8 @@ def move(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[str,
         for table, count in moved.items():
             if there.count(table) != count:
                 raise MoveError(
-                    f"{_plain(target)}: table {table} has {there.count(table)} rows after the copy, not {count}; nothing was kept there"
+                    f"{_plain(target)}: table {table} has {there.count(table)} rows after the copy,"
+                    f" not {count}; nothing was kept there"
                 )
         there.finish()
     return moved
@@ -72,10 +90,12 @@ def _plain(url: str) -> str:
 
 
 class _File:
-    """Written under another name, which it gives up when it is whole: nobody begins with half a store that a kill left."""
+    """Written under another name, which it gives up when it is whole: nobody begins with half a
+    store that a kill left."""
 
     def __init__(self, path: Path, *, writing: bool) -> None:
-        self._path, self._draft = path, path.with_name(f"{path.name}.moving")
+        self._path = path
+        self._draft = path.with_name(f"{path.name}.moving")
         try:
             if writing:
                 if path.exists():
@@ -93,7 +113,8 @@ class _File:
                 self._connection.execute("BEGIN")
         except (sqlite3.Error, OSError) as error:
             raise MoveError(f"{path}: {error}") from error
-        self._writing, self._done = writing, False
+        self._writing = writing
+        self._done = False
 
     def columns(self, table: str) -> tuple[str, ...]:
         return tuple(str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({table})"))
@@ -108,7 +129,11 @@ class _File:
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         try:
-            self._connection.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", rows)
+            self._connection.executemany(
+                f"INSERT INTO {table} ({', '.join(columns)}) VALUES"
+                f" ({', '.join('?' * len(columns))})",
+                rows,
+            )
         except sqlite3.Error as error:
             raise MoveError(f"{self._path}: {table}: {error}") from error
 

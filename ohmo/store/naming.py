@@ -1,6 +1,7 @@
 """What the people are called who stand in the books with their ids."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -23,11 +24,14 @@ WHERE late.person = ? AND late.kind = 'message' ORDER BY late.seq DESC LIMIT 1""
 
 
 def names(at: Moment, wanted: Collection[Spender], days: int) -> Op[dict[Spender, str]]:
-    """Arrivals are not kept in order of people: somebody is looked for in threads where they spent something."""
+    """Arrivals are not kept in order of people: somebody is looked for in threads where they spent
+    something."""
     sought = Counter(dict.fromkeys(wanted, _THREADS))
     ids = Counter(column(one.person) for one in wanted)
     found = dict[Spender, str]()
-    paid = yield from sums(_PAID, ("day", "id"), (first_day(at, days), ""), ("person", "thread"), "COUNT(*)")
+    paid = yield from sums(
+        _PAID, ("day", "id"), (first_day(at, days), ""), ("person", "thread"), "COUNT(*)"
+    )
     for person, thread in sorted(paid):
         if not ids[person]:
             continue

@@ -1,6 +1,7 @@
 """Posts: written with what caused them, frozen before they are said, ended once."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -9,21 +10,46 @@ from collections.abc import Collection, Sequence
 from channels.contract import Receipt
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.store import Closing, OutRow, PartState, PostRow
-from ohmo.store.codec import column, from_column, read_outbound, read_parts, write_outbound, write_parts
+from ohmo.store.codec import (
+    column,
+    from_column,
+    read_outbound,
+    read_parts,
+    write_outbound,
+    write_parts,
+)
 from ohmo.store.numbers import Home, Numbers, more, thread_id, touch
 from ohmo.store.statements import Moment, Op, Row, Rows, Undo, instant
 
 OPEN = "ended_at IS NULL"  # ready or sending
 COLUMNS = (
-    "o.id, o.kind, o.body, o.target, o.ttl, o.thread, o.seq, o.turn, o.state, o.parts, o.attempts, o.ready_at, o.expires, o.at, t.parts, "
-    "o.error, o.ended_at"
+    "o.id, o.kind, o.body, o.target, o.ttl, o.thread, o.seq, o.turn, o.state, o.parts, o.attempts,"
+    " o.ready_at, o.expires, o.at, t.parts, o.error, o.ended_at"
 )
 _FROM = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
 
 
 def out_row(row: Row) -> OutRow:
     """From COLUMNS."""
-    post, kind, body, target, ttl, thread, seq, turn, state, parts, attempts, ready_at, expires, written, replaced, error, ended = row
+    (
+        post,
+        kind,
+        body,
+        target,
+        ttl,
+        thread,
+        seq,
+        turn,
+        state,
+        parts,
+        attempts,
+        ready_at,
+        expires,
+        written,
+        replaced,
+        error,
+        ended,
+    ) = row
     return OutRow(
         row=PostRow(post, kind, read_outbound(body), target, ttl / 1000),
         thread=thread,
@@ -50,7 +76,9 @@ _INSERT = """INSERT INTO outbox (id, thread, seq, channel, account, turn, kind, 
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?)"""
 
 
-def speak(at: Moment, home: Home, numbers: Numbers, posts: Sequence[PostRow], turn: str | None) -> Op[None]:
+def speak(
+    at: Moment, home: Home, numbers: Numbers, posts: Sequence[PostRow], turn: str | None
+) -> Op[None]:
     """Write posts whose numbers are reserved."""
     for row in posts:
         thread, address = home.destination(row), row.outbound.address
@@ -58,7 +86,16 @@ def speak(at: Moment, home: Home, numbers: Numbers, posts: Sequence[PostRow], tu
         yield (
             _INSERT,
             (
-                *(row.id, thread, numbers.take(thread), address.channel, address.account, turn, row.kind, row.target),
+                *(
+                    row.id,
+                    thread,
+                    numbers.take(thread),
+                    address.channel,
+                    address.account,
+                    turn,
+                    row.kind,
+                    row.target,
+                ),
                 *(write_outbound(row.outbound), at.now, at.now, at.now + ttl, ttl),
             ),
         )
@@ -77,14 +114,19 @@ def say_more(at: Moment, home: Home, posts: Sequence[PostRow], turn: str | None)
 
 
 def close(at: Moment, home: Home, ids: Sequence[str], closing: Closing) -> Op[int]:
-    """Drafts or cards whose turn or question ended otherwise: one that was or may have been said is replaced, one that was not is dropped.
-    Returns how many were replaced."""
+    """Drafts or cards whose turn or question ended otherwise: one that was or may have been said is
+    replaced, one that was not is dropped. Returns how many were replaced."""
     replaced = 0
     for standing in ids:
         if row := (yield from _standing(at, standing)):
             ending = closing(row)
             target = ending.target if ending.target is not None else standing
-            yield from say_more(at, home, [PostRow(ending.id, "edit", ending.outbound, target, ending.ttl)], row.turn)
+            yield from say_more(
+                at,
+                home,
+                [PostRow(ending.id, "edit", ending.outbound, target, ending.ttl)],
+                row.turn,
+            )
             replaced += 1
     return replaced
 
@@ -96,7 +138,13 @@ def _standing(at: Moment, id: str) -> Op[OutRow | None]:
         return None
     row = out_row(rows[0])
     if row.state == "ready" and not receipts(row.parts):
-        dropped = yield "UPDATE outbox SET state = 'dropped', ended_at = ? WHERE id = ? AND state = 'ready' RETURNING id", (at.now, id)
+        dropped = yield (
+            (
+                "UPDATE outbox SET state = 'dropped', ended_at = ? WHERE id = ? AND state = 'ready'"
+                " RETURNING id"
+            ),
+            (at.now, id),
+        )
         if dropped:
             at.spoke(row.thread, row.row.outbound.address.channel, row.row.outbound.address.account)
             return None
@@ -157,14 +205,20 @@ def post(at: Moment, rows: Sequence[PostRow]) -> Op[None]:
 def outgoing(channel: str, account: str, threads: Collection[str] | None) -> Op[list[OutRow]]:
     if threads is None:
         heads = yield (
-            f"SELECT thread, MIN(seq) FROM outbox WHERE channel = ? AND account = ? AND {OPEN} GROUP BY thread",
+            (
+                f"SELECT thread, MIN(seq) FROM outbox WHERE channel = ? AND account = ? AND {OPEN}"
+                " GROUP BY thread"
+            ),
             (channel, account),
         )
     else:
         heads: Rows = []
         for thread in sorted(set(threads)):
             heads += yield (
-                f"SELECT thread, seq FROM outbox WHERE channel = ? AND account = ? AND thread = ? AND {OPEN} ORDER BY seq LIMIT 1",
+                (
+                    "SELECT thread, seq FROM outbox WHERE channel = ? AND account = ? AND thread ="
+                    f" ? AND {OPEN} ORDER BY seq LIMIT 1"
+                ),
                 (channel, account, thread),
             )
     found: list[OutRow] = []
@@ -175,15 +229,22 @@ def outgoing(channel: str, account: str, threads: Collection[str] | None) -> Op[
 
 
 def sending(id: str, parts: Sequence[PartState]) -> Op[None]:
-    """Raises Conflict when the row is no longer open (a draft that was dropped meanwhile): then it must not be said."""
-    rows = yield f"UPDATE outbox SET state = 'sending', parts = ? WHERE id = ? AND {OPEN} RETURNING id", (write_parts(parts), id)
+    """Raises Conflict when the row is no longer open (a draft that was dropped meanwhile): then it
+    must not be said."""
+    rows = yield (
+        f"UPDATE outbox SET state = 'sending', parts = ? WHERE id = ? AND {OPEN} RETURNING id",
+        (write_parts(parts), id),
+    )
     if not rows:
         raise Conflict(f"post {id} is not open any more")
 
 
 def sent(at: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
     rows = yield (
-        "UPDATE outbox SET state = 'sent', parts = ?, error = NULL, ended_at = ? WHERE id = ? RETURNING thread",
+        (
+            "UPDATE outbox SET state = 'sent', parts = ?, error = NULL, ended_at = ? WHERE id = ?"
+            " RETURNING thread"
+        ),
         (write_parts(parts), at.now, id),
     )
     if not rows:
@@ -195,12 +256,21 @@ _UNSENT = f"""UPDATE outbox SET state = ?, attempts = attempts + 1, error = ?, r
 WHERE id = ? AND {OPEN} RETURNING thread, channel, account"""
 
 
-def unsent(at: Moment, id: str, retry_after: float | None, error: str, parts: Sequence[PartState] | None) -> Op[None]:
-    """Certainly not said (what may have been said stays ``sending``): again after a time, or never."""
+def unsent(
+    at: Moment, id: str, retry_after: float | None, error: str, parts: Sequence[PartState] | None
+) -> Op[None]:
+    """Certainly not said (what may have been said stays ``sending``): again after a time, or
+    never."""
     dead = retry_after is None
     rows = yield (
         _UNSENT,
-        ("dead" if dead else "ready", column(error), at.now if dead else at.later(retry_after), at.now if dead else None, id),
+        (
+            "dead" if dead else "ready",
+            column(error),
+            at.now if dead else at.later(retry_after),
+            at.now if dead else None,
+            id,
+        ),
     )
     if not rows:
         raise Conflict(f"post {id} is not open any more")

@@ -16,14 +16,31 @@ def save_person(at: Moment, row: PersonRow) -> Op[None]:
         ON CONFLICT (channel, account, person) DO UPDATE SET name = excluded.name, role = excluded.role, code_hash = excluded.code_hash,
           expires = excluded.expires, by = excluded.by, at = excluded.at""",
         (
-            *(row.channel, row.account, column(row.person), column(row.name), row.role, row.code_hash),
-            *(None if row.expires is None else milliseconds(row.expires), None if row.by is None else column(row.by), at.now),
+            *(
+                row.channel,
+                row.account,
+                column(row.person),
+                column(row.name),
+                row.role,
+                row.code_hash,
+            ),
+            *(
+                None if row.expires is None else milliseconds(row.expires),
+                None if row.by is None else column(row.by),
+                at.now,
+            ),
         ),
     )
 
 
 def people() -> Op[list[PersonRow]]:
-    rows = yield "SELECT channel, account, person, name, role, code_hash, expires, by FROM people ORDER BY channel, account, person", ()
+    rows = yield (
+        (
+            "SELECT channel, account, person, name, role, code_hash, expires, by FROM people ORDER"
+            " BY channel, account, person"
+        ),
+        (),
+    )
     return [
         PersonRow(
             channel,
@@ -42,19 +59,32 @@ def people() -> Op[list[PersonRow]]:
 def save_grant(grant: Grant) -> Op[None]:
     yield (
         "INSERT INTO grants (id, scope, rule, person, at) VALUES (?, ?, ?, ?, ?)",
-        (grant.id, column(grant.scope), column(grant.rule), column(grant.person), milliseconds(grant.at)),
+        (
+            grant.id,
+            column(grant.scope),
+            column(grant.rule),
+            column(grant.person),
+            milliseconds(grant.at),
+        ),
     )
 
 
 def grants() -> Op[list[Grant]]:
-    rows = yield "SELECT id, scope, rule, person, at FROM grants WHERE revoked_at IS NULL ORDER BY at, id", ()
+    rows = yield (
+        "SELECT id, scope, rule, person, at FROM grants WHERE revoked_at IS NULL ORDER BY at, id",
+        (),
+    )
     return [
-        Grant(number, from_column(scope), from_column(rule), from_column(person), instant(at)) for number, scope, rule, person, at in rows
+        Grant(number, from_column(scope), from_column(rule), from_column(person), instant(at))
+        for number, scope, rule, person, at in rows
     ]
 
 
 def revoke_grant(at: Moment, id: str) -> Op[bool]:
-    rows = yield "UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id", (at.now, id)
+    rows = yield (
+        "UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
+        (at.now, id),
+    )
     return bool(rows)
 
 

@@ -1,4 +1,5 @@
-"""The store in PostgreSQL: the same operations, one writing connection per instance, several operations per transaction where that is safe."""
+"""The store in PostgreSQL: the same operations, one writing connection per instance, several
+operations per transaction where that is safe."""
 
 from __future__ import annotations
 
@@ -27,12 +28,28 @@ from ohmo.store.sql import SqlStore
 from ohmo.store.statements import MakeOp, Moment, Op, T, Undo, milliseconds
 
 GROUP = 64
-TRIES = 8  # of a transaction that the engine asks to repeat; from the second on each operation goes alone
-_SETTINGS = {"application_name": "ohmo", "statement_timeout": "5000", "idle_in_transaction_session_timeout": "5000"}
+# of a transaction that the engine asks to repeat; from the second on each operation goes alone
+TRIES = 8
+_SETTINGS = {
+    "application_name": "ohmo",
+    "statement_timeout": "5000",
+    "idle_in_transaction_session_timeout": "5000",
+}
 _AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 _AWAY = (
-    *(asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InsufficientResourcesError, asyncpg.OperatorInterventionError),
-    *(asyncpg.PostgresIOError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InvalidAuthorizationSpecificationError, OSError, TimeoutError),
+    *(
+        asyncpg.PostgresConnectionError,
+        asyncpg.InterfaceError,
+        asyncpg.InsufficientResourcesError,
+        asyncpg.OperatorInterventionError,
+    ),
+    *(
+        asyncpg.PostgresIOError,
+        asyncpg.ReadOnlySQLTransactionError,
+        asyncpg.InvalidAuthorizationSpecificationError,
+        OSError,
+        TimeoutError,
+    ),
 )
 _CHANNEL = "ohmo_store"
 _MIGRATION_LOCK = 7717_0001
@@ -72,7 +89,9 @@ class PostgresDriver:
     """``Driver`` over one database that has the present schema."""
 
     def __init__(self, url: str, clock: Callable[[], datetime], poll: float) -> None:
-        self._url, self._clock, self._poll = url, clock, poll
+        self._url = url
+        self._clock = clock
+        self._poll = poll
         self.listeners = Listeners()
         self._jobs: deque[_Job] = deque()
         self._wake = asyncio.Event()
@@ -84,38 +103,54 @@ class PostgresDriver:
     async def open(self, failpoint: Failpoint) -> None:
         """Connect and bring the schema forward. Raises NewerSchema, Unavailable."""
         try:
-            self._pool = await asyncpg.create_pool(self._url, min_size=1, max_size=4, server_settings=_SETTINGS, statement_cache_size=512)
+            self._pool = await asyncpg.create_pool(
+                self._url,
+                min_size=1,
+                max_size=4,
+                server_settings=_SETTINGS,
+                statement_cache_size=512,
+            )
             connection = await self._writing()
             async with connection.transaction():
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK)  # instances start side by side
+                await connection.execute(
+                    "SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK
+                )  # instances start side by side
                 await drive(connection, migrate(failpoint))
         except (asyncpg.PostgresError, *_AWAY) as error:
             raise failure(error) from error
 
     async def _writing(self) -> Any:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(self._url, server_settings=_SETTINGS, statement_cache_size=512)
+            self._connection = await asyncpg.connect(
+                self._url, server_settings=_SETTINGS, statement_cache_size=512
+            )
             self._pid = self._connection.get_server_pid()
         return self._connection
 
     async def write(self, make: MakeOp[T], lock: str = "") -> T:
         if self._closing:
             raise Unavailable("the store is closed")
-        job = _Job(make, milliseconds(self._clock()), lock, asyncio.get_running_loop().create_future())
+        job = _Job(
+            make, milliseconds(self._clock()), lock, asyncio.get_running_loop().create_future()
+        )
         self._jobs.append(job)
         self._wake.set()
         return await job.future
 
     async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:  # noqa: ARG002  # the pool keeps reads apart
         try:
-            async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            async with (
+                self._pool.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
                 return await drive(connection, make(Moment(milliseconds(self._clock()))))
         except (asyncpg.PostgresError, *_AWAY) as error:
             raise failure(error) from error
 
     def _group(self) -> list[_Job]:
-        """Operations that lock one known thread each go together, in order of thread: two instances then wait for each other in one direction.
-        What locks several threads, or threads not known before, goes alone."""
+        """Operations that lock one known thread each go together, in order of thread: two instances
+        then wait for each other in one direction. What locks several threads, or threads not known
+        before, goes alone."""
         group = [self._jobs.popleft()]
         while group[0].lock and self._jobs and self._jobs[0].lock and len(group) < GROUP:
             group.append(self._jobs.popleft())
@@ -140,7 +175,9 @@ class PostgresDriver:
                     last = error
                 except (asyncpg.PostgresError, *_AWAY) as error:
                     known = failure(error)
-                    self._fail(part, known if isinstance(known, Unavailable) else Unavailable(str(known)))
+                    self._fail(
+                        part, known if isinstance(known, Unavailable) else Unavailable(str(known))
+                    )
             if all(job.future.done() for job in group):
                 return
         self._fail(group, failure(last))
@@ -157,8 +194,15 @@ class PostgresDriver:
         outcomes: list[tuple[_Job, Any, list[Hint]]] = []
         try:
             outcomes += [await self._one(connection, job) for job in group]
-            hints = [hint for _, outcome, found in outcomes if not isinstance(outcome, BaseException) for hint in found]
-            if any(hint.kind != "state" for hint in hints):  # nobody else acts on these; watchers look every ``poll`` seconds
+            hints = [
+                hint
+                for _, outcome, found in outcomes
+                if not isinstance(outcome, BaseException)
+                for hint in found
+            ]
+            if any(
+                hint.kind != "state" for hint in hints
+            ):  # nobody else acts on these; watchers look every ``poll`` seconds
                 await connection.execute("SELECT pg_notify($1, '')", _CHANNEL)
             await transaction.commit()
         except BaseException:
@@ -194,7 +238,8 @@ class PostgresDriver:
             job.future.set_result(outcome)
 
     async def hear_others(self) -> None:
-        """What other instances commit; and a look every ``poll`` seconds, because a notification is a hint and never the truth."""
+        """What other instances commit; and a look every ``poll`` seconds, because a notification is
+        a hint and never the truth."""
         connection: Any = None
         while not self._closing:
             if connection is None or connection.is_closed():
@@ -221,7 +266,8 @@ class PostgresDriver:
 
 
 class PostgresStore(SqlStore):
-    """Store and Reports in one database, shared by several instances. ``health`` and ``fatal`` as in SQLite; the server cares for both."""
+    """Store and Reports in one database, shared by several instances. ``health`` and ``fatal`` as
+    in SQLite; the server cares for both."""
 
     def __init__(self, driver: PostgresDriver, *, new_id: Callable[[], str], writer: str) -> None:
         super().__init__(driver, new_id=new_id, writer=writer)
@@ -235,9 +281,16 @@ class PostgresStore(SqlStore):
 
 @asynccontextmanager
 async def open_postgres(
-    url: str, *, clock: Callable[[], datetime], new_id: Callable[[], str], writer: str, failpoint: Failpoint, poll: float = 1.0
+    url: str,
+    *,
+    clock: Callable[[], datetime],
+    new_id: Callable[[], str],
+    writer: str,
+    failpoint: Failpoint,
+    poll: float = 1.0,
 ) -> AsyncGenerator[PostgresStore]:
-    """The store at ``postgresql://…``; its tables are made or brought forward. Raises NewerSchema, Unavailable."""
+    """The store at ``postgresql://…``; its tables are made or brought forward. Raises NewerSchema,
+    Unavailable."""
     driver = PostgresDriver(url, clock, poll)
     tasks: list[asyncio.Task[None]] = []
     try:

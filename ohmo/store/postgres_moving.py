@@ -1,6 +1,7 @@
 """PostgreSQL as one side of a move: the same rows, one transaction."""
 
-# ruff: noqa: S608  # statements are put together from names of our own schema, values are always bound
+# ruff: noqa: S608  # statements are put together from names of our own schema, values are always
+# bound
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Server:
     def columns(self, table: str) -> tuple[str, ...]:
         found = self._wait(
             self._connection.fetch(
-                "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND table_schema = current_schema() ORDER BY ordinal_position",
+                "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND"
+                " table_schema = current_schema() ORDER BY ordinal_position",
                 table,
             )
         )
@@ -59,7 +61,11 @@ class Server:
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         marks = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
         try:
-            self._wait(self._connection.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows))
+            self._wait(
+                self._connection.executemany(
+                    f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows
+                )
+            )
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise MoveError(f"PostgreSQL: {table}: {error}") from error
 

@@ -1,6 +1,7 @@
 """Letting go of what ended long ago, in small batches, so that nobody waits for it."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _OCCURRENCES = f"""DELETE FROM occurrences WHERE (job, due) IN (
 _GRANTS = f"""DELETE FROM grants WHERE id IN (SELECT grants.id FROM grants JOIN threads t ON t.thread = substr(grants.scope, 1, 22)
   WHERE substr(grants.scope, 23, 1) = '.' AND grants.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT) LIMIT {BATCH}) RETURNING id"""
 
-# Turns and names of events are not kept in order of time as well: every message would pay for it. They are walked in the order of their key.
+# Turns and names of events are not kept in order of time as well: every message would pay for it.
+# They are walked in the order of their key.
 _OLD_TURNS = "u.turn > ? AND u.turn <= ? AND u.ended IS NOT NULL AND u.ended < ?"
 _TURN_AT = f"SELECT turn FROM turns WHERE turn > ? ORDER BY turn LIMIT 1 OFFSET {BATCH - 1}"
 _LAST_TURN = "SELECT MAX(turn) FROM turns WHERE turn > ?"
@@ -70,15 +72,21 @@ def _stop(statement: str, last: str, start: Sequence[Value]) -> Op[Sequence[Valu
 
 
 async def prune(driver: Driver, before: int, transcripts: int, failpoint: Failpoint = inert) -> int:
-    """Returns how many rows went or were ended. ``before``, ``transcripts``: ms; the log of a conversation has a limit of its own.
+    """Returns how many rows went or were ended. ``before``, ``transcripts``: ms; the log of a
+    conversation has a limit of its own.
 
-    A post may go only after the one that replaced it has gone; the name of an event outlives its body, so that it stays a duplicate."""
+    A post may go only after the one that replaced it has gone; the name of an event outlives its
+    body, so that it stays a duplicate."""
     delete = partial(_delete, failpoint)
     total = await _until_nothing_goes(driver, lambda at: delete(_EDITS, at.now, at.now - _ORPHAN))
     total += await _until_nothing_goes(driver, lambda _: delete(_GRANTS))
     for statement in (_INBOX, _OUTBOX, _OCCURRENCES):
         total += await _until_nothing_goes(driver, lambda _, s=statement: delete(s, before))
-    return total + await _prune_turns(driver, transcripts, delete) + await _prune_names(driver, before, delete)
+    return (
+        total
+        + await _prune_turns(driver, transcripts, delete)
+        + await _prune_names(driver, before, delete)
+    )
 
 
 async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
@@ -90,16 +98,30 @@ async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
 
 async def _prune_turns(driver: Driver, before: int, delete: Callable[..., Op[int]]) -> int:
     total, start = 0, tuple[Value, ...](("",))
-    while (stop := await driver.read(lambda _, start=start: _stop(_TURN_AT, _LAST_TURN, start), slow=True)) is not None:
+    while (
+        stop := await driver.read(
+            lambda _, start=start: _stop(_TURN_AT, _LAST_TURN, start), slow=True
+        )
+    ) is not None:
         for statement in (_STEPS, _APPROVALS, _TURNS):
-            total += await _until_nothing_goes(driver, lambda _, s=statement, a=start, b=stop: delete(s, *a, *b, before))
+            total += await _until_nothing_goes(
+                driver, lambda _, s=statement, a=start, b=stop: delete(s, *a, *b, before)
+            )
         start = tuple(stop)
     return total
 
 
 async def _prune_names(driver: Driver, before: int, delete: Callable[..., Op[int]]) -> int:
     total, start = 0, tuple[Value, ...](("", "", ""))
-    while (stop := await driver.read(lambda _, start=start: _stop(_NAME_AT, _LAST_NAME, start), slow=True)) is not None:
-        total += await driver.write(lambda at, a=start, b=stop: delete(_SEEN, *a, *b, min(before, at.now - SEEN_DAYS * _DAY)))
+    while (
+        stop := await driver.read(
+            lambda _, start=start: _stop(_NAME_AT, _LAST_NAME, start), slow=True
+        )
+    ) is not None:
+        total += await driver.write(
+            lambda at, a=start, b=stop: delete(
+                _SEEN, *a, *b, min(before, at.now - SEEN_DAYS * _DAY)
+            )
+        )
         start = tuple(stop)
     return total

@@ -1,4 +1,5 @@
-"""Whether the store takes what is written: a disk that is full, failing or read-only is noticed by the first write it refuses."""
+"""Whether the store takes what is written: a disk that is full, failing or read-only is noticed by
+the first write it refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ RETRY = 1.0  # seconds between two tries while nothing can be written
 
 def probe(_: Moment) -> Op[None]:
     """Asks for room as messages would. Its row goes with the next one, see ``forget``."""
-    yield "INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", ("-" * PROBE,)
+    yield (
+        (
+            "INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET"
+            " value = excluded.value"
+        ),
+        ("-" * PROBE,),
+    )
 
 
 def forget(_: Moment) -> Op[None]:
@@ -22,11 +29,13 @@ def forget(_: Moment) -> Op[None]:
 
 
 class Pulse:
-    """``away``: why nothing can be written, empty while everything is well. It begins with a write that was refused and ends with a probe that was not."""
+    """``away``: why nothing can be written, empty while everything is well. It begins with a write
+    that was refused and ends with a probe that was not."""
 
     def __init__(self) -> None:
         self.away = ""
-        self._gone, self._here = asyncio.Event(), asyncio.Event()
+        self._gone = asyncio.Event()
+        self._here = asyncio.Event()
         self._here.set()
 
     def lost(self, reason: str) -> None:
@@ -52,7 +61,8 @@ class Felt:
     """``Driver`` that tells ``pulse`` of writes that were refused."""
 
     def __init__(self, driver: Driver, pulse: Pulse) -> None:
-        self._driver, self._pulse = driver, pulse
+        self._driver = driver
+        self._pulse = pulse
         self.read = driver.read
 
     async def write(self, make: MakeOp[T], lock: str = "") -> T:
@@ -64,9 +74,13 @@ class Felt:
 
 
 async def watch(
-    driver: Driver, pulse: Pulse, changed: Callable[[str], Awaitable[None]], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    driver: Driver,
+    pulse: Pulse,
+    changed: Callable[[str], Awaitable[None]],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Until cancelled: probes while nothing can be written. ``changed`` is told why it is so, at once, and an empty word when it is over."""
+    """Until cancelled: probes while nothing can be written. ``changed`` is told why it is so, at
+    once, and an empty word when it is over."""
     while True:
         await pulse.gone()
         await changed(pulse.away)

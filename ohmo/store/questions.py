@@ -40,9 +40,16 @@ class SqlReports:
         return await self._reader.read(lambda _: reports.counts_of_ended(), slow=True)
 
     async def threads(
-        self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None, shelf: Shelf | None = None
+        self,
+        *,
+        limit: int = 100,
+        channel: str | None = None,
+        after: Spot | None = None,
+        shelf: Shelf | None = None,
     ) -> list[ThreadInfo]:
-        return await self._reader.read(lambda at: listing.threads(at, limit, channel, after, shelf), slow=True)
+        return await self._reader.read(
+            lambda at: listing.threads(at, limit, channel, after, shelf), slow=True
+        )
 
     async def free_threads(self) -> list[ThreadInfo]:
         return await self._reader.read(listing.free_threads, slow=True)
@@ -53,13 +60,21 @@ class SqlReports:
     async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
         return await self._reader.read(lambda _: reports.find_thread(address, person_scope))
 
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[HistoryItem]:
-        return await self._reader.read(lambda _: reports.history(thread, since, limit, before), slow=True)
+    async def history(
+        self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None
+    ) -> list[HistoryItem]:
+        return await self._reader.read(
+            lambda _: reports.history(thread, since, limit, before), slow=True
+        )
 
-    async def inbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[ArrivalInfo]:
+    async def inbox(
+        self, *, state: str | None = None, limit: int = 100, after: Spot | None = None
+    ) -> list[ArrivalInfo]:
         return await self._reader.read(lambda _: listing.inbox(state, limit, after), slow=True)
 
-    async def outbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[OutRow]:
+    async def outbox(
+        self, *, state: str | None = None, limit: int = 100, after: Spot | None = None
+    ) -> list[OutRow]:
         return await self._reader.read(lambda _: listing.outbox(state, limit, after), slow=True)
 
     async def posts(self, ids: Sequence[str]) -> list[OutRow]:

@@ -1,6 +1,7 @@
 """Questions about the store that change nothing."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -9,7 +10,17 @@ from datetime import UTC, datetime, timedelta
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, ThreadTotal, TurnUsage, UsageTotal
+from ohmo.contracts.reports import (
+    ArrivalInfo,
+    AuditReport,
+    Counts,
+    HistoryItem,
+    StepInfo,
+    ThreadInfo,
+    ThreadTotal,
+    TurnUsage,
+    UsageTotal,
+)
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.numbers import address_of
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
@@ -17,7 +28,9 @@ from ohmo.store.people import link
 from ohmo.store.slices import sums
 from ohmo.store.statements import Moment, Op, Row, Value, instant
 
-Depths = tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]  # of inbox and outbox, by channel and state
+Depths = tuple[
+    dict[tuple[str, str], int], dict[tuple[str, str], int]
+]  # of inbox and outbox, by channel and state
 _LIVE = ("waiting", "taken")
 _TURNS_OPEN = "state IN ('running','parked')"
 
@@ -32,17 +45,30 @@ def counts(ended: Depths) -> Op[Counts]:
             (),
         )
         inbox.update(((channel, state), count) for channel, count, _ in rows)
-        oldest.update((channel, min(since, oldest.get(channel, since))) for channel, _, since in rows)
-    posts = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {OPEN} GROUP BY channel, state", ()
+        oldest.update(
+            (channel, min(since, oldest.get(channel, since))) for channel, _, since in rows
+        )
+    posts = yield (
+        f"SELECT channel, state, COUNT(*) FROM outbox WHERE {OPEN} GROUP BY channel, state",
+        (),
+    )
     outbox = {**ended[1], **{(channel, state): count for channel, state, count in posts}}
     turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {_TURNS_OPEN} GROUP BY state", ()
     by_state: dict[str, int] = dict(turns)
     by_channel = {channel: instant(since) for channel, since in oldest.items()}
-    return Counts(inbox, outbox, min(by_channel.values(), default=None), by_state.get("running", 0), by_state.get("parked", 0), by_channel)
+    return Counts(
+        inbox,
+        outbox,
+        min(by_channel.values(), default=None),
+        by_state.get("running", 0),
+        by_state.get("parked", 0),
+        by_channel,
+    )
 
 
 def counts_of_ended() -> Op[Depths]:
-    """Inbox and outbox by channel and ending or state; looks at an index entry of every row there is."""
+    """Inbox and outbox by channel and ending or state; looks at an index entry of every row there
+    is."""
     inbox = yield from sums(
         "inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended'",
         ("i.ended_at",),
@@ -50,7 +76,9 @@ def counts_of_ended() -> Op[Depths]:
         ("t.channel", "i.ending"),
         "COUNT(*)",
     )
-    outbox = yield from sums("outbox WHERE ended_at IS NOT NULL", ("ended_at",), (0,), ("channel", "state"), "COUNT(*)")
+    outbox = yield from sums(
+        "outbox WHERE ended_at IS NOT NULL", ("ended_at",), (0,), ("channel", "state"), "COUNT(*)"
+    )
     return _depths(inbox), _depths(outbox)
 
 
@@ -73,7 +101,15 @@ def thread_info(row: Row, now: int) -> ThreadInfo:
         title=chosen.title,
         session_seq=session_seq,
         last_at=None if last_at is None else instant(last_at),
-        state="parked" if parked else "running" if held else "ready" if ready_at is not None else "idle",
+        state=(
+            "parked"
+            if parked
+            else "running"
+            if held
+            else "ready"
+            if ready_at is not None
+            else "idle"
+        ),
         settings=chosen,
     )
 
@@ -85,13 +121,25 @@ def thread(at: Moment, id: str) -> Op[ThreadInfo | None]:
 
 def find_thread(address: Address, person_scope: str) -> Op[str | None]:
     rows = yield (
-        "SELECT thread FROM threads WHERE channel = ? AND account = ? AND chat = ? AND topic = ? AND person = ?",
-        (address.channel, address.account, column(address.chat), column(address.topic or ""), column(person_scope)),
+        (
+            "SELECT thread FROM threads WHERE channel = ? AND account = ? AND chat = ? AND topic ="
+            " ? AND person = ?"
+        ),
+        (
+            address.channel,
+            address.account,
+            column(address.chat),
+            column(address.topic or ""),
+            column(person_scope),
+        ),
     )
     return rows[0][0] if rows else None
 
 
-ARRIVAL = "SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body, at, ended_at FROM inbox"
+ARRIVAL = (
+    "SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body, at, ended_at"
+    " FROM inbox"
+)
 
 
 def arrival_info(row: Row) -> ArrivalInfo:
@@ -103,8 +151,18 @@ def arrival_info(row: Row) -> ArrivalInfo:
         arrived = read_arrival(body)
     except Unreadable as error:  # one ruined row hides no other
         told = f"(what was said here cannot be read any more: {error})"
-        arrived = Wake(f"{thread}/{seq}", "owner", Address("house", "local", ChatId(thread)), None, who, told, at)
-    return ArrivalInfo(thread, seq, kind, who, at, state, ending, said, turn, arrived, instant(stored), over)
+        arrived = Wake(
+            f"{thread}/{seq}",
+            "owner",
+            Address("house", "local", ChatId(thread)),
+            None,
+            who,
+            told,
+            at,
+        )
+    return ArrivalInfo(
+        thread, seq, kind, who, at, state, ending, said, turn, arrived, instant(stored), over
+    )
 
 
 def arrival(thread: str, seq: int) -> Op[ArrivalInfo | None]:
@@ -117,9 +175,17 @@ POST = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
 
 def history(thread: str, since: int, limit: int, before: int | None) -> Op[list[HistoryItem]]:
     if before is None:
-        span, where, order = (thread, since, limit), "thread = ? AND {0}seq > ?", "ORDER BY {0}seq LIMIT ?"
+        span, where, order = (
+            (thread, since, limit),
+            "thread = ? AND {0}seq > ?",
+            "ORDER BY {0}seq LIMIT ?",
+        )
     else:
-        span, where, order = (thread, since, before, limit), "thread = ? AND {0}seq > ? AND {0}seq < ?", "ORDER BY {0}seq DESC LIMIT ?"
+        span, where, order = (
+            (thread, since, before, limit),
+            "thread = ? AND {0}seq > ? AND {0}seq < ?",
+            "ORDER BY {0}seq DESC LIMIT ?",
+        )
     plain, joined = f"WHERE {where} {order}".format(""), f"WHERE o.{where} {order}".format("o.")
     arrivals = yield f"{ARRIVAL} {plain}", span
     steps = yield f"SELECT seq, turn, at, body FROM steps {plain}", span
@@ -146,7 +212,10 @@ def first_day(at: Moment, days: int) -> str:
 
 
 # The columns of ``Spent``.
-_SPENT = "COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), COALESCE(SUM(micro_usd), 0), COUNT(*) - COUNT(micro_usd)"
+_SPENT = (
+    "COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), COALESCE(SUM(micro_usd), 0),"
+    " COUNT(*) - COUNT(micro_usd)"
+)
 
 
 def _spent(at: Moment, days: int, *groups: str) -> Op[dict[Row, list[int]]]:
@@ -160,10 +229,22 @@ _PLACED = "usage u LEFT JOIN threads t ON t.thread = u.thread WHERE TRUE"
 def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
     if not by_person:
         found = yield from _spent(at, days, "day", "model")
-        return [UsageTotal(*numbers, day=day, model=from_column(model)) for (day, model), numbers in sorted(found.items())]
-    found = yield from sums(_PLACED, ("day", "id"), (first_day(at, days), ""), ("day", "model", *_SPEAKER), _SPENT)
+        return [
+            UsageTotal(*numbers, day=day, model=from_column(model))
+            for (day, model), numbers in sorted(found.items())
+        ]
+    found = yield from sums(
+        _PLACED, ("day", "id"), (first_day(at, days), ""), ("day", "model", *_SPEAKER), _SPENT
+    )
     return [
-        UsageTotal(*numbers, day=day, model=from_column(model), person=from_column(person), channel=channel, account=account)
+        UsageTotal(
+            *numbers,
+            day=day,
+            model=from_column(model),
+            person=from_column(person),
+            channel=channel,
+            account=account,
+        )
         for (day, model, person, channel, account), numbers in sorted(found.items())
     ]
 
@@ -171,7 +252,14 @@ def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
 def thread_totals(at: Moment, days: int, limit: int) -> Op[list[ThreadTotal]]:
     found = yield from _spent(at, days, "COALESCE(thread, '')")
     totals = [ThreadTotal(*numbers, thread=thread) for (thread,), numbers in found.items()]
-    return sorted(totals, key=lambda one: (-one.micro_usd, -(one.input + one.cached + one.written + one.output), one.thread))[:limit]
+    return sorted(
+        totals,
+        key=lambda one: (
+            -one.micro_usd,
+            -(one.input + one.cached + one.written + one.output),
+            one.thread,
+        ),
+    )[:limit]
 
 
 def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:
@@ -180,7 +268,10 @@ def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:
         WHERE day >= ? AND thread = ? AND turn IS NOT NULL GROUP BY turn, model ORDER BY turn, model""",
         ("" if since is None else since.astimezone(UTC).date().isoformat(), thread),
     )
-    return [TurnUsage(*map(int, numbers), turn=turn, model=from_column(model)) for turn, model, *numbers in rows]
+    return [
+        TurnUsage(*map(int, numbers), turn=turn, model=from_column(model))
+        for turn, model, *numbers in rows
+    ]
 
 
 _LAWS: Sequence[tuple[str, str]] = (
@@ -196,7 +287,10 @@ _LAWS: Sequence[tuple[str, str]] = (
     ),
     (
         "a running turn stands in a thread that nobody will look at",
-        "SELECT u.thread, 0 FROM turns u JOIN threads t ON t.thread = u.thread WHERE u.state = 'running' AND t.ready_at IS NULL",
+        (
+            "SELECT u.thread, 0 FROM turns u JOIN threads t ON t.thread = u.thread WHERE u.state ="
+            " 'running' AND t.ready_at IS NULL"
+        ),
     ),
     (
         "a parked turn has no open question",
@@ -229,9 +323,14 @@ def audit_report() -> Op[AuditReport]:
     problems: list[str] = []
     for law, query in _LAWS:
         rows = yield query, ()
-        problems += [f"{law}: thread {thread}" + (f", number {seq}" if seq else "") for thread, seq in rows]
+        problems += [
+            f"{law}: thread {thread}" + (f", number {seq}" if seq else "") for thread, seq in rows
+        ]
     problems += yield from _broken_chains()
-    endings, on_the_way = dict[str, int]((row[0], row[1]) for row in ended), dict[str, int]((row[0], row[1]) for row in live)
+    endings, on_the_way = (
+        dict[str, int]((row[0], row[1]) for row in ended),
+        dict[str, int]((row[0], row[1]) for row in live),
+    )
     return AuditReport(
         accepted=sum(endings.values()) + sum(on_the_way.values()),
         endings=endings,

@@ -1,4 +1,5 @@
-"""Taking a backup back: what it replaces is kept aside, and a kill in the middle is finished by the next start."""
+"""Taking a backup back: what it replaces is kept aside, and a kill in the middle is finished by the
+next start."""
 
 from __future__ import annotations
 
@@ -25,12 +26,15 @@ from ohmo.store.settling import Settled, settle
 from ohmo.store.workroom import workroom
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
-_WITH_DATABASE = tuple(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", "-suspect", ".whole", ".new"))
+_WITH_DATABASE = tuple(
+    f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", "-suspect", ".whole", ".new")
+)
 
 
 @record
 class Restored:
-    """``aside``: where what was replaced lies; None: nothing was. ``settled``: None: nothing was open in the store, or it goes on as it was."""
+    """``aside``: where what was replaced lies; None: nothing was. ``settled``: None: nothing was
+    open in the store, or it goes on as it was."""
 
     rows: Mapping[str, int]
     names: tuple[str, ...]
@@ -39,7 +43,8 @@ class Restored:
 
 
 def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = inert) -> Restored:
-    """The caller owns the home (``ohmo.store.lock``). Nothing is changed before the whole archive was unpacked and compared. Raises BackupError, OSError."""
+    """The caller owns the home (``ohmo.store.lock``). Nothing is changed before the whole archive
+    was unpacked and compared. Raises BackupError, OSError."""
     finish_restore(home)
     stage = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
     try:
@@ -51,7 +56,9 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
         while aside.exists():
             aside = aside.with_name(aside.name + "-")
         _private(stage)
-        write_whole(home / JOURNAL, json.dumps({"stage": stage.name, "aside": str(aside.relative_to(home))}))
+        write_whole(
+            home / JOURNAL, json.dumps({"stage": stage.name, "aside": str(aside.relative_to(home))})
+        )
     except BackupError as error:
         shutil.rmtree(stage, ignore_errors=True)
         raise BackupError(f"{archive}: {error}; nothing was changed") from error
@@ -63,19 +70,26 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
 
 
 def _settle(stage: Path, home: Path, now: datetime) -> Settled | None:
-    """A backup made while nobody worked, unpacked where there is no store, is a home that moved: it goes on with what was open. Every other one
-    is older than what happened since; of a replaced store that is damaged as much is known as can be read."""
+    """A backup made while nobody worked, unpacked where there is no store, is a home that moved: it
+    goes on with what was open. Every other one is older than what happened since; of a replaced
+    store that is damaged as much is known as can be read."""
     if not (stage / DATABASE).exists():
         return None
     replaced = home / DATABASE
-    if not os.path.lexists(replaced) and json.loads((stage / MANIFEST).read_text(encoding="utf-8")).get("at_rest") is True:
+    if (
+        not os.path.lexists(replaced)
+        and json.loads((stage / MANIFEST).read_text(encoding="utf-8")).get("at_rest") is True
+    ):
         return None
     moment = int(now.timestamp() * 1_000)
     try:
         settled = settle(stage / DATABASE, moment, replaced)
         if settled.later or not replaced.is_file():
             return settled
-        with suppress(OSError, sqlite3.Error), workroom(home) as room:  # no restore fails for want of room to read what is ruined anyway
+        with (
+            suppress(OSError, sqlite3.Error),
+            workroom(home) as room,
+        ):  # no restore fails for want of room to read what is ruined anyway
             create(room / DATABASE, inert, MIGRATIONS)
             if salvage(replaced, room / DATABASE, moment):
                 return replace(settle(stage / DATABASE, moment, room / DATABASE), later=False)
@@ -85,7 +99,8 @@ def _settle(stage: Path, home: Path, now: datetime) -> Settled | None:
 
 
 def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
-    """Exchanges what a journal names; does nothing when there is none. May be repeated at any point. Returns whether there was one."""
+    """Exchanges what a journal names; does nothing when there is none. May be repeated at any
+    point. Returns whether there was one."""
     journal = home / JOURNAL
     try:
         told: Any = json.loads(journal.read_text(encoding="utf-8"))
@@ -100,8 +115,15 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     stage, aside = home / str(told["stage"]), home / str(told["aside"])
     aside.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in sorted(entry.name for entry in stage.iterdir()) if stage.exists() else ():
-        for old in (name, *(_WITH_DATABASE if name == DATABASE else ())):  # a log of the old store must never meet the new one
-            if (home / old).is_dir() and not (home / old).is_symlink() and not any((home / old).iterdir()):
+        for old in (
+            name,
+            *(_WITH_DATABASE if name == DATABASE else ()),
+        ):  # a log of the old store must never meet the new one
+            if (
+                (home / old).is_dir()
+                and not (home / old).is_symlink()
+                and not any((home / old).iterdir())
+            ):
                 (home / old).rmdir()  # nothing to keep
             if os.path.lexists(home / old) and not os.path.lexists(aside / old):
                 failpoint("restore.step")

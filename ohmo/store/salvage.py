@@ -1,6 +1,7 @@
 """Carrying over what can still be read from a damaged store."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -13,17 +14,36 @@ from pathlib import Path
 from ohmo.store.workroom import workroom
 
 _TABLES = (
-    *("threads", "seen", "inbox", "turns", "steps", "outbox", "approvals", "grants", "people", "jobs", "occurrences", "leases", "cursors"),
+    *(
+        "threads",
+        "seen",
+        "inbox",
+        "turns",
+        "steps",
+        "outbox",
+        "approvals",
+        "grants",
+        "people",
+        "jobs",
+        "occurrences",
+        "leases",
+        "cursors",
+    ),
     *("usage", "audit"),
 )
-# What points at something that could not be read would break every later write; what ran must be looked at again.
+# What points at something that could not be read would break every later write; what ran must be
+# looked at again.
 _REPAIRS = (
-    "UPDATE cursors SET generation = 0",  # a lease that could not be read begins anew; its cursors must not fence it off
+    # a lease that could not be read begins anew; its cursors must not fence it off
+    "UPDATE cursors SET generation = 0",
     *(
         f"DELETE FROM {table} WHERE thread NOT IN (SELECT thread FROM threads)"
         for table in ("inbox", "turns", "steps", "outbox", "approvals")
     ),
-    "UPDATE outbox SET target = NULL WHERE target IS NOT NULL AND target NOT IN (SELECT id FROM outbox)",
+    (
+        "UPDATE outbox SET target = NULL WHERE target IS NOT NULL AND target NOT IN (SELECT id FROM"
+        " outbox)"
+    ),
     """UPDATE inbox SET state = 'waiting', turn = NULL WHERE state = 'taken'
     AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = inbox.turn AND u.state IN ('running','parked'))""",
     """UPDATE turns SET state = 'running' WHERE state = 'parked'
@@ -45,7 +65,8 @@ _REPAIRS = (
 
 
 def salvage(damaged: Path, store: Path, now: int) -> dict[str, int]:
-    """Rows carried over per table from ``damaged`` (left as it is) into the new, empty ``store``."""
+    """Rows carried over per table from ``damaged`` (left as it is) into the new, empty
+    ``store``."""
     with workroom(store.parent) as folder:
         copy = folder / damaged.name
         for part in damaged.parent.iterdir():
@@ -55,9 +76,13 @@ def salvage(damaged: Path, store: Path, now: int) -> dict[str, int]:
 
 
 def carry_over(copy: Path, store: Path, now: int) -> dict[str, int]:
-    """Rows of ``copy``, a file that may be written to, that ``store`` does not have yet; then what points nowhere is repaired."""
+    """Rows of ``copy``, a file that may be written to, that ``store`` does not have yet; then what
+    points nowhere is repaired."""
     saved: dict[str, int] = {}
-    with closing(sqlite3.connect(copy)) as old, closing(sqlite3.connect(store, isolation_level=None)) as new:
+    with (
+        closing(sqlite3.connect(copy)) as old,
+        closing(sqlite3.connect(store, isolation_level=None)) as new,
+    ):
         old.text_factory = _text
         new.execute("PRAGMA synchronous = FULL")
         new.execute("BEGIN IMMEDIATE")
@@ -74,16 +99,26 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _keep(new: sqlite3.Connection, table: str, columns: tuple[str, ...], row: tuple[object, ...]) -> bool:
+def _keep(
+    new: sqlite3.Connection, table: str, columns: tuple[str, ...], row: tuple[object, ...]
+) -> bool:
     marks = ", ".join("?" * len(columns))
     try:
-        # names come from the schema of the file and must be columns here, otherwise the statement fails and the row is left
-        return new.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})", row).rowcount > 0
+        # names come from the schema of the file and must be columns here, otherwise the statement
+        # fails and the row is left
+        return (
+            new.execute(
+                f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})", row
+            ).rowcount
+            > 0
+        )
     except sqlite3.Error:
         return False
 
 
-def _rows(old: sqlite3.Connection, table: str) -> Iterator[tuple[tuple[str, ...], tuple[object, ...]]]:
+def _rows(
+    old: sqlite3.Connection, table: str
+) -> Iterator[tuple[tuple[str, ...], tuple[object, ...]]]:
     """From both ends towards the damage, and past it by looking up the numbers between."""
     for query in (
         f"SELECT * FROM {table}",

@@ -25,7 +25,9 @@ class SqlJobs:
     async def remove_job(self, job: str) -> bool:
         return await self._ledger.write(lambda at: jobs.remove_job(at, job))
 
-    async def pass_over(self, row: JobRow, passed: Sequence[Passed], next_at: datetime | None) -> bool:
+    async def pass_over(
+        self, row: JobRow, passed: Sequence[Passed], next_at: datetime | None
+    ) -> bool:
         following = None if next_at is None else milliseconds(next_at)
         return await self._ledger.write(lambda at: jobs.pass_over(at, row, passed, following))
 

@@ -8,13 +8,15 @@ from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import Failpoint
 from ohmo.store.statements import Op
 
-# SQLite >= 3.37 and PostgreSQL >= 14. Ids: TEXT made by the house. Times: ms UTC. Bodies: ASCII-escaped JSON in TEXT, so NUL and lone
-# surrogates survive both engines. No serials, no clock of the engine: every statement takes the time from outside.
-# Law 1: a transaction that touches a thread locks its threads row first (several: in order of thread); that UPDATE is also the fence and the
+# SQLite >= 3.37 and PostgreSQL >= 14. Ids: TEXT made by the house. Times: ms UTC. Bodies:
+# ASCII-escaped JSON in TEXT, so NUL and lone surrogates survive both engines. No serials, no clock
+# of the engine: every statement takes the time from outside. Law 1: a transaction that touches a
+# thread locks its threads row first (several: in order of thread); that UPDATE is also the fence
+# and the
 #        allocator of seq. What must be decided under the lock stands on that row (ready_at, parked), because a statement that waited for a row
 #        sees the new row but the old rest.
-# Law 2: seq is one number line per thread for arrivals, steps, questions and posts.
-# Law 3: rows of inbox, steps and audit are never rewritten, only ended.
+# Law 2: seq is one number line per thread for arrivals, steps, questions and posts. Law 3: rows of
+# inbox, steps and audit are never rewritten, only ended.
 _FIRST = """
 CREATE TABLE threads (
   thread TEXT PRIMARY KEY, channel TEXT NOT NULL, account TEXT NOT NULL, chat TEXT NOT NULL, topic TEXT NOT NULL, person TEXT NOT NULL,
@@ -107,8 +109,9 @@ CREATE INDEX occurrences_claimed ON occurrences (thread) WHERE state = 'claimed'
 CREATE INDEX occurrences_ended ON occurrences (at) WHERE state <> 'claimed'
 """
 
-# Fewer trees to write for every message. What is open is what has not ended: taking an arrival or a post changes no index, and what is pruned is
-# walked in the order of its key instead of being kept in order of time as well.
+# Fewer trees to write for every message. What is open is what has not ended: taking an arrival or a
+# post changes no index, and what is pruned is walked in the order of its key instead of being kept
+# in order of time as well.
 _THIRD = """
 DROP INDEX inbox_waiting;
 DROP INDEX inbox_taken;
@@ -127,7 +130,8 @@ DROP TABLE usage;
 ALTER TABLE spent RENAME TO usage
 """
 
-# Nobody knows what some models cost: such a call has no price instead of 0. Calls without tokens are those of the house itself, which are free.
+# Nobody knows what some models cost: such a call has no price instead of 0. Calls without tokens
+# are those of the house itself, which are free.
 _FOURTH = """
 CREATE TABLE booked (
   id TEXT NOT NULL, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT, job TEXT, model TEXT NOT NULL,
@@ -147,7 +151,9 @@ def statements_of(text: str) -> tuple[str, ...]:
 
 
 _FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH)
-MIGRATIONS: Mapping[int, tuple[str, ...]] = {number: statements_of(text) for number, text in enumerate(_FORMS, start=1)}
+MIGRATIONS: Mapping[int, tuple[str, ...]] = {
+    number: statements_of(text) for number, text in enumerate(_FORMS, start=1)
+}
 META = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 
 
@@ -156,9 +162,11 @@ class NewerSchema(StoreError):
 
     def __init__(self, found: int, known: int) -> None:
         super().__init__(
-            f"the store has schema {found}, this ohmo knows {known}: start the newer ohmo, or restore a backup; nothing was changed"
+            f"the store has schema {found}, this ohmo knows {known}: start the newer ohmo, or"
+            " restore a backup; nothing was changed"
         )
-        self.found, self.known = found, known
+        self.found = found
+        self.known = known
 
 
 def newest(migrations: Mapping[int, Sequence[str]]) -> int:
@@ -172,7 +180,8 @@ def version() -> Op[int]:
 
 
 def migrate(failpoint: Failpoint, migrations: Mapping[int, Sequence[str]] = MIGRATIONS) -> Op[int]:
-    """Bring an older store forward, number by number, inside the transaction of the caller. Returns the version; raises NewerSchema."""
+    """Bring an older store forward, number by number, inside the transaction of the caller. Returns
+    the version; raises NewerSchema."""
     yield META, ()
     present = yield from version()
     if present > newest(migrations):
@@ -183,7 +192,10 @@ def migrate(failpoint: Failpoint, migrations: Mapping[int, Sequence[str]] = MIGR
             yield statement, ()
         failpoint("migrate.step")
         yield (
-            "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (
+                "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO UPDATE"
+                " SET value = excluded.value"
+            ),
             (str(number),),
         )
     return newest(migrations)

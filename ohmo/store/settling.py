@@ -1,6 +1,8 @@
-"""What was open when a backup was made has gone on since: it is neither done again nor dropped in silence, its end is told."""
+"""What was open when a backup was made has gone on since: it is neither done again nor dropped in
+silence, its end is told."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -15,11 +17,18 @@ from ohmo.store.schema import NewerSchema
 _OPEN = """UPDATE inbox SET state = 'ended', ending = 'dead', turn = NULL, ended_at = :now,
   reason = 'it was open in the backup; say it again if it was never answered' WHERE state IN ('waiting','taken')"""
 _REST = (
-    "UPDATE turns SET state = 'failed', ended = :now, reason = 'it was open in the backup' WHERE state IN ('running','parked')",
+    (
+        "UPDATE turns SET state = 'failed', ended = :now, reason = 'it was open in the backup'"
+        " WHERE state IN ('running','parked')"
+    ),
     """UPDATE outbox SET state = CASE WHEN kind = 'draft' THEN 'dropped' ELSE 'dead' END, ended_at = :now,
     error = 'it was on its way when the backup was made, and may have come since' WHERE state IN ('ready','sending')""",
     "UPDATE approvals SET state = 'void' WHERE state IN ('queued','asked')",
-    "UPDATE occurrences SET state = 'failed', reason = 'it was open in the backup' WHERE state = 'claimed'",  # else its job never runs again
+    # else its job never runs again
+    (
+        "UPDATE occurrences SET state = 'failed', reason = 'it was open in the backup' WHERE state"
+        " = 'claimed'"
+    ),
     "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 0",
     "DELETE FROM leases",
 )
@@ -27,14 +36,17 @@ _INBOX = "thread, sort, kind, message, album, person, said_at, at, ready_at, bod
 _POST = "id, thread, channel, account, turn, body, attempts, at, ready_at, expires, ttl"
 _LEFT = "(ended_at IS NULL OR state = 'dead')"  # posts that nobody has read
 _UNHEARD = "(ended_at IS NULL OR ending = 'dead')"  # messages that nobody has answered
-# An arrival and the same one in another store. What a platform said has its name there, anything else bears its key.
-_SAME = (
-    """i.thread = l.thread AND i.message = l.message AND i.kind = l.kind AND ((l.message <> '' AND i.sort = l.sort) OR i.body = l.body)"""
-)
+# An arrival and the same one in another store. What a platform said has its name there, anything
+# else bears its key.
+_SAME = """i.thread = l.thread AND i.message = l.message AND i.kind = l.kind AND ((l.message <> '' AND i.sort = l.sort) OR i.body = l.body)"""
 _KNOWN = "thread IN (SELECT thread FROM main.threads)"
-# What the store that is replaced had heard since is no news when a platform tells it again, its jobs have run, and whoever was shown out stays out.
+# What the store that is replaced had heard since is no news when a platform tells it again, its
+# jobs have run, and whoever was shown out stays out.
 _LATER = (
-    "INSERT OR IGNORE INTO main.seen SELECT channel, account, event_key, thread, seq, at FROM later.seen",
+    (
+        "INSERT OR IGNORE INTO main.seen SELECT channel, account, event_key, thread, seq, at FROM"
+        " later.seen"
+    ),
     """UPDATE main.jobs SET next_at = l.next_at FROM later.jobs l
     WHERE l.job = main.jobs.job AND l.revision = main.jobs.revision AND l.next_at > main.jobs.next_at""",
     """INSERT OR REPLACE INTO main.people (channel, account, person, name, role, code_hash, expires, by, at)
@@ -47,16 +59,25 @@ _LATER = (
     WHERE thread IN (SELECT thread FROM later.inbox WHERE {_UNHEARD}) OR thread IN (SELECT thread FROM later.outbox WHERE {_LEFT})""",
     f"""UPDATE main.inbox AS i SET ending = l.ending, reason = l.reason FROM later.inbox l
     WHERE i.ending = 'dead' AND l.ending <> 'dead' AND {_SAME}""",
-    "UPDATE main.outbox SET state = 'dropped' WHERE ended_at = :now AND id IN (SELECT id FROM later.outbox WHERE state IN ('sent','dropped'))",
+    (
+        "UPDATE main.outbox SET state = 'dropped' WHERE ended_at = :now AND id IN (SELECT id FROM"
+        " later.outbox WHERE state IN ('sent','dropped'))"
+    ),
 )
-# The number of a row in its thread. A store that took another way since (another home, an older restore) has given it to something else: then the
-# row gets the next one that is free.
+# The number of a row in its thread. A store that took another way since (another home, an older
+# restore) has given it to something else: then the row gets the next one that is free.
 _STRAYS = """SELECT l.thread, l.seq FROM later.{table} l JOIN temp.ends e ON e.thread = l.thread AND l.seq < e.next_seq WHERE {strange}"""
 _NEXT = "UPDATE main.threads SET next_seq = next_seq + 1 WHERE thread = ? RETURNING next_seq - 1"
-_NUMBER = "COALESCE((SELECT m.fresh FROM temp.moved m WHERE m.thread = l.thread AND m.seq = l.seq), l.seq)"
+_NUMBER = (
+    "COALESCE((SELECT m.fresh FROM temp.moved m WHERE m.thread = l.thread AND m.seq = l.seq),"
+    " l.seq)"
+)
 _LETTERS = f"{_UNHEARD} AND l.{_KNOWN} AND NOT EXISTS (SELECT 1 FROM main.inbox i WHERE {_SAME})"
 # Whole and as a message of its own: what an edit would replace may not be known here.
-_POSTS = f"{_LEFT} AND l.kind <> 'draft' AND l.{_KNOWN} AND NOT EXISTS (SELECT 1 FROM main.outbox o WHERE o.id = l.id)"
+_POSTS = (
+    f"{_LEFT} AND l.kind <> 'draft' AND l.{_KNOWN} AND NOT EXISTS (SELECT 1 FROM main.outbox o"
+    " WHERE o.id = l.id)"
+)
 _DEAD = (
     f"""INSERT INTO main.inbox ({_INBOX}, seq, state, ending, reason, ended_at)
     SELECT {_INBOX}, {_NUMBER}, 'ended', 'dead', COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
@@ -71,8 +92,9 @@ _DEAD = (
 
 @record
 class Settled:
-    """``open``: messages that became dead letters. ``unsent``: answers of which nobody knows that they came, dead letters as well.
-    ``later``: whether the store that is replaced said what came after the backup."""
+    """``open``: messages that became dead letters. ``unsent``: answers of which nobody knows that
+    they came, dead letters as well. ``later``: whether the store that is replaced said what came
+    after the backup."""
 
     open: int
     later: bool
@@ -80,8 +102,8 @@ class Settled:
 
 
 def settle(copy: Path, now: int, replaced: Path | None = None) -> Settled:
-    """``copy``: the store of a backup, changed in place. ``replaced``: the store that it takes the place of, only read. ``now``: ms.
-    Raises sqlite3.Error, OSError."""
+    """``copy``: the store of a backup, changed in place. ``replaced``: the store that it takes the
+    place of, only read. ``now``: ms. Raises sqlite3.Error, OSError."""
     with closing(sqlite3.connect(copy, isolation_level=None, uri=True)) as store:
         store.execute("PRAGMA foreign_keys = ON")
         told = replaced is not None and _readable(replaced)
@@ -106,7 +128,10 @@ def _learn(store: sqlite3.Connection, now: int) -> None:
     """What only the replaced store knows, attached as ``later``."""
     for statement in _LATER:
         store.execute(statement, {"now": now} if ":now" in statement else {})
-    store.execute("CREATE TEMP TABLE moved (thread TEXT, seq INTEGER, fresh INTEGER, PRIMARY KEY (thread, seq))")
+    store.execute(
+        "CREATE TEMP TABLE moved (thread TEXT, seq INTEGER, fresh INTEGER, PRIMARY KEY (thread,"
+        " seq))"
+    )
     for table, strange in (("inbox", _LETTERS), ("outbox", _POSTS)):
         for thread, seq in store.execute(_STRAYS.format(table=table, strange=strange)).fetchall():
             ((fresh,),) = store.execute(_NEXT, (thread,)).fetchall()
@@ -118,7 +143,9 @@ def _learn(store: sqlite3.Connection, now: int) -> None:
 def _dead(store: sqlite3.Connection, now: int) -> tuple[int, int]:
     """Messages and posts that became dead letters at this moment."""
     inbox, outbox = (
-        store.execute(f"SELECT COUNT(*) FROM main.{table} WHERE ended_at = ? AND {column} = 'dead'", (now,)).fetchone()[0]
+        store.execute(
+            f"SELECT COUNT(*) FROM main.{table} WHERE ended_at = ? AND {column} = 'dead'", (now,)
+        ).fetchone()[0]
         for table, column in (("inbox", "ending"), ("outbox", "state"))
     )
     return int(inbox), int(outbox)

@@ -1,4 +1,5 @@
-"""A costly question that is asked all the time and may be answered with what was true a moment ago."""
+"""A costly question that is asked all the time and may be answered with what was true a moment
+ago."""
 
 from __future__ import annotations
 
@@ -13,10 +14,16 @@ _LONGEST = 30.0  # seconds
 
 
 class Sparing(Generic[Answer]):
-    """Asks anew when the last answer is older than fifty times what it took, so that the asking takes a fiftieth of a core, and after half a
-    minute in any case. Who comes while it is being asked gets that answer. ``monotonic``: seconds."""
+    """Asks anew when the last answer is older than fifty times what it took, so that the asking
+    takes a fiftieth of a core, and after half a minute in any case. Who comes while it is being
+    asked gets that answer. ``monotonic``: seconds."""
 
-    def __init__(self, ask: Callable[[], Awaitable[Answer]], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[Answer]],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._ask = ask
         self._monotonic = monotonic
         self._coming: asyncio.Future[Answer] | None = None
@@ -24,9 +31,13 @@ class Sparing(Generic[Answer]):
 
     async def __call__(self) -> Answer:
         coming = self._coming
-        if coming is None or (coming.done() and (self._failed(coming) or self._monotonic() >= self._good_until)):
+        if coming is None or (
+            coming.done() and (self._failed(coming) or self._monotonic() >= self._good_until)
+        ):
             coming = self._coming = asyncio.ensure_future(self._asked())
-        return await asyncio.shield(coming)  # one that does not wait any longer does not take it from the others
+        return await asyncio.shield(
+            coming
+        )  # one that does not wait any longer does not take it from the others
 
     async def _asked(self) -> Answer:
         began = self._monotonic()

@@ -36,7 +36,18 @@ from ohmo.contracts.store import (
 )
 from ohmo.contracts.tool import Verdict
 from ohmo.failpoints import Failpoint, inert
-from ohmo.store import approvals, arrivals, clock, outbox, people, pruning, steps, taking, threads, turns
+from ohmo.store import (
+    approvals,
+    arrivals,
+    clock,
+    outbox,
+    people,
+    pruning,
+    steps,
+    taking,
+    threads,
+    turns,
+)
 from ohmo.store.arrivals import Item
 from ohmo.store.pulse import Felt, Pulse, watch
 from ohmo.store.questions import SqlReports
@@ -45,23 +56,37 @@ from ohmo.store.statements import Driver, instant, milliseconds
 
 
 class SqlStore(SqlReports, SqlJobs):
-    """Implements ``Store`` and ``Reports``. ``writer``: the name of this instance's audit chain. ``pulse``: whether it takes what is written."""
+    """Implements ``Store`` and ``Reports``. ``writer``: the name of this instance's audit chain.
+    ``pulse``: whether it takes what is written."""
 
     def __init__(
-        self, driver: Driver, *, new_id: Callable[[], str], writer: str, monotonic: Callable[[], float] = time.monotonic, failpoint: Failpoint = inert
-    ) -> None:  # fmt: skip
+        self,
+        driver: Driver,
+        *,
+        new_id: Callable[[], str],
+        writer: str,
+        monotonic: Callable[[], float] = time.monotonic,
+        failpoint: Failpoint = inert,
+    ) -> None:
         self.pulse = Pulse()
         driver = Felt(driver, self.pulse)
         SqlReports.__init__(self, driver)
         SqlJobs.__init__(self, driver)
-        self._driver, self._new_id, self._writer, self._monotonic, self._failpoint = driver, new_id, writer, monotonic, failpoint
+        self._driver = driver
+        self._new_id = new_id
+        self._writer = writer
+        self._monotonic = monotonic
+        self._failpoint = failpoint
 
     async def watch(self, changed: Callable[[str], Awaitable[None]]) -> None:
-        """Until cancelled. ``changed`` is told why nothing can be written, and an empty word when it can again."""
+        """Until cancelled. ``changed`` is told why nothing can be written, and an empty word when
+        it can again."""
         await watch(self._driver, self.pulse, changed)
 
     # arrivals
-    async def accept(self, items: Sequence[Item], cursor: CursorSave | None = None) -> list[Accepted]:
+    async def accept(
+        self, items: Sequence[Item], cursor: CursorSave | None = None
+    ) -> list[Accepted]:
         return await self._driver.write(lambda at: arrivals.accept(at, items, cursor))
 
     async def cursor(self, channel: str, account: str, name: str) -> str | None:
@@ -82,19 +107,38 @@ class SqlStore(SqlReports, SqlJobs):
         settings: ThreadSettings | None = None,
     ) -> bool:
         return await self._driver.write(
-            lambda at: arrivals.end_arrival(at, (thread, seq), (ending, reason), posts, person, settings), thread
+            lambda at: arrivals.end_arrival(
+                at, (thread, seq), (ending, reason), posts, person, settings
+            ),
+            thread,
         )
 
     async def stop(
-        self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing, rest: Rest = no_rest
+        self,
+        thread: str,
+        seq: int,
+        *,
+        person: str,
+        fresh: bool,
+        posts: Sequence[PostRow],
+        closing: Closing,
+        rest: Rest = no_rest,
     ) -> int:
         cut = turns.Cut(closing, rest)
-        return await self._driver.write(lambda at: turns.stop(at, (thread, seq), person, fresh, posts, cut), thread)
+        return await self._driver.write(
+            lambda at: turns.stop(at, (thread, seq), person, fresh, posts, cut), thread
+        )
 
     # owning a thread
-    async def claim(self, owner: str, *, limit: int, ttl: float, idle: float | None = None) -> list[Claim]:
-        until = self._monotonic() + ttl - 1.0  # taken before the call: never later than what the store says
-        return await self._driver.write(lambda at: threads.claim(at, owner, limit, ttl, until, idle))
+    async def claim(
+        self, owner: str, *, limit: int, ttl: float, idle: float | None = None
+    ) -> list[Claim]:
+        until = (
+            self._monotonic() + ttl - 1.0
+        )  # taken before the call: never later than what the store says
+        return await self._driver.write(
+            lambda at: threads.claim(at, owner, limit, ttl, until, idle)
+        )
 
     async def begin(
         self,
@@ -108,42 +152,101 @@ class SqlStore(SqlReports, SqlJobs):
         idle: float | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         holder = (owner, ttl, self._monotonic() + ttl - 1.0)
-        return await self._driver.write(lambda at: taking.begin(at, holder, turns, collect, (step, context), idle))
+        return await self._driver.write(
+            lambda at: taking.begin(at, holder, turns, collect, (step, context), idle)
+        )
 
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
         if not claims:
             return set()
         return await self._driver.write(lambda at: threads.renew(at, claims, ttl))
 
-    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep, context: ToContext | None = None) -> Work | None:
-        return await self._driver.write(lambda at: taking.work(at, claim, turn, collect, (step, context)), claim.thread)
+    async def work(
+        self,
+        claim: Claim,
+        turn: str,
+        *,
+        collect: bool,
+        step: ToStep,
+        context: ToContext | None = None,
+    ) -> Work | None:
+        return await self._driver.write(
+            lambda at: taking.work(at, claim, turn, collect, (step, context)), claim.thread
+        )
 
-    async def steer(self, claim: Claim, turn: str, step: ToStep) -> tuple[tuple[int, UserStep], ...]:
-        return await self._driver.write(lambda at: taking.steer(at, claim, turn, step), claim.thread)
+    async def steer(
+        self, claim: Claim, turn: str, step: ToStep
+    ) -> tuple[tuple[int, UserStep], ...]:
+        return await self._driver.write(
+            lambda at: taking.steer(at, claim, turn, step), claim.thread
+        )
 
     async def record(
-        self, claim: Claim, turn: str, steps: Sequence[Step], *, posts: Sequence[PostRow] = (), usage: Usage | None = None
+        self,
+        claim: Claim,
+        turn: str,
+        steps: Sequence[Step],
+        *,
+        posts: Sequence[PostRow] = (),
+        usage: Usage | None = None,
     ) -> tuple[int, ...]:
         spent = None if usage is None else (self._new_id(), usage)
-        return await self._driver.write(lambda at: turns.record(at, claim, turn, steps, posts, spent), claim.thread)
+        return await self._driver.write(
+            lambda at: turns.record(at, claim, turn, steps, posts, spent), claim.thread
+        )
 
-    async def park(self, claim: Claim, turn: str, asks: Sequence[Ask], *, timeout: float, card: Card, closing: Closing) -> None:
-        await self._driver.write(lambda at: approvals.park(at, claim, turn, asks, timeout, card, closing), claim.thread)
+    async def park(
+        self,
+        claim: Claim,
+        turn: str,
+        asks: Sequence[Ask],
+        *,
+        timeout: float,
+        card: Card,
+        closing: Closing,
+    ) -> None:
+        await self._driver.write(
+            lambda at: approvals.park(at, claim, turn, asks, timeout, card, closing), claim.thread
+        )
 
     async def finish(
-        self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], end: End, *, usage: Usage | None = None
+        self,
+        claim: Claim,
+        turn: str,
+        steps: Sequence[Step],
+        posts: Sequence[PostRow],
+        end: End,
+        *,
+        usage: Usage | None = None,
     ) -> tuple[int, ...]:
         spent = None if usage is None else (self._new_id(), usage)
-        return await self._driver.write(lambda at: turns.finish(at, claim, turn, steps, posts, end, spent), claim.thread)
+        return await self._driver.write(
+            lambda at: turns.finish(at, claim, turn, steps, posts, end, spent), claim.thread
+        )
 
-    async def interrupt(self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest) -> None:
-        await self._driver.write(lambda at: turns.interrupt(at, claim, turn, turns.Cut(closing, rest)), claim.thread)
+    async def interrupt(
+        self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest
+    ) -> None:
+        await self._driver.write(
+            lambda at: turns.interrupt(at, claim, turn, turns.Cut(closing, rest)), claim.thread
+        )
 
     async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
-        return await self._driver.write(lambda at: turns.bury(at, claim, reason, posts), claim.thread)
+        return await self._driver.write(
+            lambda at: turns.bury(at, claim, reason, posts), claim.thread
+        )
 
-    async def release(self, claim: Claim, turn: str | None = None, *, retry_after: float = 0.0, error: str | None = None) -> None:
-        await self._driver.write(lambda at: threads.release(at, claim, turn, retry_after, error), claim.thread)
+    async def release(
+        self,
+        claim: Claim,
+        turn: str | None = None,
+        *,
+        retry_after: float = 0.0,
+        error: str | None = None,
+    ) -> None:
+        await self._driver.write(
+            lambda at: threads.release(at, claim, turn, retry_after, error), claim.thread
+        )
 
     async def reclaim(self, owner: str) -> int:
         return await self._driver.write(lambda _: threads.reclaim(owner))
@@ -175,12 +278,22 @@ class SqlStore(SqlReports, SqlJobs):
 
     # people and questions
     async def answer(
-        self, ruling: Ruling, *, posts: Sequence[PostRow] = (), late: Sequence[PostRow] = (), card: Card, closing: Closing
+        self,
+        ruling: Ruling,
+        *,
+        posts: Sequence[PostRow] = (),
+        late: Sequence[PostRow] = (),
+        card: Card,
+        closing: Closing,
     ) -> Literal["ok", "late", "unknown"]:
-        return await self._driver.write(lambda at: approvals.answer(at, ruling, posts, late, card, closing))
+        return await self._driver.write(
+            lambda at: approvals.answer(at, ruling, posts, late, card, closing)
+        )
 
     async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:
-        return await self._driver.write(lambda at: approvals.consume(at, claim, turn, call, digest), claim.thread)
+        return await self._driver.write(
+            lambda at: approvals.consume(at, claim, turn, call, digest), claim.thread
+        )
 
     async def expire(self, card: Card, closing: Closing) -> int:
         return await self._driver.write(lambda at: approvals.expire(at, card, closing))
@@ -212,18 +325,31 @@ class SqlStore(SqlReports, SqlJobs):
         if rows:
             await self._driver.write(lambda at: outbox.post(at, rows))
 
-    async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
-        return await self._driver.read(lambda _: outbox.outgoing(channel, account, threads), hot=threads is not None)
+    async def outgoing(
+        self, channel: str, account: str, threads: Collection[str] | None = None
+    ) -> list[OutRow]:
+        return await self._driver.read(
+            lambda _: outbox.outgoing(channel, account, threads), hot=threads is not None
+        )
 
     async def sending(self, id: str, parts: Sequence[PartState]) -> None:
-        """Raises Conflict when the row is not open any more (a draft that was dropped meanwhile): it must not be said then."""
+        """Raises Conflict when the row is not open any more (a draft that was dropped meanwhile):
+        it must not be said then."""
         await self._driver.write(lambda _: outbox.sending(id, parts))
 
     async def sent(self, id: str, parts: Sequence[PartState]) -> None:
         await self._driver.write(lambda at: outbox.sent(at, id, parts))
 
-    async def unsent(self, id: str, *, retry_after: float | None, error: str, parts: Sequence[PartState] | None = None) -> None:
-        """For what was certainly not said: the row is ``ready`` again. What may have been said stays ``sending``: do not call this for it."""
+    async def unsent(
+        self,
+        id: str,
+        *,
+        retry_after: float | None,
+        error: str,
+        parts: Sequence[PartState] | None = None,
+    ) -> None:
+        """For what was certainly not said: the row is ``ready`` again. What may have been said
+        stays ``sending``: do not call this for it."""
         await self._driver.write(lambda at: outbox.unsent(at, id, retry_after, error, parts))
 
     async def retry_post(self, id: str) -> bool:

@@ -23,18 +23,28 @@ from ohmo.store.statements import MakeOp, Moment, Op, T, milliseconds
 from ohmo.store.writer import Writer, failure, is_broken, run
 
 BUSY_SECONDS = 30.0
-READ_CACHE = 256  # KiB of pages a reader keeps: the next commit of the writer empties it, so more would be filled and given back all day
+# KiB of pages a reader keeps: the next commit of the writer empties it, so more would be filled and
+# given back all day
+READ_CACHE = 256
 
 
 def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
     """A connection for one thread. Durable at every commit; statements stay prepared."""
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512)
+    connection = sqlite3.connect(
+        path,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+    )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA journal_size_limit = 16777216")
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA wal_autocheckpoint = 4000")  # 4 MB: the pages every message touches are folded in rarely
+    connection.execute(
+        "PRAGMA wal_autocheckpoint = 4000"
+    )  # 4 MB: the pages every message touches are folded in rarely
     if not writing:
         connection.execute("PRAGMA query_only = ON")
     return connection
@@ -55,7 +65,8 @@ class _Reader:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, make, now)
 
     def _read(self, make: MakeOp[T], now: int) -> T:
-        """What a connection remembers of a page that could not be read looks like damage: only a fresh one is believed."""
+        """What a connection remembers of a page that could not be read looks like damage: only a
+        fresh one is believed."""
         try:
             try:
                 return self._once(make, now)
@@ -90,13 +101,19 @@ class _Reader:
 
 
 class SqliteDriver:
-    """``Driver`` over one file that exists and has the present schema. ``fatal`` is told once when only a restart helps."""
+    """``Driver`` over one file that exists and has the present schema. ``fatal`` is told once when
+    only a restart helps."""
 
-    def __init__(self, path: Path, clock: Callable[[], datetime], fatal: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path, clock: Callable[[], datetime], fatal: Callable[[str], None]
+    ) -> None:
         self._clock = clock
         self.listeners = Listeners()
-        self._writer = Writer(str(path), lambda: connect(path, writing=True), self.listeners.tell, fatal)
-        self._short, self._slow = _Reader(path, "store-reader"), _Reader(path, "store-reports")
+        self._writer = Writer(
+            str(path), lambda: connect(path, writing=True), self.listeners.tell, fatal
+        )
+        self._short = _Reader(path, "store-reader")
+        self._slow = _Reader(path, "store-reports")
 
     def start(self) -> None:
         self._writer.start()
@@ -105,7 +122,9 @@ class SqliteDriver:
         return await self._writer.submit(make, milliseconds(self._clock()))
 
     async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:
-        if hot:  # a reader would have to fetch from the log again what the writer still has in memory
+        if (
+            hot
+        ):  # a reader would have to fetch from the log again what the writer still has in memory
             return await self.write(make)
         return await (self._slow if slow else self._short).read(make, milliseconds(self._clock()))
 
@@ -118,13 +137,23 @@ class SqliteDriver:
 class SqliteStore(SqlStore):
     """Store and Reports in one file.
 
-    ``health``: what was found at the start. ``fatal``: resolved with one line when only a restart can help (a failed fsync, a damaged page)."""
+    ``health``: what was found at the start. ``fatal``: resolved with one line when only a restart
+    can help (a failed fsync, a damaged page)."""
 
     def __init__(
-        self, driver: SqliteDriver, health: Health, fatal: asyncio.Future[str], *, new_id: Callable[[], str], writer: str, failpoint: Failpoint
-    ) -> None:  # fmt: skip
+        self,
+        driver: SqliteDriver,
+        health: Health,
+        fatal: asyncio.Future[str],
+        *,
+        new_id: Callable[[], str],
+        writer: str,
+        failpoint: Failpoint,
+    ) -> None:
         super().__init__(driver, new_id=new_id, writer=writer, failpoint=failpoint)
-        self.health, self.fatal, self._listeners = health, fatal, driver.listeners
+        self.health = health
+        self.fatal = fatal
+        self._listeners = driver.listeners
 
     def listen(self, hear: Hear) -> Callable[[], None]:
         return self._listeners.listen(hear)
@@ -141,11 +170,15 @@ async def open_sqlite(
     backups: Path | None = None,
     reading: WholeReading = AS_USUAL,
 ) -> AsyncGenerator[SqliteStore]:
-    """The store at ``path``; made when it is missing, brought forward when it is older, put aside when it is damaged (see ``health``).
-    ``backups``: the folder whose newest whole one fills in what a damaged file has lost.
+    """The store at ``path``; made when it is missing, brought forward when it is older, put aside
+    when it is damaged (see ``health``). ``backups``: the folder whose newest whole one fills in
+    what a damaged file has lost.
 
-    The caller owns the home (``ohmo.store.lock``). Raises NewerSchema (file untouched), Unavailable (disk)."""
-    health = await asyncio.to_thread(examine, path, clock, failpoint, MIGRATIONS, backups, reading.at_once)
+    The caller owns the home (``ohmo.store.lock``). Raises NewerSchema (file untouched), Unavailable
+    (disk)."""
+    health = await asyncio.to_thread(
+        examine, path, clock, failpoint, MIGRATIONS, backups, reading.at_once
+    )
     fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def report(reason: str) -> None:
@@ -156,10 +189,16 @@ async def open_sqlite(
 
     driver = SqliteDriver(path, clock, report)
     driver.start()
-    with suppress(StoreError, Unavailable):  # a disk that takes nothing is told by the first message
+    with suppress(
+        StoreError, Unavailable
+    ):  # a disk that takes nothing is told by the first message
         await driver.write(lambda _: _begin(writer))
         await asyncio.to_thread(remember, path, writer)
-    checking = None if health.whole else asyncio.create_task(late_check(path, report, reading.rest), name="store.check")
+    checking = (
+        None
+        if health.whole
+        else asyncio.create_task(late_check(path, report, reading.rest), name="store.check")
+    )
     try:
         yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer, failpoint=failpoint)
     finally:
@@ -174,7 +213,13 @@ async def open_sqlite(
 
 def _begin(life: str) -> Op[None]:
     """In the log before anything else of this life: see ``footing``."""
-    yield "INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (life,)
+    yield (
+        (
+            "INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE SET"
+            " value = excluded.value"
+        ),
+        (life,),
+    )
 
 
 def _ended(path: Path) -> None:

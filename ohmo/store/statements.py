@@ -1,4 +1,5 @@
-"""The words between operations and drivers: an operation is a generator that yields statements and is sent their rows."""
+"""The words between operations and drivers: an operation is a generator that yields statements and
+is sent their rows."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from ohmo.contracts.store import Hint
 
 Value = str | int | None
 Statement = tuple[str, tuple[Value, ...]]
-"""SQL with ``?`` for every value; the text is the same on both engines. ``/*skip locked*/`` is the one dialect word."""
+"""SQL with ``?`` for every value; the text is the same on both engines. ``/*skip locked*/`` is the
+one dialect word."""
 Row = tuple[Any, ...]
 Rows = list[Row]
 T = TypeVar("T")
@@ -21,7 +23,8 @@ Op = Generator[Statement, Rows, T]
 
 @dataclass(slots=True)
 class Moment:
-    """When an operation happens (ms UTC, from the injected clock) and what it will have changed once it is committed."""
+    """When an operation happens (ms UTC, from the injected clock) and what it will have changed
+    once it is committed."""
 
     now: int
     hints: list[Hint] = field(default_factory=list[Hint])
@@ -55,7 +58,8 @@ class Undo(Exception):
 
 
 class MakeOp(Protocol[T_co]):
-    """Starts an operation afresh; a driver may do so again when the engine asks to repeat the transaction."""
+    """Starts an operation afresh; a driver may do so again when the engine asks to repeat the
+    transaction."""
 
     def __call__(self, at: Moment, /) -> Op[T_co]: ...  # pyright: ignore[reportInvalidTypeVarUse]
 
@@ -64,12 +68,14 @@ class Driver(Protocol):
     """An engine. Raises Unavailable, LeaseLost, Conflict, Damaged."""
 
     async def write(self, make: MakeOp[T], lock: str = "") -> T:
-        """One transaction of its own, all or nothing; returns after the commit. ``lock``: the only thread it will lock, when that is known."""
+        """One transaction of its own, all or nothing; returns after the commit. ``lock``: the only
+        thread it will lock, when that is known."""
         ...
 
     async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:
-        """One consistent snapshot. ``slow``: a report, kept away from the short reads, never waiting for the writer. ``hot``: a few rows that
-        were written this moment; whoever wrote them has them at hand."""
+        """One consistent snapshot. ``slow``: a report, kept away from the short reads, never
+        waiting for the writer. ``hot``: a few rows that were written this moment; whoever wrote
+        them has them at hand."""
         ...
 
 

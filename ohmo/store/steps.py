@@ -1,6 +1,7 @@
 """The append-only log of a thread."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from ohmo.store.codec import column, read_step, write_step
 from ohmo.store.numbers import TAKEN, Numbers
 from ohmo.store.statements import Moment, Op, instant
 
-_KINDS: dict[type, str] = {UserStep: "user", ModelStep: "model", CallStarted: "started", CallResult: "result", Compaction: "compaction"}
+_KINDS: dict[type, str] = {
+    UserStep: "user",
+    ModelStep: "model",
+    CallStarted: "started",
+    CallResult: "result",
+    Compaction: "compaction",
+}
 
 
 def call_of(step: Step) -> str | None:
@@ -26,12 +33,17 @@ def call_of(step: Step) -> str | None:
             return None
 
 
-def append(at: Moment, thread: str, numbers: Numbers, turn: str, steps: Sequence[Step]) -> Op[list[int]]:
+def append(
+    at: Moment, thread: str, numbers: Numbers, turn: str, steps: Sequence[Step]
+) -> Op[list[int]]:
     written: list[int] = []
     for step in steps:
         seq = numbers.take(thread)
         yield (
-            "INSERT INTO steps (thread, seq, turn, kind, call, body, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                "INSERT INTO steps (thread, seq, turn, kind, call, body, at) VALUES (?, ?, ?, ?, ?,"
+                " ?, ?)"
+            ),
             (thread, seq, turn, _KINDS[type(step)], call_of(step), write_step(step), at.now),
         )
         written.append(seq)
@@ -39,7 +51,10 @@ def append(at: Moment, thread: str, numbers: Numbers, turn: str, steps: Sequence
 
 
 def steps(thread: str, since: int) -> Op[list[tuple[int, Step]]]:
-    rows = yield "SELECT seq, body FROM steps WHERE thread = ? AND seq >= ? ORDER BY seq", (thread, since)
+    rows = yield (
+        "SELECT seq, body FROM steps WHERE thread = ? AND seq >= ? ORDER BY seq",
+        (thread, since),
+    )
     return [(seq, read_step(body)) for seq, body in rows]
 
 
@@ -48,12 +63,16 @@ WHERE day BETWEEN ? AND ? AND turn = ?"""
 
 
 def turn_cost(at: Moment, thread: str, turn: str) -> Op[TurnCost]:
-    """Bounded by the turn itself: what came before its first message, or was spent on other days, is not looked at. For a turn that is taken up again."""
+    """Bounded by the turn itself: what came before its first message, or was spent on other days,
+    is not looked at. For a turn that is taken up again."""
     known = yield "SELECT began FROM turns WHERE turn = ?", (turn,)
     if not known:
         return TurnCost((), 0, 0, 0.0)
     began = known[0][0]
-    first = yield f"SELECT MIN(seq) FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN}", (thread, turn)
+    first = yield (
+        f"SELECT MIN(seq) FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN}",
+        (thread, turn),
+    )
     rows = yield (
         "SELECT body FROM steps WHERE thread = ? AND seq > ? AND turn = ? ORDER BY seq",
         (thread, first[0][0] if first[0][0] is not None else 0, turn),
@@ -61,4 +80,9 @@ def turn_cost(at: Moment, thread: str, turn: str) -> Op[TurnCost]:
     days = (instant(began).date().isoformat(), instant(max(began, at.now)).date().isoformat())
     spent = yield _SPENT, (*days, turn)
     tokens_in, tokens_out = spent[0]
-    return TurnCost(tuple(read_step(row[0]) for row in rows), tokens_in, tokens_out, max(0, at.now - began) / 1000)
+    return TurnCost(
+        tuple(read_step(row[0]) for row in rows),
+        tokens_in,
+        tokens_out,
+        max(0, at.now - began) / 1000,
+    )

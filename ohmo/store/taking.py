@@ -1,6 +1,7 @@
 """Taking arrivals out of the mailbox into a turn, revisions applied."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -23,8 +24,14 @@ from ohmo.store.threads import must_hold
 
 _COLUMNS = "seq, message, album, ready_at, person, body"
 _HEAD = f"SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort, seq"
-_EDITS = "SELECT seq, body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND ended_at IS NULL AND state = 'waiting' ORDER BY sort, seq"
-_MERGED = "UPDATE inbox SET turn = ?, state = 'ended', ending = 'merged', ended_at = ? WHERE thread = ? AND seq = ?"
+_EDITS = (
+    "SELECT seq, body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND ended_at IS"
+    " NULL AND state = 'waiting' ORDER BY sort, seq"
+)
+_MERGED = (
+    "UPDATE inbox SET turn = ?, state = 'ended', ending = 'merged', ended_at = ? WHERE thread = ?"
+    " AND seq = ?"
+)
 
 
 @record
@@ -56,7 +63,10 @@ def _take(at: Moment, thread: str, turn: str, rows: Rows) -> Op[list[_Taken]]:
         if arrival is None:
             yield from end(at, thread, seq, "superseded", "deleted")
         else:
-            yield "UPDATE inbox SET state = 'taken', turn = ? WHERE thread = ? AND seq = ?", (turn, thread, seq)
+            yield (
+                "UPDATE inbox SET state = 'taken', turn = ? WHERE thread = ? AND seq = ?",
+                (turn, thread, seq),
+            )
             taken.append(_Taken(seq, person, arrival))
     return taken
 
@@ -64,7 +74,15 @@ def _take(at: Moment, thread: str, turn: str, rows: Rows) -> Op[list[_Taken]]:
 def _album(thread: str, head: Row) -> Op[Rows]:
     if not head[2]:
         return [head]
-    return (yield f"SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} AND album = ? ORDER BY sort, seq", (thread, head[2]))
+    return (
+        yield (
+            (
+                f"SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} AND album = ? ORDER"
+                " BY sort, seq"
+            ),
+            (thread, head[2]),
+        )
+    )
 
 
 Telling = tuple[ToStep, ToContext | None]
@@ -76,11 +94,15 @@ def _none() -> Op[list[Inbound | Reacted]]:
 
 
 def _await_album(thread: str) -> Op[None]:
-    """The head may be due while a later part of its album is not: the thread is ready when all of them are."""
+    """The head may be due while a later part of its album is not: the thread is ready when all of
+    them are."""
     rows = yield f"{_HEAD} LIMIT 1", (thread,)
     if rows and rows[0][2]:
         last = max(part[3] for part in (yield from _album(thread, rows[0])))
-        yield "UPDATE threads SET ready_at = ? WHERE thread = ? AND ready_at < ?", (last, thread, last)
+        yield (
+            "UPDATE threads SET ready_at = ? WHERE thread = ? AND ready_at < ?",
+            (last, thread, last),
+        )
 
 
 def _take_head(at: Moment, thread: str, turn: str) -> Op[list[_Taken]]:
@@ -97,8 +119,9 @@ def _take_head(at: Moment, thread: str, turn: str) -> Op[list[_Taken]]:
 
 
 def _take_all(at: Moment, thread: str, turn: str, person: str | None = None) -> Op[list[_Taken]]:
-    """Everything that waits of ``person`` (None: of whoever is first), up to the first album that is still coming in and to the first words of
-    somebody else: a turn acts with the rights of one person."""
+    """Everything that waits of ``person`` (None: of whoever is first), up to the first album that
+    is still coming in and to the first words of somebody else: a turn acts with the rights of one
+    person."""
     rows = yield _HEAD, (thread,)
     person = rows[0][4] if rows and person is None else person
     held = {row[2] for row in rows if row[2] and row[3] > at.now}
@@ -111,7 +134,10 @@ def _take_all(at: Moment, thread: str, turn: str, person: str | None = None) -> 
 
 
 _OPEN = """SELECT turn, state, starts, attempts FROM turns WHERE thread = ? AND state IN ('running','parked')"""
-_REVISION = "SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND turn = ? ORDER BY sort DESC, seq DESC LIMIT 1"
+_REVISION = (
+    "SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND turn = ? ORDER"
+    " BY sort DESC, seq DESC LIMIT 1"
+)
 
 
 def work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -> Op[Work | None]:
@@ -120,12 +146,19 @@ def work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -
 
 
 def begin(
-    at: Moment, holder: tuple[str, float, float], turns: Sequence[str], collect: Collects, telling: Telling, idle: float | None
+    at: Moment,
+    holder: tuple[str, float, float],
+    turns: Sequence[str],
+    collect: Collects,
+    telling: Telling,
+    idle: float | None,
 ) -> Op[list[tuple[Claim, Work | None]]]:
     """``holder``: owner, seconds of the lease, and the owner's own monotonic deadline."""
     owner, ttl, until = holder
     begun: list[tuple[Claim, Work | None]] = []
-    for one, turn in zip((yield from take_ready(at, owner, len(turns), ttl, until, idle)), turns, strict=False):
+    for one, turn in zip(
+        (yield from take_ready(at, owner, len(turns), ttl, until, idle)), turns, strict=False
+    ):
         begun.append((one, (yield from _work(at, one, turn, collect(one), telling))))
     return begun
 
@@ -137,7 +170,13 @@ def _work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) 
     if opened:
         present, state, starts, attempts = opened[0]
         if state == "parked":  # nothing to do before its question is answered
-            yield "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 1 WHERE thread = ?", (thread,)
+            yield (
+                (
+                    "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 1 WHERE"
+                    " thread = ?"
+                ),
+                (thread,),
+            )
             return None
         return Work(present, starts, attempts, (yield from _resumed(thread, present)), resumed=True)
     taken = yield from (_take_all if collect else _take_head)(at, thread, turn)
@@ -145,18 +184,38 @@ def _work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) 
         yield from give_back(at, thread)
         yield from _await_album(thread)
         return None
-    yield "INSERT INTO turns (turn, thread, state, person, began) VALUES (?, ?, 'running', ?, ?)", (turn, thread, taken[0].person, at.now)
+    yield (
+        "INSERT INTO turns (turn, thread, state, person, began) VALUES (?, ?, 'running', ?, ?)",
+        (turn, thread, taken[0].person, at.now),
+    )
     step, context = telling
-    heard = yield from overheard(at, thread, turn, taken[0].seq, taken[0].arrival) if context is not None else _none()
+    heard = yield from (
+        overheard(at, thread, turn, taken[0].seq, taken[0].arrival)
+        if context is not None
+        else _none()
+    )
     before = context(heard) if context is not None and heard else None
     steps = [*([before] if before is not None else []), *(step(one.arrival) for one in taken)]
     numbers = yield from _write_steps(at, claim, turn, steps)
-    return Work(turn, 1, 0, tuple(one.arrival for one in taken), resumed=False, steps=tuple(zip(numbers, steps, strict=True)))
+    return Work(
+        turn,
+        1,
+        0,
+        tuple(one.arrival for one in taken),
+        resumed=False,
+        steps=tuple(zip(numbers, steps, strict=True)),
+    )
 
 
 def _resumed(thread: str, turn: str) -> Op[tuple[Arrival, ...]]:
     """The same arrivals as at the start, in the order in which they were taken."""
-    rows = yield f"SELECT message, body FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY sort, seq", (thread, turn)
+    rows = yield (
+        (
+            f"SELECT message, body FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY"
+            " sort, seq"
+        ),
+        (thread, turn),
+    )
     arrivals: list[Arrival] = []
     for message, body in rows:
         arrival = read_arrival(body)
@@ -173,7 +232,9 @@ def _write_steps(at: Moment, claim: Claim, turn: str, steps: Sequence[Step]) -> 
     return (yield from append(at, claim.thread, numbers, turn, steps))
 
 
-def steer(at: Moment, claim: Claim, turn: str, step: ToStep) -> Op[tuple[tuple[int, UserStep], ...]]:
+def steer(
+    at: Moment, claim: Claim, turn: str, step: ToStep
+) -> Op[tuple[tuple[int, UserStep], ...]]:
     rows = yield f"{_HEAD} LIMIT 1", (claim.thread,)
     if not rows:  # asked before every model call: mostly there is nothing, and nothing is written
         yield from must_hold(claim)

@@ -1,6 +1,7 @@
 """Owning a thread: the lease on its row, fenced by its generation."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -14,23 +15,32 @@ from ohmo.store.codec import column, read_settings, write_settings
 from ohmo.store.numbers import WAITING, address_of, hold
 from ohmo.store.statements import Moment, Op, Undo
 
-# Two statements: what is picked is locked first, then taken with the fresh row. Readiness is a column of that row, never a subquery.
+# Two statements: what is picked is locked first, then taken with the fresh row. Readiness is a
+# column of that row, never a subquery.
 _PICK = """SELECT thread, owner FROM threads WHERE ready_at IS NOT NULL AND ready_at <= ? AND until <= ?
 ORDER BY ready_at, thread LIMIT ? /*skip locked*/"""
 _TAKE = """UPDATE threads SET owner = ?, until = ?, generation = generation + 1 WHERE thread = ?
 RETURNING generation, channel, account, chat, topic, session_seq, settings"""
-# The first condition on the state is the index's own: without it the index of open turns is not used.
-_DIED = "UPDATE turns SET starts = starts + 1 WHERE thread = ? AND state IN ('running','parked') AND state = 'running'"
+# The first condition on the state is the index's own: without it the index of open turns is not
+# used.
+_DIED = (
+    "UPDATE turns SET starts = starts + 1 WHERE thread = ? AND state IN ('running','parked') AND"
+    " state = 'running'"
+)
 
 
-# Beside an open turn nothing is idle. The newest step says when somebody was last answered; what waits now does not count.
+# Beside an open turn nothing is idle. The newest step says when somebody was last answered; what
+# waits now does not count.
 _FORGET = """UPDATE threads SET session_seq = next_seq WHERE thread = ?
 AND (SELECT at FROM steps s WHERE s.thread = threads.thread ORDER BY seq DESC LIMIT 1) < ?
 AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.state IN ('running','parked')) RETURNING session_seq"""
 
 
-def claim(at: Moment, owner: str, limit: int, ttl: float, until: float, idle: float | None = None) -> Op[list[Claim]]:
-    """``until``: the holder's own monotonic deadline. ``idle``: seconds of silence after which a thread begins a new session; None: never."""
+def claim(
+    at: Moment, owner: str, limit: int, ttl: float, until: float, idle: float | None = None
+) -> Op[list[Claim]]:
+    """``until``: the holder's own monotonic deadline. ``idle``: seconds of silence after which a
+    thread begins a new session; None: never."""
     picked = yield _PICK, (at.now, at.now, limit)
     claims: list[Claim] = []
     for thread, former in picked:
@@ -40,16 +50,30 @@ def claim(at: Moment, owner: str, limit: int, ttl: float, until: float, idle: fl
             yield _DIED, (thread,)
         if idle is not None and (begun := (yield _FORGET, (thread, at.now - round(idle * 1000)))):
             session_seq = begun[0][0]
-        claims.append(Claim(thread, generation, until, owner, address_of(tuple(place)), session_seq, read_settings(settings)))
+        claims.append(
+            Claim(
+                thread,
+                generation,
+                until,
+                owner,
+                address_of(tuple(place)),
+                session_seq,
+                read_settings(settings),
+            )
+        )
     return claims
 
 
 def renew(at: Moment, claims: Sequence[Claim], ttl: float) -> Op[set[Claim]]:
-    """``until > 0``: a lease that was given back while this renewal was on its way must not be armed again."""
+    """``until > 0``: a lease that was given back while this renewal was on its way must not be
+    armed again."""
     lost: set[Claim] = set()
     for one in sorted(claims, key=lambda c: c.thread):
         rows = yield (
-            "UPDATE threads SET until = ? WHERE thread = ? AND owner = ? AND generation = ? AND until > 0 RETURNING thread",
+            (
+                "UPDATE threads SET until = ? WHERE thread = ? AND owner = ? AND generation = ? AND"
+                " until > 0 RETURNING thread"
+            ),
             (at.later(ttl), one.thread, one.owner, one.generation),
         )
         if not rows:
@@ -64,11 +88,16 @@ _RELEASE = f"""UPDATE threads SET owner = NULL, until = 0, ready_at = CASE
   ELSE NULL END WHERE thread = ? RETURNING ready_at"""
 
 
-def release(at: Moment, one: Claim, turn: str | None, retry_after: float, error: str | None) -> Op[None]:
+def release(
+    at: Moment, one: Claim, turn: str | None, retry_after: float, error: str | None
+) -> Op[None]:
     yield from hold(one)
     if turn is not None and error is not None:
         yield (
-            "UPDATE turns SET attempts = attempts + 1, reason = ? WHERE turn = ? AND thread = ? AND state = 'running'",
+            (
+                "UPDATE turns SET attempts = attempts + 1, reason = ? WHERE turn = ? AND thread = ?"
+                " AND state = 'running'"
+            ),
             (column(error), turn, one.thread),
         )
     again = at.later(retry_after)
@@ -79,16 +108,31 @@ def release(at: Moment, one: Claim, turn: str | None, retry_after: float, error:
 
 def reclaim(owner: str) -> Op[int]:
     """A thread that is held always has its time of readiness, so the small index finds them all."""
-    rows = yield "SELECT thread FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL AND owner <> ? ORDER BY thread", (owner,)
+    rows = yield (
+        (
+            "SELECT thread FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL AND owner"
+            " <> ? ORDER BY thread"
+        ),
+        (owner,),
+    )
     for (thread,) in rows:
-        yield "UPDATE threads SET owner = NULL, until = 0, generation = generation + 1 WHERE thread = ?", (thread,)
+        yield (
+            (
+                "UPDATE threads SET owner = NULL, until = 0, generation = generation + 1 WHERE"
+                " thread = ?"
+            ),
+            (thread,),
+        )
         yield _DIED, (thread,)
     yield "UPDATE leases SET until = 0 WHERE owner <> ?", (owner,)
     return len(rows)
 
 
 def choose(at: Moment, thread: str, settings: ThreadSettings) -> Op[bool]:
-    rows = yield "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings", (thread,)  # locks the row
+    rows = yield (
+        "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings",
+        (thread,),
+    )  # locks the row
     if not rows:
         return False
     chosen = settings.over(read_settings(rows[0][0]))
@@ -98,7 +142,10 @@ def choose(at: Moment, thread: str, settings: ThreadSettings) -> Op[bool]:
 
 
 def end_free(at: Moment, thread: str, until: datetime) -> Op[bool]:
-    rows = yield "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings", (thread,)  # locks the row
+    rows = yield (
+        "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings",
+        (thread,),
+    )  # locks the row
     chosen = read_settings(rows[0][0]) if rows else ThreadSettings()
     if chosen.free_until != until:
         raise Undo(False)
@@ -114,19 +161,28 @@ AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.thread = t.thread AND o.ended_at 
 
 
 def forget(at: Moment, thread: str) -> Op[bool]:
-    yield "UPDATE threads SET settings = settings WHERE thread = ? RETURNING thread", (thread,)  # locks the row
+    yield (
+        "UPDATE threads SET settings = settings WHERE thread = ? RETURNING thread",
+        (thread,),
+    )  # locks the row
     if not (yield _AT_REST, (thread,)):
         raise Undo(False)
     for table in ("approvals", "outbox", "steps", "turns", "inbox"):
         yield f"DELETE FROM {table} WHERE thread = ?", (thread,)
     deleted = write_settings(ThreadSettings(shelf="deleted"))
-    yield "UPDATE threads SET settings = ?, session_seq = next_seq WHERE thread = ?", (deleted, thread)
+    yield (
+        "UPDATE threads SET settings = ?, session_seq = next_seq WHERE thread = ?",
+        (deleted, thread),
+    )
     at.changed(thread)
     return True
 
 
 def must_hold(one: Claim) -> Op[None]:
     """Raises LeaseLost; locks nothing, for a look that writes nothing."""
-    rows = yield "SELECT 1 FROM threads WHERE thread = ? AND owner = ? AND generation = ?", (one.thread, one.owner, one.generation)
+    rows = yield (
+        "SELECT 1 FROM threads WHERE thread = ? AND owner = ? AND generation = ?",
+        (one.thread, one.owner, one.generation),
+    )
     if not rows:
         raise LeaseLost

@@ -1,6 +1,7 @@
 """A turn's life between its start and its end: what it records, says, and how it ends."""
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
@@ -15,7 +16,18 @@ from ohmo.contracts.messages import Step, Usage
 from ohmo.contracts.store import Claim, Closing, End, Ending, PostRow
 from ohmo.store.codec import column
 from ohmo.store.jobs import settle
-from ohmo.store.numbers import TAKEN, WAITING, Home, Numbers, find_home, give_back, hold, lock_thread, more, reserve
+from ohmo.store.numbers import (
+    TAKEN,
+    WAITING,
+    Home,
+    Numbers,
+    find_home,
+    give_back,
+    hold,
+    lock_thread,
+    more,
+    reserve,
+)
 from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
 from ohmo.store.statements import Moment, Op, Undo, instant
 from ohmo.store.steps import append
@@ -32,11 +44,18 @@ def home_of(claim: Claim) -> Home:
 
 
 def record(
-    at: Moment, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], usage: tuple[str, Usage] | None
+    at: Moment,
+    claim: Claim,
+    turn: str,
+    steps: Sequence[Step],
+    posts: Sequence[PostRow],
+    usage: tuple[str, Usage] | None,
 ) -> Op[tuple[int, ...]]:
     """``usage`` comes with the id of its row."""
     home = home_of(claim)
-    _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
+    _, numbers = yield from reserve(
+        at, home, posts, len(steps), lambda count: hold(claim, count, turn)
+    )
     written = yield from append(at, claim.thread, numbers, turn, steps)
     yield from speak(at, home, numbers, posts, turn)
     yield from _spend(at, claim, turn, usage)
@@ -49,14 +68,26 @@ def _spend(at: Moment, claim: Claim, turn: str, usage: tuple[str, Usage] | None)
         yield (
             _USAGE,
             (
-                *(number, at.now, instant(at.now).date().isoformat(), claim.thread, turn, turn, column(spent.model), spent.purpose),
+                *(
+                    number,
+                    at.now,
+                    instant(at.now).date().isoformat(),
+                    claim.thread,
+                    turn,
+                    turn,
+                    column(spent.model),
+                    spent.purpose,
+                ),
                 *(spent.input, spent.cached, spent.written, spent.output, spent.micro_usd),
             ),
         )
 
 
 _END_TURN = "UPDATE turns SET state = ?, ended = ?, reason = ? WHERE turn = ?"
-_END_TAKEN = f"UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND turn = ? AND {TAKEN}"
+_END_TAKEN = (
+    "UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND"
+    f" turn = ? AND {TAKEN}"
+)
 
 
 def end_turn(at: Moment, turn: str, how: End) -> Op[None]:
@@ -68,10 +99,18 @@ def end_taken(at: Moment, thread: str, turn: str, ending: Ending, reason: str = 
 
 
 def finish(
-    at: Moment, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], how: End, usage: tuple[str, Usage] | None
+    at: Moment,
+    claim: Claim,
+    turn: str,
+    steps: Sequence[Step],
+    posts: Sequence[PostRow],
+    how: End,
+    usage: tuple[str, Usage] | None,
 ) -> Op[tuple[int, ...]]:
     home = home_of(claim)
-    _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
+    _, numbers = yield from reserve(
+        at, home, posts, len(steps), lambda count: hold(claim, count, turn)
+    )
     written = yield from append(at, claim.thread, numbers, turn, steps)
     yield from _spend(at, claim, turn, usage)
     posts = list(posts)
@@ -88,7 +127,9 @@ def finish(
         )
         yield from end_taken(at, claim.thread, turn, "merged")
     else:
-        yield from end_taken(at, claim.thread, turn, "dead" if how.state == "failed" else "stopped", how.reason)
+        yield from end_taken(
+            at, claim.thread, turn, "dead" if how.state == "failed" else "stopped", how.reason
+        )
     yield from end_turn(at, turn, how)
     if how.report is not None:
         yield from settle(at, claim.thread, how.report)
@@ -97,7 +138,10 @@ def finish(
 
 
 _HEAD = f"SELECT seq, album FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort, seq LIMIT 1"
-_DEAD = f"UPDATE inbox SET state = 'ended', ending = 'dead', reason = ?, ended_at = ? WHERE thread = ? AND {WAITING} AND"
+_DEAD = (
+    "UPDATE inbox SET state = 'ended', ending = 'dead', reason = ?, ended_at = ? WHERE thread = ?"
+    f" AND {WAITING} AND"
+)
 
 
 def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[bool]:
@@ -122,7 +166,8 @@ def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[
 
 @frozen
 class Cut:
-    """How a turn is cut off: what takes the place of its drafts and cards, and what is kept of it."""
+    """How a turn is cut off: what takes the place of its drafts and cards, and what is kept of
+    it."""
 
     closing: Closing
     rest: Rest
@@ -147,7 +192,8 @@ def interrupt(at: Moment, claim: Claim, turn: str, cut: Cut) -> Op[None]:
 
 
 def draft(at: Moment, claim: Claim, turn: str, row: PostRow) -> Op[bool]:
-    """One at a time, and only in the turn's own thread: the end of the turn takes the place of exactly that one."""
+    """One at a time, and only in the turn's own thread: the end of the turn takes the place of
+    exactly that one."""
     rows = yield (
         """SELECT generation, owner, EXISTS (SELECT 1 FROM turns WHERE turn = ? AND turns.thread = threads.thread AND state = 'running')
         FROM threads WHERE thread = ?""",
@@ -169,8 +215,16 @@ _STOP_SAID = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?
 WHERE thread = ? AND seq < ? AND ended_at IS NULL AND state = ? AND kind IN ('message','wake','edit') RETURNING seq"""
 
 
-def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: Sequence[PostRow], cut: Cut) -> Op[int]:
-    """What is stopped is defined by the number of the command: done again after a crash, it stops nothing that was said later."""
+def stop(
+    at: Moment,
+    command: tuple[str, int],
+    person: str,
+    fresh: bool,
+    posts: Sequence[PostRow],
+    cut: Cut,
+) -> Op[int]:
+    """What is stopped is defined by the number of the command: done again after a crash, it stops
+    nothing that was said later."""
     thread, seq = command
     home = yield from find_home(thread)
     if home is None:
@@ -189,7 +243,11 @@ def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: 
     count = 0
     for rows in (
         (yield _STOP_SAID, (column(reason), at.now, thread, seq, "waiting")),
-        (yield _STOP_SAID, (column(reason), at.now, thread, seq, "taken")) if turn is not None else [],
+        (
+            (yield _STOP_SAID, (column(reason), at.now, thread, seq, "taken"))
+            if turn is not None
+            else []
+        ),
     ):
         count += len(rows)
     yield "UPDATE threads SET generation = generation + 1 WHERE thread = ?", (thread,)
@@ -204,21 +262,40 @@ def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: 
 
 def _turn_begun_before(thread: str, seq: int) -> Op[str | None]:
     """The open turn, when it took something that was said before the command."""
-    rows = yield "SELECT turn FROM turns WHERE thread = ? AND state IN ('running','parked')", (thread,)
+    rows = yield (
+        "SELECT turn FROM turns WHERE thread = ? AND state IN ('running','parked')",
+        (thread,),
+    )
     if not rows:
         return None
-    older = yield f"SELECT 1 FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} AND seq < ? LIMIT 1", (thread, rows[0][0], seq)
+    older = yield (
+        f"SELECT 1 FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} AND seq < ? LIMIT 1",
+        (thread, rows[0][0], seq),
+    )
     return rows[0][0] if older else None
 
 
 def _stop_turn(at: Moment, home: Home, turn: str, reason: str, cut: Cut) -> Op[None]:
-    # What was said after the command and had been steered into the turn waits again: it must not be lost with it.
-    yield f"UPDATE inbox SET state = 'waiting', turn = NULL WHERE thread = ? AND turn = ? AND {TAKEN}", (home.thread, turn)
+    # What was said after the command and had been steered into the turn waits again: it must not be
+    # lost with it.
+    yield (
+        (
+            "UPDATE inbox SET state = 'waiting', turn = NULL WHERE thread = ? AND turn = ? AND"
+            f" {TAKEN}"
+        ),
+        (home.thread, turn),
+    )
     yield from end_turn(at, turn, End("stopped", reason))
     yield from cut.apply(at, home, turn)
-    cards = yield "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'", (turn, home.thread)
+    cards = yield (
+        "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'",
+        (turn, home.thread),
+    )
     yield (
-        "UPDATE approvals SET state = 'void', answered_at = ? WHERE turn = ? AND thread = ? AND state IN ('queued','asked')",
+        (
+            "UPDATE approvals SET state = 'void', answered_at = ? WHERE turn = ? AND thread = ? AND"
+            " state IN ('queued','asked')"
+        ),
         (at.now, turn, home.thread),
     )
     yield from close(at, home, [row[0] for row in cards], cut.closing)
@@ -227,17 +304,27 @@ def _stop_turn(at: Moment, home: Home, turn: str, reason: str, cut: Cut) -> Op[N
 
 
 def _stopped_lease(at: Moment, thread: str, fresh: bool) -> Op[None]:
-    """A turn that is still open began after the command: it goes on under a new claim, and belongs to the new session."""
-    opened = yield "SELECT turn, state FROM turns WHERE thread = ? AND state IN ('running','parked')", (thread,)
+    """A turn that is still open began after the command: it goes on under a new claim, and belongs
+    to the new session."""
+    opened = yield (
+        "SELECT turn, state FROM turns WHERE thread = ? AND state IN ('running','parked')",
+        (thread,),
+    )
     if fresh and not opened:
         yield "UPDATE threads SET session_seq = next_seq WHERE thread = ?", (thread,)
     elif fresh:
         yield (
-            "UPDATE threads SET session_seq = COALESCE((SELECT MIN(seq) FROM steps WHERE thread = ? AND turn = ?), next_seq) WHERE thread = ?",
+            (
+                "UPDATE threads SET session_seq = COALESCE((SELECT MIN(seq) FROM steps WHERE thread"
+                " = ? AND turn = ?), next_seq) WHERE thread = ?"
+            ),
             (thread, opened[0][0], thread),
         )
     if not opened:
         yield from give_back(at, thread)
     elif opened[0][1] == "running":
-        yield "UPDATE threads SET owner = NULL, until = 0, ready_at = ? WHERE thread = ?", (at.now, thread)
+        yield (
+            "UPDATE threads SET owner = NULL, until = 0, ready_at = ? WHERE thread = ?",
+            (at.now, thread),
+        )
         at.ready(thread)

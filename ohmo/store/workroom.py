@@ -1,4 +1,5 @@
-"""A folder for half-made things that goes when its work is done, and is found and swept when its process was killed."""
+"""A folder for half-made things that goes when its work is done, and is found and swept when its
+process was killed."""
 
 from __future__ import annotations
 
@@ -26,13 +27,15 @@ def workroom(folder: Path) -> Generator[Path]:
             inside.mkdir()
             yield inside
         finally:
-            shutil.rmtree(Path(name) / "work", ignore_errors=True)  # ``busy`` goes last: what a kill leaves here is still found
+            shutil.rmtree(
+                Path(name) / "work", ignore_errors=True
+            )  # ``busy`` goes last: what a kill leaves here is still found
             os.close(busy)
 
 
 def sweep(folder: Path) -> int:
-    """Removes the workrooms of processes that are gone; returns how many. They may hold copies of secrets.
-    Blocking; raises nothing."""
+    """Removes the workrooms of processes that are gone; returns how many. They may hold copies of
+    secrets. Blocking; raises nothing."""
     gone = 0
     with suppress(OSError):  # a folder that cannot be looked at holds nobody up
         for path in folder.glob(f"{_PREFIX}*"):

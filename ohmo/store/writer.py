@@ -1,4 +1,5 @@
-"""One thread that writes SQLite: operations that wait are committed together, each in a savepoint of its own."""
+"""One thread that writes SQLite: operations that wait are committed together, each in a savepoint
+of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _AWAY = {  # primary result codes that say: not now; nothing was written
     sqlite3.SQLITE_INTERRUPT: "the store is closing",
 }
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-# After a failed fsync nobody knows what the disk holds, and a second fsync may lie: only a restart reads the truth.
+# After a failed fsync nobody knows what the disk holds, and a second fsync may lie: only a restart
+# reads the truth.
 _FATAL = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
@@ -82,12 +84,20 @@ class Job:
 
 
 class Writer:
-    """Owns the writing connection. ``submit`` on the loop; results come back with one call per group."""
+    """Owns the writing connection. ``submit`` on the loop; results come back with one call per
+    group."""
 
     def __init__(
-        self, path: str, connect: Callable[[], sqlite3.Connection], tell: Callable[[Sequence[Hint]], None], fatal: Callable[[str], None]
+        self,
+        path: str,
+        connect: Callable[[], sqlite3.Connection],
+        tell: Callable[[Sequence[Hint]], None],
+        fatal: Callable[[str], None],
     ) -> None:
-        self._path, self._connect, self._tell, self._fatal = path, connect, tell, fatal
+        self._path = path
+        self._connect = connect
+        self._tell = tell
+        self._fatal = fatal
         self._loop = asyncio.get_running_loop()
         self._jobs: deque[Job] = deque()
         self._wake = threading.Condition()
@@ -110,7 +120,8 @@ class Writer:
         return await job.future
 
     def _ring(self) -> None:
-        """One round of the loop later: what is submitted meanwhile is handed over with it, and committed with it."""
+        """One round of the loop later: what is submitted meanwhile is handed over with it, and
+        committed with it."""
         self._ringing = False
         with self._wake:
             self._wake.notify()
@@ -127,7 +138,9 @@ class Writer:
             connection = self._connect()
         except sqlite3.Error as error:
             self._dead = str(failure(error, self._path))
-            connection = sqlite3.connect(":memory:")  # never written to: every operation is told why
+            connection = sqlite3.connect(
+                ":memory:"
+            )  # never written to: every operation is told why
             self._loop.call_soon_threadsafe(self._fatal, self._dead)
         try:
             while group := self._next_group():
@@ -163,7 +176,8 @@ class Writer:
             self._give_up(connection, group, error)
 
     def _together(self, connection: sqlite3.Connection, group: list[Job]) -> bool:
-        """Without savepoints, which mostly nobody needs. False: one of several failed, all of them have to be done again."""
+        """Without savepoints, which mostly nobody needs. False: one of several failed, all of them
+        have to be done again."""
         for job in group:
             try:
                 job.value = run(connection, job.make(job.at))
@@ -182,7 +196,9 @@ class Writer:
         try:
             job.value = run(connection, job.make(job.at))
         except Exception as error:  # a bad operation must not fail its neighbours
-            if not connection.in_transaction or is_fatal(error):  # the engine rolled everything back, or nothing can be trusted
+            if not connection.in_transaction or is_fatal(
+                error
+            ):  # the engine rolled everything back, or nothing can be trusted
                 raise
             connection.execute("ROLLBACK TO op")
             job.at.hints.clear()

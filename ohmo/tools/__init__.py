@@ -1,1 +1,2 @@
-"""What the model may do: one file per tool, each exporting ``TOOL``, a factory that takes the workbench."""
+"""What the model may do: one file per tool, each exporting ``TOOL``, a factory that takes the
+workbench."""

@@ -19,7 +19,9 @@ class Trouble(Exception):
     """What the model should read instead of a result."""
 
 
-def said(context: CallContext, text: str, *, images: tuple[Image, ...] = (), spill: Path | None = None) -> ToolOutput:
+def said(
+    context: CallContext, text: str, *, images: tuple[Image, ...] = (), spill: Path | None = None
+) -> ToolOutput:
     return ToolOutput(ToolResult(context.call, text, images=images, spill=spill))
 
 
@@ -28,7 +30,8 @@ def failed(context: CallContext, text: str, *, spill: Path | None = None) -> Too
 
 
 async def in_thread(work: Callable[[], Answer]) -> Answer:
-    """Runs ``work`` beside the loop; a cancellation waits for its end, so that nothing is left running."""
+    """Runs ``work`` beside the loop; a cancellation waits for its end, so that nothing is left
+    running."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)
@@ -44,7 +47,8 @@ def description(name: str, **values: object) -> str:
 
 
 def located(path: str, cwd: Path) -> Path:
-    """The file a model means: absolute, below ``~``, or relative to the working directory. Not resolved."""
+    """The file a model means: absolute, below ``~``, or relative to the working directory. Not
+    resolved."""
     try:
         return cwd / Path(path).expanduser()
     except RuntimeError:  # nobody's home: a file of that very name
@@ -56,8 +60,11 @@ def os_words(error: OSError, path: Path) -> str:
     return f"{path}: {(error.strerror or str(error)).lower()}"
 
 
-async def in_one_step(context: CallContext, path: Path, work: Callable[[], str], otherwise: str) -> ToolOutput:
-    """What ``work`` says, done in a thread; or why it was not done, and ``otherwise`` ("nothing was changed")."""
+async def in_one_step(
+    context: CallContext, path: Path, work: Callable[[], str], otherwise: str
+) -> ToolOutput:
+    """What ``work`` says, done in a thread; or why it was not done, and ``otherwise`` ("nothing was
+    changed")."""
     try:
         return said(context, await in_thread(work))
     except Trouble as trouble:

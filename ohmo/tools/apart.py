@@ -1,4 +1,5 @@
-"""Work that a file or a page could make endless runs in a process of its own: Python ends no thread, and one expression can hold them all."""
+"""Work that a file or a page could make endless runs in a process of its own: Python ends no
+thread, and one expression can hold them all."""
 
 from __future__ import annotations
 
@@ -15,12 +16,20 @@ _MEMORY = 1 << 30  # bytes of address space
 
 
 async def apart(module: str, order: bytes, seconds: float) -> bytes:
-    """What ``module`` prints when it reads ``order``. Raises TimeoutError; OSError when it failed."""
+    """What ``module`` prints when it reads ``order``. Raises TimeoutError; OSError when it
+    failed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", module,
-        cwd="/", env=child_environment(os.environ), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        sys.executable,
+        "-P",
+        "-m",
+        module,
+        cwd="/",
+        env=child_environment(os.environ),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         async with asyncio.timeout(seconds):
             answer, _ = await process.communicate(order)
@@ -34,10 +43,13 @@ async def apart(module: str, order: bytes, seconds: float) -> bytes:
 
 
 def bounded(seconds: int) -> None:
-    """For the process itself: it goes with its parent, and takes neither all memory nor all time."""
+    """For the process itself: it goes with its parent, and takes neither all memory nor all
+    time."""
     die_with_parent()
     for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, _MEMORY)):
         hard = resource.getrlimit(kind)[1]
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        with suppress(ValueError, OSError):  # macOS bounds no address space; there the time has to do
+        with suppress(
+            ValueError, OSError
+        ):  # macOS bounds no address space; there the time has to do
             resource.setrlimit(kind, (least, least))

@@ -15,7 +15,9 @@ from ohmo.tools.workbench import Workbench
 class AskUserInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="AskUser", defer_build=True)
     question: str = Field(min_length=1, max_length=2000)
-    choices: list[str] = Field(default_factory=list, max_length=8, description="short answers to pick from")
+    choices: list[str] = Field(
+        default_factory=list, max_length=8, description="short answers to pick from"
+    )
 
 
 class AskUser:
@@ -27,15 +29,24 @@ class AskUser:
 
     def footprint(self, arguments: AskUserInput, cwd: Path) -> Footprint:  # noqa: ARG002
         """The gate fills in the digest: only it knows the person."""
-        choices = tuple(Choice(str(number), label[:75]) for number, label in enumerate(arguments.choices, 1))
+        choices = tuple(
+            Choice(str(number), label[:75]) for number, label in enumerate(arguments.choices, 1)
+        )
         detail = "" if choices else "Answer with a message."
-        return Footprint(effect="house", question=Question("question", arguments.question, detail, choices, digest=""))
+        return Footprint(
+            effect="house",
+            question=Question("question", arguments.question, detail, choices, digest=""),
+        )
 
     async def run(self, arguments: AskUserInput, context: CallContext) -> ToolOutput:
         word = context.word.strip()
         if not word:
             return failed(context, "nobody answered")
-        picked = arguments.choices[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(arguments.choices) else word
+        picked = (
+            arguments.choices[int(word) - 1]
+            if word.isdecimal() and 0 < int(word) <= len(arguments.choices)
+            else word
+        )
         return said(context, picked)
 
 

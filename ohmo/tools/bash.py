@@ -28,7 +28,9 @@ class BashInput(BaseModel):
     command: Sound = Field(max_length=100_000)
     timeout: float | None = Field(default=None, gt=0, description="seconds")
     run_in_background: bool = False
-    terminal: bool = Field(default=False, description="a pseudo-terminal, for what refuses to run without one")
+    terminal: bool = Field(
+        default=False, description="a pseudo-terminal, for what refuses to run without one"
+    )
     description: str | None = Field(default=None, description="what it does, in a few words")
 
 
@@ -37,7 +39,8 @@ class Bash:
     input = BashInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._bench, self._limits = workbench, workbench.limits
+        self._bench = workbench
+        self._limits = workbench.limits
         environ = workbench.environ
         self._shell = Shell(Path(environ.get("HOME", "/")), environ.get("PATH", DEFAULT_PATH))
         self.description = description(
@@ -55,10 +58,18 @@ class Bash:
         reads = self._shell.reads_only(script) and not written and not arguments.run_in_background
         effect = "none" if reads else "once"
         touches = self._shell.touched(script)
-        return Footprint(reads=script.reads, writes=script.writes, command=arguments.command, effect=effect, touches=touches)
+        return Footprint(
+            reads=script.reads,
+            writes=script.writes,
+            command=arguments.command,
+            effect=effect,
+            touches=touches,
+        )
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
-        reason = waits_for_keyboard(self._shell.parse(arguments.command, context.cwd), terminal=arguments.terminal)
+        reason = waits_for_keyboard(
+            self._shell.parse(arguments.command, context.cwd), terminal=arguments.terminal
+        )
         if reason is not None:
             return failed(context, f"not run: {reason}")
         if not context.cwd.is_dir():
@@ -68,7 +79,9 @@ class Bash:
             if arguments.run_in_background:
                 return await self._background(arguments, context)
             seconds, way_out = self._time(arguments.timeout, context.deadline - time.monotonic())
-            ended = await self._bench.processes.run(self._order(arguments, context, seconds), context.progress)
+            ended = await self._bench.processes.run(
+                self._order(arguments, context, seconds), context.progress
+            )
         except Trouble as trouble:
             return failed(context, f"not run: {trouble}")
         except OSError as error:
@@ -78,16 +91,27 @@ class Bash:
     def _time(self, wanted: float | None, left: float) -> tuple[float, str]:
         """Seconds the command gets, and what would give it more. ``left``: seconds of the turn."""
         most = self._limits.bash_timeout_most
-        asked, left = min(wanted or self._limits.bash_timeout, most), left - 3.0  # room to end it and to say so
+        asked, left = (
+            min(wanted or self._limits.bash_timeout, most),
+            left - 3.0,
+        )  # room to end it and to say so
         if left < asked:
             return max(0.1, left), "that is all that was left of this turn"
         return (
             asked,
-            "give a longer `timeout` or run_in_background" if asked < most else "there is no longer one, but run_in_background has none",
+            (
+                "give a longer `timeout` or run_in_background"
+                if asked < most
+                else "there is no longer one, but run_in_background has none"
+            ),
         )
 
     def _order(self, arguments: BashInput, context: CallContext, seconds: float | None) -> Command:
-        environ = {"PWD": str(context.cwd), **context.secrets, **self._shell.environment(arguments.command, context.cwd)}
+        environ = {
+            "PWD": str(context.cwd),
+            **context.secrets,
+            **self._shell.environment(arguments.command, context.cwd),
+        }
         if arguments.terminal:
             environ = {"TERM": "xterm-256color", **environ}
         return Command(
@@ -103,23 +127,36 @@ class Bash:
 
     async def _background(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         self._bench.background.check(context.thread)
-        job = await self._bench.processes.start(self._order(arguments, context, None), lambda _: None)
+        job = await self._bench.processes.start(
+            self._order(arguments, context, None), lambda _: None
+        )
         name = self._bench.background.add(Background(context.thread, arguments.command, job))
-        running = said(context, f"running in the background as {name}; BashOutput reads it, KillShell ends it")
+        running = said(
+            context, f"running in the background as {name}; BashOutput reads it, KillShell ends it"
+        )
         return replace(running, result=replace(running.result, tools=("BashOutput", "KillShell")))
 
     def _told(self, ended: JobEnded, context: CallContext, limit: str) -> ToolOutput:
         text = told(ended, self._limits.bash_output, limit)
-        for value in context.secrets.values():  # a command that prints what it was lent tells it nobody
+        for (
+            value
+        ) in context.secrets.values():  # a command that prints what it was lent tells it nobody
             text = text.replace(value, "********")
         wrong = ended.code != 0
-        return failed(context, text, spill=ended.spill) if wrong else said(context, text, spill=ended.spill)
+        return (
+            failed(context, text, spill=ended.spill)
+            if wrong
+            else said(context, text, spill=ended.spill)
+        )
 
 
 def told(ended: JobEnded, room: int, limit: str = "") -> str:
-    """The outputs within ``room`` bytes, then how it ended. ``limit``: its timeout, and what would give it more."""
+    """The outputs within ``room`` bytes, then how it ended. ``limit``: its timeout, and what would
+    give it more."""
     much = f"all but {ended.cut} bytes in the middle" if ended.cut else "whole output"
-    where = f"; {much}: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
+    where = (
+        f"; {much}: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
+    )
     parts = streams(ended.output.out, ended.output.err, room, where)
     parts.append(_end(ended, limit))
     return "\n".join(part for part in parts if part) or "(no output)"
@@ -139,10 +176,17 @@ def _end(ended: JobEnded, limit: str) -> str:
     if ended.reason == "timeout":
         return f"[ended after its timeout of {limit}]"
     if ended.reason == "keyboard":
-        return "[ended: it read the terminal for 5 s and nobody is at the keyboard; give the answer by flag or by pipe]"
+        return (
+            "[ended: it read the terminal for 5 s and nobody is at the keyboard; give the answer by"
+            " flag or by pipe]"
+        )
     if ended.reason:
         return f"[ended: {ended.reason}]"
-    left = f"; {ended.left} processes it left running were ended, use run_in_background to keep one" if ended.left else ""
+    left = (
+        f"; {ended.left} processes it left running were ended, use run_in_background to keep one"
+        if ended.left
+        else ""
+    )
     if ended.signal:
         return f"[ended by {ended.signal}{left}]"
     return f"[exit code {ended.code}{left}]" if ended.code or left else ""

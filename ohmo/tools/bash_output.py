@@ -22,7 +22,8 @@ class BashOutput:
     input = BashOutputInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._jobs, self._room = workbench.background, workbench.limits.bash_output
+        self._jobs = workbench.background
+        self._room = workbench.limits.bash_output
         self.description = description("BashOutput")
 
     def footprint(self, arguments: BashOutputInput, cwd: Path) -> Footprint:  # noqa: ARG002
@@ -34,7 +35,9 @@ class BashOutput:
         except Trouble as trouble:
             return failed(context, str(trouble))
         if job.ended.done():
-            return said(context, f"{told(job.ended.result(), self._room)}\n[{arguments.bash_id} has ended]")
+            return said(
+                context, f"{told(job.ended.result(), self._room)}\n[{arguments.bash_id} has ended]"
+            )
         output = await job.read()
         parts = streams(output.out, output.err, self._room, "")
         return said(context, "\n".join([*parts, f"[{arguments.bash_id} is running]"]))

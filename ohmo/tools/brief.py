@@ -33,7 +33,8 @@ def _can_show(workbench: Workbench) -> bool:
 
 
 class Brief:
-    """The files are copied when they are shown: what the person gets is what they were then, however long the platform is away."""
+    """The files are copied when they are shown: what the person gets is what they were then,
+    however long the platform is away."""
 
     name = "Brief"
     input = BriefInput
@@ -42,18 +43,25 @@ class Brief:
 
     def __init__(self, workbench: Workbench) -> None:
         assert workbench.place is not None
-        self._bench, self._place, self._largest = workbench, workbench.place, workbench.largest
+        self._bench = workbench
+        self._place = workbench.place
+        self._largest = workbench.largest
         self.description = description("Brief")
 
     def footprint(self, arguments: BriefInput, cwd: Path) -> Footprint:
-        return Footprint(reads=tuple(located(path, cwd) for path in arguments.attachments), effect="house")
+        return Footprint(
+            reads=tuple(located(path, cwd) for path in arguments.attachments), effect="house"
+        )
 
     async def run(self, arguments: BriefInput, context: CallContext) -> ToolOutput:
         if not arguments.message.strip() and not arguments.attachments:
             return failed(context, "give `message`, `attachments` or both")
         place = await self._place(context.thread)
         if place is None or place.channel == "house":
-            return failed(context, "nobody sits in front of this turn; say it in the final answer, which is delivered")
+            return failed(
+                context,
+                "nobody sits in front of this turn; say it in the final answer, which is delivered",
+            )
         paths = [located(path, context.cwd) for path in arguments.attachments]
         try:
             most = self._largest(place)
@@ -63,26 +71,40 @@ class Brief:
         except OSError as error:
             return failed(context, os_words(error, Path(error.filename or self._bench.spill)))
         shown = f"Shown: {', '.join(path.name for path in paths)}" if paths else "Shown."
-        return ToolOutput(ToolResult(context.call, shown), (Outbound(place, arguments.message.strip(), files=files),))
+        return ToolOutput(
+            ToolResult(context.call, shown),
+            (Outbound(place, arguments.message.strip(), files=files),),
+        )
 
-    def _kept(self, paths: list[Path], context: CallContext, channel: str, most: int | None) -> tuple[Path, ...]:
-        """Copies, each under its own name. ``most``: bytes of one file that ``channel`` takes. Raises Trouble, OSError."""
+    def _kept(
+        self, paths: list[Path], context: CallContext, channel: str, most: int | None
+    ) -> tuple[Path, ...]:
+        """Copies, each under its own name. ``most``: bytes of one file that ``channel`` takes.
+        Raises Trouble, OSError."""
         opening = self._bench.opening(context.judged)
         with ExitStack() as stack:
             opened = [stack.enter_context(opening.file(path)) for path in context.judged.reads]
             _check_sizes(paths, [os.fstat(file.fileno()).st_size for file in opened], channel, most)
             folder = self._bench.spill / "shown" / context.call.replace("/", "_")
             numbered = enumerate(zip(paths, opened, strict=True))
-            return tuple(_copied(file, folder / str(number) / path.name) for number, (path, file) in numbered)
+            return tuple(
+                _copied(file, folder / str(number) / path.name) for number, (path, file) in numbered
+            )
 
 
 def _check_sizes(paths: list[Path], sizes: list[int], channel: str, most: int | None) -> None:
     """Raises Trouble."""
     for path, size in zip(paths, sizes, strict=True):
         if most is not None and size > most:
-            raise Trouble(f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller one, or a part, or say where it is")
+            raise Trouble(
+                f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller one, or a"
+                " part, or say where it is"
+            )
     if sum(sizes) > MOST_BYTES:
-        raise Trouble(f"the files have {sum(sizes)} bytes, at most {MOST_BYTES} can be shown at once; show fewer or smaller ones")
+        raise Trouble(
+            f"the files have {sum(sizes)} bytes, at most {MOST_BYTES} can be shown at once; show"
+            " fewer or smaller ones"
+        )
 
 
 def _copied(source: BinaryIO, there: Path) -> Path:

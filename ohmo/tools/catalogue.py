@@ -16,8 +16,20 @@ from ohmo.tools.schema import schema_for_model
 from ohmo.tools.tool_search import ToolSearch, listed
 from ohmo.tools.workbench import Workbench
 
-CORE = ("AskUser", "Bash", "Edit", "Glob", "Grep", "Read", "TodoWrite", "ToolSearch", "WebFetch", "Write")
-"""Tools the model is always shown (docs/decisions/0014); whatever is found beside them is deferred."""
+CORE = (
+    "AskUser",
+    "Bash",
+    "Edit",
+    "Glob",
+    "Grep",
+    "Read",
+    "TodoWrite",
+    "ToolSearch",
+    "WebFetch",
+    "Write",
+)
+"""Tools the model is always shown (docs/decisions/0014); whatever is found beside them is
+deferred."""
 
 
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
@@ -27,7 +39,9 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
     for info in pkgutil.iter_modules(ohmo.tools.__path__):
         if info.ispkg:
             continue
-        factory: Callable[[Workbench], Tool[Any]] | None = getattr(importlib.import_module(f"ohmo.tools.{info.name}"), "TOOL", None)
+        factory: Callable[[Workbench], Tool[Any]] | None = getattr(
+            importlib.import_module(f"ohmo.tools.{info.name}"), "TOOL", None
+        )
         if factory is None:
             continue
         ready: Callable[[Workbench], bool] | None = getattr(factory, "ready", None)
@@ -35,19 +49,29 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
             continue
         tool = factory(workbench)
         if tool.name in found:
-            raise ConfigError(f"tools: {home[tool.name]} and {info.name} both call themselves {tool.name!r}; remove one")
+            raise ConfigError(
+                f"tools: {home[tool.name]} and {info.name} both call themselves {tool.name!r};"
+                " remove one"
+            )
         found[tool.name], home[tool.name] = tool, info.name
     return dict(sorted(found.items()))
 
 
 def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
-    """What the model may use: short descriptions and flattened schemas, in a fixed order. All but ``CORE`` are deferred, and named by
-    ToolSearch, which is left out when there is nothing to find."""
+    """What the model may use: short descriptions and flattened schemas, in a fixed order. All but
+    ``CORE`` are deferred, and named by ToolSearch, which is left out when there is nothing to
+    find."""
     specs = [
-        ToolSpec(name, tool.description, schema_for_model(tool.input), deferred=name not in CORE) for name, tool in sorted(tools.items())
+        ToolSpec(name, tool.description, schema_for_model(tool.input), deferred=name not in CORE)
+        for name, tool in sorted(tools.items())
     ]
     kept_back = [spec for spec in specs if spec.deferred]
     told = [
-        replace(spec, description=f"{spec.description} {listed(kept_back)}") if spec.name == ToolSearch.name else spec for spec in specs
+        (
+            replace(spec, description=f"{spec.description} {listed(kept_back)}")
+            if spec.name == ToolSearch.name
+            else spec
+        )
+        for spec in specs
     ]
     return tuple(spec for spec in told if kept_back or spec.name != ToolSearch.name)

@@ -1,4 +1,5 @@
-"""CronCreate: a job that runs later or again and again, confirmed with the local time it was understood as."""
+"""CronCreate: a job that runs later or again and again, confirmed with the local time it was
+understood as."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ class CronCreateInput(BaseModel):
     name: str | None = None
     to: str | None = Field(default=None, description="address; default: here")
     when: Literal["always", "changed", "wrong"] = "always"
-    rules: list[str] = Field(default_factory=list, max_length=50, description="what it may do unasked")
+    rules: list[str] = Field(
+        default_factory=list, max_length=50, description="what it may do unasked"
+    )
 
 
 class CronCreate:
@@ -45,22 +48,37 @@ class CronCreate:
         self.description = description("CronCreate")
 
     def footprint(self, arguments: CronCreateInput, cwd: Path) -> Footprint:  # noqa: ARG002
-        """Rules, and another place than this one for its reports, are shown and allowed with the job, in every mode.
-        Raises BadJob: the model is told before anybody is asked."""
+        """Rules, and another place than this one for its reports, are shown and allowed with the
+        job, in every mode. Raises BadJob: the model is told before anybody is asked."""
         spec = self._door.desk.understand(_fields(arguments))
-        note = f"Job `{spec.name}`: {rhythm(spec)}, first run **{when_words(self._door.desk.first(spec), spec.tz)}**."
+        note = (
+            f"Job `{spec.name}`: {rhythm(spec)}, first run"
+            f" **{when_words(self._door.desk.first(spec), spec.tz)}**."
+        )
         if dear := self._door.desk.caution(spec):
             note += f" Mind: {dear}."
         if not spec.rules and spec.to is None:
             return Footprint(effect="repeatable", note=note)
-        parts = [note]  # what it may and whom it tells stand before its words, which could imitate them
+        parts = [
+            note
+        ]  # what it may and whom it tells stand before its words, which could imitate them
         if spec.rules:
-            parts.append("It may then, without asking:\n" + "\n".join(_rule(rule) for rule in spec.rules))
+            parts.append(
+                "It may then, without asking:\n" + "\n".join(_rule(rule) for rule in spec.rules)
+            )
         if spec.to is not None:
-            parts.append(f"{argument('Its reports go to', spec.to)}\n\nOnly the owner or an admin can allow that.")
+            parts.append(
+                f"{argument('Its reports go to', spec.to)}\n\nOnly the owner or an admin can allow"
+                " that."
+            )
         parts.append(argument("prompt", spec.prompt))
         question = Question(
-            "permission", f"CronCreate: {spec.name}", "\n\n".join(parts), _CHOICES, digest="", by="" if spec.to is None else "admin"
+            "permission",
+            f"CronCreate: {spec.name}",
+            "\n\n".join(parts),
+            _CHOICES,
+            digest="",
+            by="" if spec.to is None else "admin",
         )
         return Footprint(effect="repeatable", question=question)
 
@@ -70,14 +88,17 @@ class CronCreate:
             return failed(context, "guests have no jobs")
         here = place if place is not None and place.channel != "house" else None
         try:
-            row = await self._door.desk.create(_fields(arguments), by, job=derived("job", context.call), place=here)
+            row = await self._door.desk.create(
+                _fields(arguments), by, job=derived("job", context.call), place=here
+            )
         except (BadJob, ConfigError) as error:
             return failed(context, str(error))
         spec = row.body.spec
         where = spec.to or ("here" if here is not None else "only into its history")
         return said(
             context,
-            f"Made the job {row.name}: {rhythm(spec)} in {spec.tz}; first run {when_words(row.next_at, spec.tz)}; report goes {where}.",
+            f"Made the job {row.name}: {rhythm(spec)} in {spec.tz}; first run"
+            f" {when_words(row.next_at, spec.tz)}; report goes {where}.",
         )
 
 
@@ -86,7 +107,9 @@ def _rule(rule: str) -> str:
 
 
 def _fields(arguments: CronCreateInput) -> dict[str, object]:
-    return {name: value for name, value in arguments.model_dump().items() if value not in (None, "", [])}
+    return {
+        name: value for name, value in arguments.model_dump().items() if value not in (None, "", [])
+    }
 
 
 TOOL = CronCreate

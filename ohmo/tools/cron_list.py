@@ -44,7 +44,11 @@ class CronList:
             runs = await self._door.desk.history(row.name, by, limit=20)
         except NoSuchJob as error:
             return failed(context, str(error))
-        told = [f"- {when_words(one.due, row.body.spec.tz)}: {one.state}{f' ({one.reason})' if one.reason else ''}" for one in runs]
+        told = [
+            f"- {when_words(one.due, row.body.spec.tz)}:"
+            f" {one.state}{f' ({one.reason})' if one.reason else ''}"
+            for one in runs
+        ]
         return said(context, "\n".join([line(row), *told]))
 
 

@@ -27,7 +27,8 @@ class Edit:
     input = EditInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._bench, self._stamps = workbench, workbench.stamps
+        self._bench = workbench
+        self._stamps = workbench.stamps
         self.description = description("Edit")
 
     def footprint(self, arguments: EditInput, cwd: Path) -> Footprint:
@@ -36,16 +37,24 @@ class Edit:
 
     async def run(self, arguments: EditInput, context: CallContext) -> ToolOutput:
         path = located(arguments.file_path, context.cwd)
-        return await in_one_step(context, path, lambda: self._edit(path, arguments, context), "nothing was changed")
+        return await in_one_step(
+            context, path, lambda: self._edit(path, arguments, context), "nothing was changed"
+        )
 
     def _edit(self, path: Path, arguments: EditInput, context: CallContext) -> str:
         told = ""
 
         def change(text: str) -> str:
             nonlocal told
-            after, count = replaced(text, arguments.old_string, arguments.new_string, every=arguments.replace_all)
+            after, count = replaced(
+                text, arguments.old_string, arguments.new_string, every=arguments.replace_all
+            )
             line = text[: text.find(arguments.old_string.split("\n")[0])].count("\n") + 1
-            told = f"{path}: replaced {count} places" if count > 1 else f"{path}: replaced 1 place at line {line}"
+            told = (
+                f"{path}: replaced {count} places"
+                if count > 1
+                else f"{path}: replaced 1 place at line {line}"
+            )
             return after
 
         [target] = context.judged.writes
@@ -54,7 +63,8 @@ class Edit:
 
 
 def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:
-    """The new text and how many places changed. In a file with Windows line ends, plain line ends in ``old`` mean those. Raises Trouble."""
+    """The new text and how many places changed. In a file with Windows line ends, plain line ends
+    in ``old`` mean those. Raises Trouble."""
     if windows_ends(text) and "\r\n" not in old:
         old = old.replace("\n", "\r\n")
         new = new if "\r\n" in new else new.replace("\n", "\r\n")
@@ -65,7 +75,8 @@ def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:
         raise Trouble("`old_string` is not in the file" + _near(text, old))
     if count > 1 and not every:
         raise Trouble(
-            f"`old_string` is there {count} times (lines {_places(text, old)}); give more of its surroundings, or replace_all=true"
+            f"`old_string` is there {count} times (lines {_places(text, old)}); give more of its"
+            " surroundings, or replace_all=true"
         )
     return text.replace(old, new), count
 
@@ -85,7 +96,9 @@ def _near(text: str, old: str) -> str:
     if not squeezed:
         return ""
     if squeezed in " ".join(text.split()):
-        return "; it is there with other spaces, tabs or line ends: Read the place and copy it exactly"
+        return (
+            "; it is there with other spaces, tabs or line ends: Read the place and copy it exactly"
+        )
     first = old.strip().splitlines()[0].strip()
     for number, line in enumerate(text.splitlines(), 1):
         if first and first in line:

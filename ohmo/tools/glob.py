@@ -27,7 +27,9 @@ class Glob:
 
     def __init__(self, workbench: Workbench) -> None:
         self._bench = workbench
-        self._engine = SearchEngine(workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree)
+        self._engine = SearchEngine(
+            workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree
+        )
         self._most = workbench.limits.search_lines
         self.description = description("Glob", most=self._most)
 
@@ -43,7 +45,9 @@ class Glob:
             if not stat.S_ISDIR((await in_thread(lambda: opening.status(start))).st_mode):
                 raise NotADirectoryError
             accepts = expression.fullmatch
-            found, more = await self._engine.files(start, lambda path: bool(accepts(path)), self._most, opening)
+            found, more = await self._engine.files(
+                start, lambda path: bool(accepts(path)), self._most, opening
+            )
         except Trouble as trouble:
             return failed(context, str(trouble))
         except TimeoutError:
@@ -56,7 +60,22 @@ class Glob:
             return said(context, f"no file matches {arguments.pattern} below {root}")
         shown = [str(root / path) for path in found]
         return said(
-            context, "\n".join([*shown, *([f"[more files match; these are the first {self._most}: narrow the pattern]"] if more else [])])
+            context,
+            "\n".join(
+                [
+                    *shown,
+                    *(
+                        [
+                            (
+                                f"[more files match; these are the first {self._most}: narrow the"
+                                " pattern]"
+                            )
+                        ]
+                        if more
+                        else []
+                    ),
+                ]
+            ),
         )
 
 
@@ -65,7 +84,9 @@ def _split(arguments: GlobInput, cwd: Path) -> tuple[Path, str]:
     if not arguments.pattern.startswith(("/", "~")):
         return located(arguments.path or ".", cwd), arguments.pattern
     parts = str(located(arguments.pattern, cwd)).split("/")
-    fixed = next((index for index, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
+    fixed = next(
+        (index for index, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1
+    )
     return Path("/".join(parts[:fixed]) or "/"), "/" + "/".join(parts[fixed:])
 
 

@@ -44,7 +44,9 @@ class Grep:
 
     def __init__(self, workbench: Workbench) -> None:
         self._bench = workbench
-        self._engine = SearchEngine(workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree)
+        self._engine = SearchEngine(
+            workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree
+        )
         self._most = workbench.limits.search_lines
         self.description = description("Grep")
 
@@ -70,7 +72,11 @@ class Grep:
             return said(context, f"no match below {root}")
         base = root if start.is_dir() else root.parent
         rows = [row for hit in hits for row in _rows(hit, base, arguments)]
-        cut = [f"[more matches; these are the first {most}: narrow the search]"] if more or len(rows) > most else []
+        cut = (
+            [f"[more matches; these are the first {most}: narrow the search]"]
+            if more or len(rows) > most
+            else []
+        )
         return said(context, "\n".join([*rows[:most], *cut]))
 
 
@@ -98,7 +104,10 @@ def _accepts(arguments: GrepInput) -> Callable[[str], bool]:
     if arguments.type:
         kind = ALIASES.get(arguments.type, arguments.type)
         if kind not in KINDS:
-            raise Trouble(f"`type`: {arguments.type!r} is not known; use `glob`, or one of {', '.join(sorted(KINDS))}")
+            raise Trouble(
+                f"`type`: {arguments.type!r} is not known; use `glob`, or one of"
+                f" {', '.join(sorted(KINDS))}"
+            )
         kinds = [glob_regex(pattern) for pattern in KINDS[kind]]
         checks.append(lambda path: any(each.fullmatch(path) for each in kinds))
     return lambda path: all(check(path) for check in checks)
@@ -117,9 +126,17 @@ def _rows(hit: Hit, base: Path, arguments: GrepInput) -> Iterator[str]:
                 yield "--"
             last = line.number
             text = line.text.rstrip("\r")
-            text = text if len(text) <= _LINE else f"{text[:_LINE]} [... {len(text) - _LINE} more characters]"
+            text = (
+                text
+                if len(text) <= _LINE
+                else f"{text[:_LINE]} [... {len(text) - _LINE} more characters]"
+            )
             mark = ":" if line.match else "-"
-            yield f"{path}{mark}{line.number}{mark}{text}" if arguments.line_numbers else f"{path}{mark}{text}"
+            yield (
+                f"{path}{mark}{line.number}{mark}{text}"
+                if arguments.line_numbers
+                else f"{path}{mark}{text}"
+            )
 
 
 TOOL = Grep

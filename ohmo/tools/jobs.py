@@ -1,4 +1,5 @@
-"""Commands that run in the background: started by Bash, read by BashOutput, stopped by KillShell, ended with the daemon."""
+"""Commands that run in the background: started by Bash, read by BashOutput, stopped by KillShell,
+ended with the daemon."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ class BackgroundJobs:
         """Raises Trouble when the thread has too many running."""
         own = [name for name, each in self._jobs.items() if each.thread == thread]
         if sum(not self._jobs[name].job.ended.done() for name in own) >= self._most:
-            raise Trouble(f"{self._most} commands run in the background already ({', '.join(own)}); stop one with KillShell")
+            raise Trouble(
+                f"{self._most} commands run in the background already ({', '.join(own)}); stop one"
+                " with KillShell"
+            )
 
     def add(self, background: Background) -> str:
         ended = [name for name, each in self._jobs.items() if each.job.ended.done()]
@@ -42,7 +46,10 @@ class BackgroundJobs:
         found = self._jobs.get(name)
         if found is None or found.thread != thread:
             own = [each for each, job in self._jobs.items() if job.thread == thread]
-            raise Trouble(f"no background command {name!r}; there is {', '.join(own) if own else 'none (a restart ends them)'}")
+            raise Trouble(
+                f"no background command {name!r}; there is"
+                f" {', '.join(own) if own else 'none (a restart ends them)'}"
+            )
         return found
 
     async def close(self) -> None:

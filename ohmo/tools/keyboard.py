@@ -1,4 +1,5 @@
-"""Commands that would wait for a keyboard nobody sits at, and the flag that makes each of them go on."""
+"""Commands that would wait for a keyboard nobody sits at, and the flag that makes each of them go
+on."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from collections.abc import Callable
 from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell import Script, Simple
 
-_EDITORS = word_set("vi vim nvim view nano pico emacs joe jed micro mcedit ne kak hx helix gedit kate ed ex")
+_EDITORS = word_set(
+    "vi vim nvim view nano pico emacs joe jed micro mcedit ne kak hx helix gedit kate ed ex"
+)
 _PAGERS = frozenset({"less", "more", "most"})
 _SCREENS = word_set(
     """htop btop tmux screen mc ranger nmtui dialog whiptail fzf ncdu tig lazygit k9s alsamixer menuconfig cfdisk visudo vipw"""
@@ -28,21 +31,52 @@ _REPLS: dict[str, str] = {
     "ftp": "curl",
     "sftp": "-b FILE",
 }
-_INSTALLERS: dict[str, tuple[frozenset[str], tuple[str, ...], str]] = {  # verbs, flags that answer, the flag to name
+_INSTALLERS: dict[
+    str, tuple[frozenset[str], tuple[str, ...], str]
+] = {  # verbs, flags that answer, the flag to name
     "apt": (
-        frozenset(["install", "remove", "purge", "upgrade", "full-upgrade", "dist-upgrade", "autoremove", "build-dep"]),
+        frozenset(
+            [
+                "install",
+                "remove",
+                "purge",
+                "upgrade",
+                "full-upgrade",
+                "dist-upgrade",
+                "autoremove",
+                "build-dep",
+            ]
+        ),
         ("-y", "--yes", "--assume-yes", "-qq"),
         "-y",
     ),
     "apt-get": (
-        frozenset(["install", "remove", "purge", "upgrade", "dist-upgrade", "autoremove", "build-dep"]),
+        frozenset(
+            ["install", "remove", "purge", "upgrade", "dist-upgrade", "autoremove", "build-dep"]
+        ),
         ("-y", "--yes", "--assume-yes", "-qq"),
         "-y",
     ),
-    "aptitude": (frozenset(["install", "remove", "purge", "upgrade"]), ("-y", "--assume-yes"), "-y"),
-    "dnf": (frozenset(["install", "remove", "upgrade", "update", "autoremove"]), ("-y", "--assumeyes"), "-y"),
-    "yum": (frozenset(["install", "remove", "upgrade", "update", "erase"]), ("-y", "--assumeyes"), "-y"),
-    "zypper": (frozenset(["install", "remove", "update", "in", "rm", "up"]), ("-n", "--non-interactive", "-y"), "--non-interactive"),
+    "aptitude": (
+        frozenset(["install", "remove", "purge", "upgrade"]),
+        ("-y", "--assume-yes"),
+        "-y",
+    ),
+    "dnf": (
+        frozenset(["install", "remove", "upgrade", "update", "autoremove"]),
+        ("-y", "--assumeyes"),
+        "-y",
+    ),
+    "yum": (
+        frozenset(["install", "remove", "upgrade", "update", "erase"]),
+        ("-y", "--assumeyes"),
+        "-y",
+    ),
+    "zypper": (
+        frozenset(["install", "remove", "update", "in", "rm", "up"]),
+        ("-n", "--non-interactive", "-y"),
+        "--non-interactive",
+    ),
     "conda": (frozenset(["install", "create", "remove", "update"]), ("-y", "--yes"), "--yes"),
     "mamba": (frozenset(["install", "create", "remove", "update"]), ("-y", "--yes"), "--yes"),
     "pip": (frozenset({"uninstall"}), ("-y", "--yes"), "--yes"),
@@ -51,13 +85,18 @@ _INSTALLERS: dict[str, tuple[frozenset[str], tuple[str, ...], str]] = {  # verbs
     "yarn": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
     "bun": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
     "poetry": (frozenset({"init"}), ("-n", "--no-interaction"), "--no-interaction"),
-    "composer": (frozenset(["init", "create-project"]), ("-n", "--no-interaction"), "--no-interaction"),
+    "composer": (
+        frozenset(["init", "create-project"]),
+        ("-n", "--no-interaction"),
+        "--no-interaction",
+    ),
 }
 _TERMINAL = re.compile(r"-[a-zA-Z]*(?:it|ti)[a-zA-Z]*|--tty|--interactive|-i|-t")
 
 
 def waits_for_keyboard(script: Script, *, terminal: bool = False) -> str | None:
-    """One line with what to give instead; None when nothing in it is known to wait. ``terminal``: it has one, at which nobody types."""
+    """One line with what to give instead; None when nothing in it is known to wait. ``terminal``:
+    it has one, at which nobody types."""
     for simple in script.commands:
         if simple.words:
             reason = _reason(simple, terminal=terminal)
@@ -74,19 +113,24 @@ def _reason(simple: Simple, *, terminal: bool) -> str:
     if {"--help", "--version"} & set(arguments):
         return ""
     if name in _EDITORS and not (
-        name in ("vim", "nvim", "ex", "vi", "emacs", "ed") and (fed or {"-es", "-Es", "--batch", "-batch", "-s"} & set(arguments))
+        name in ("vim", "nvim", "ex", "vi", "emacs", "ed")
+        and (fed or {"-es", "-Es", "--batch", "-batch", "-s"} & set(arguments))
     ):
         return "use the Edit or Write tool"
     if name in _PAGERS and not fed:
         return "use the Read tool, or head and tail"
-    if name in _SCREENS or (name in ("top", "atop") and not any(re.fullmatch(r"-\w*b\w*", word) for word in arguments)):
+    if name in _SCREENS or (
+        name in ("top", "atop") and not any(re.fullmatch(r"-\w*b\w*", word) for word in arguments)
+    ):
         return "use -b -n 1" if name == "top" else "it needs a screen"
     if name == "watch":
         return "run the command once"
     installer = _INSTALLERS.get(re.sub(r"[\d.]+$", "", name))
     if installer is not None:
         return "" if fed else _installer(arguments, *installer)
-    if name == "git" and any(each.startswith(("GIT_SEQUENCE_EDITOR", "GIT_EDITOR")) for each in simple.assigned):
+    if name == "git" and any(
+        each.startswith(("GIT_SEQUENCE_EDITOR", "GIT_EDITOR")) for each in simple.assigned
+    ):
         return ""
     special = _SPECIAL.get(name)
     if special is _container and terminal:
@@ -102,19 +146,27 @@ def _reason(simple: Simple, *, terminal: bool) -> str:
 def _given(name: str, arguments: tuple[str, ...]) -> bool:
     """Whether the program was told what to do."""
     if name in ("mysql", "psql", "mongosh"):
-        return any(re.match(r"-[a-zA-Z]*[ecfl]|--(execute|command|file|list|eval)", word) for word in arguments)
+        return any(
+            re.match(r"-[a-zA-Z]*[ecfl]|--(execute|command|file|list|eval)", word)
+            for word in arguments
+        )
     if name == "sftp":
         return "-b" in arguments
     if name in ("telnet", "ftp"):
         return False
     return "-i" not in arguments[:1] and any(
-        not word.startswith("-") or re.match(r"-\w*[cemp]|--(eval|print|check|test)", word) for word in arguments
+        not word.startswith("-") or re.match(r"-\w*[cemp]|--(eval|print|check|test)", word)
+        for word in arguments
     )
 
 
-def _installer(arguments: tuple[str, ...], verbs: frozenset[str], answers: tuple[str, ...], flag: str) -> str:
+def _installer(
+    arguments: tuple[str, ...], verbs: frozenset[str], answers: tuple[str, ...], flag: str
+) -> str:
     verb = next((word for word in arguments if not word.startswith("-")), "")
-    if verb in verbs and not any(word in answers or re.fullmatch(r"-[a-zA-Z]*y[a-zA-Z]*", word) for word in arguments):
+    if verb in verbs and not any(
+        word in answers or re.fullmatch(r"-[a-zA-Z]*y[a-zA-Z]*", word) for word in arguments
+    ):
         dry = {"--dry-run", "-s", "--simulate", "--just-print"} & set(arguments)
         return "" if dry else f"add {flag}"
     return ""
@@ -138,7 +190,10 @@ def _git(arguments: tuple[str, ...], _fed: bool) -> str:
     verb, options = (rest[0], rest[1:]) if rest else ("", [])
     flags = {word.partition("=")[0] for word in options}
     if verb == "rebase" and {"-i", "--interactive", "--edit-todo"} & flags:
-        return "leave out -i: use git rebase --onto, git reset --soft or git commit --fixup with --autosquash and GIT_SEQUENCE_EDITOR=:"
+        return (
+            "leave out -i: use git rebase --onto, git reset --soft or git commit --fixup with"
+            " --autosquash and GIT_SEQUENCE_EDITOR=:"
+        )
     if verb in ("add", "checkout", "restore", "reset", "stash", "commit", "clean") and (
         {"--patch", "--interactive"} & flags
         or ("-p" in flags and not (verb == "stash" and options[:1] == ["show"]))
@@ -147,7 +202,11 @@ def _git(arguments: tuple[str, ...], _fed: bool) -> str:
         return "name the files instead of -p or -i"
     if verb == "commit" and not _says_message(options, flags):
         return "give the message with -m"
-    if verb == "tag" and {"-a", "-s", "--annotate", "--sign"} & flags and not _says_message(options, flags):
+    if (
+        verb == "tag"
+        and {"-a", "-s", "--annotate", "--sign"} & flags
+        and not _says_message(options, flags)
+    ):
         return "give the message with -m"
     if verb == "config" and {"-e", "--edit"} & flags:
         return "give name and value"
@@ -155,12 +214,43 @@ def _git(arguments: tuple[str, ...], _fed: bool) -> str:
 
 
 def _says_message(options: list[str], flags: set[str]) -> bool:
-    known = {"-m", "--message", "-F", "--file", "-C", "--reuse-message", "--no-edit", "--fixup", "--dry-run"}
+    known = {
+        "-m",
+        "--message",
+        "-F",
+        "--file",
+        "-C",
+        "--reuse-message",
+        "--no-edit",
+        "--fixup",
+        "--dry-run",
+    }
     return bool(known & flags) or any(re.match(r"-[a-zA-Z]*m|-F.|-C.", word) for word in options)
 
 
 def _ssh(arguments: tuple[str, ...], fed: bool) -> str:
-    valued = ["-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p", "-Q", "-R", "-S", "-W", "-w"]
+    valued = [
+        "-b",
+        "-c",
+        "-D",
+        "-E",
+        "-e",
+        "-F",
+        "-I",
+        "-i",
+        "-J",
+        "-L",
+        "-l",
+        "-m",
+        "-O",
+        "-o",
+        "-p",
+        "-Q",
+        "-R",
+        "-S",
+        "-W",
+        "-w",
+    ]
     operands: list[str] = []
     skip = False
     for word in arguments:
@@ -176,13 +266,22 @@ def _ssh(arguments: tuple[str, ...], fed: bool) -> str:
 
 
 def _sudo(arguments: tuple[str, ...], _fed: bool) -> str:
-    return "" if any(re.fullmatch(r"-[a-zA-Z]*[nS][a-zA-Z]*|--non-interactive|--stdin", word) for word in arguments) else "add -n"
+    return (
+        ""
+        if any(
+            re.fullmatch(r"-[a-zA-Z]*[nS][a-zA-Z]*|--non-interactive|--stdin", word)
+            for word in arguments
+        )
+        else "add -n"
+    )
 
 
 def _container(arguments: tuple[str, ...], _fed: bool) -> str:
     verb = next((word for word in arguments if not word.startswith("-")), "")
     at = arguments.index(verb) + 1 if verb else 0
-    if verb == "login" and not {"--password-stdin", "-p", "--password"} & {word.partition("=")[0] for word in arguments}:
+    if verb == "login" and not {"--password-stdin", "-p", "--password"} & {
+        word.partition("=")[0] for word in arguments
+    }:
         return "give --password-stdin"
     if verb in ("run", "exec", "attach", "edit"):
         for word in arguments[at:]:
@@ -195,15 +294,25 @@ def _container(arguments: tuple[str, ...], _fed: bool) -> str:
 
 
 def _sqlite(arguments: tuple[str, ...], fed: bool) -> str:
-    return "" if fed or len([word for word in arguments if not word.startswith("-")]) >= 2 else "give the SQL after the file name"
+    return (
+        ""
+        if fed or len([word for word in arguments if not word.startswith("-")]) >= 2
+        else "give the SQL after the file name"
+    )
 
 
 def _crontab(arguments: tuple[str, ...], fed: bool) -> str:
-    return "write a file and give its name" if "-e" in arguments or (not arguments and not fed) else ""
+    return (
+        "write a file and give its name" if "-e" in arguments or (not arguments and not fed) else ""
+    )
 
 
 def _systemctl(arguments: tuple[str, ...], _fed: bool) -> str:
-    return "write the file yourself" if arguments[:1] == ("edit",) and "--stdin" not in arguments else ""
+    return (
+        "write the file yourself"
+        if arguments[:1] == ("edit",) and "--stdin" not in arguments
+        else ""
+    )
 
 
 def _gh(arguments: tuple[str, ...], fed: bool) -> str:
@@ -240,5 +349,9 @@ _SPECIAL: dict[str, Callable[[tuple[str, ...], bool], str]] = {
     "passwd": _always("nobody can type the password; chpasswd reads a pipe"),
     "read": _unless_fed("give the value in the command"),
     "select": _always("choose in the command"),
-    "adduser": lambda arguments, _fed: "" if "--gecos" in arguments or "--system" in arguments else "add --disabled-password --gecos ''",
+    "adduser": lambda arguments, _fed: (
+        ""
+        if "--gecos" in arguments or "--system" in arguments
+        else "add --disabled-password --gecos ''"
+    ),
 }

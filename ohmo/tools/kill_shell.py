@@ -22,7 +22,8 @@ class KillShell:
     input = KillShellInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._jobs, self._room = workbench.background, workbench.limits.bash_output
+        self._jobs = workbench.background
+        self._room = workbench.limits.bash_output
         self.description = description("KillShell")
 
     def footprint(self, arguments: KillShellInput, cwd: Path) -> Footprint:  # noqa: ARG002

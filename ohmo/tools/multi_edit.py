@@ -32,7 +32,8 @@ class MultiEdit:
     input = MultiEditInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._bench, self._stamps = workbench, workbench.stamps
+        self._bench = workbench
+        self._stamps = workbench.stamps
         self.description = description("MultiEdit")
 
     def footprint(self, arguments: MultiEditInput, cwd: Path) -> Footprint:
@@ -41,7 +42,9 @@ class MultiEdit:
 
     async def run(self, arguments: MultiEditInput, context: CallContext) -> ToolOutput:
         path = located(arguments.file_path, context.cwd)
-        return await in_one_step(context, path, lambda: self._edit(path, arguments, context), "nothing was changed")
+        return await in_one_step(
+            context, path, lambda: self._edit(path, arguments, context), "nothing was changed"
+        )
 
     def _edit(self, path: Path, arguments: MultiEditInput, context: CallContext) -> str:
         places = 0
@@ -50,7 +53,9 @@ class MultiEdit:
             nonlocal places
             for number, edit in enumerate(arguments.edits):
                 try:
-                    text, count = replaced(text, edit.old_string, edit.new_string, every=edit.replace_all)
+                    text, count = replaced(
+                        text, edit.old_string, edit.new_string, every=edit.replace_all
+                    )
                 except Trouble as trouble:
                     raise Trouble(f"`edits.{number}`: {trouble}") from trouble
                 places += count

@@ -18,7 +18,12 @@ from ohmo.tools.files.text import PEEK, coding_of
 from ohmo.tools.inputs import PathText
 from ohmo.tools.workbench import Workbench
 
-_IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"))
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
 
 
 class ReadInput(BaseModel):
@@ -26,7 +31,9 @@ class ReadInput(BaseModel):
     file_path: PathText
     offset: int = Field(default=1, ge=0, description="first line, from 1")
     limit: int | None = Field(default=None, ge=1, description="number of lines")
-    char_offset: int | None = Field(default=None, ge=0, description="start inside the line `offset`, for very long lines")
+    char_offset: int | None = Field(
+        default=None, ge=0, description="start inside the line `offset`, for very long lines"
+    )
 
 
 def image_type(start: bytes) -> str | None:
@@ -41,8 +48,12 @@ class Read:
     input = ReadInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._bench, self._limits, self._stamps = workbench, workbench.limits, workbench.stamps
-        self.description = description("Read", lines=self._limits.read_lines, chars=self._limits.line_chars)
+        self._bench = workbench
+        self._limits = workbench.limits
+        self._stamps = workbench.stamps
+        self.description = description(
+            "Read", lines=self._limits.read_lines, chars=self._limits.line_chars
+        )
 
     def footprint(self, arguments: ReadInput, cwd: Path) -> Footprint:
         return Footprint(reads=(located(arguments.file_path, cwd),), effect="none")
@@ -61,12 +72,16 @@ class Read:
         except Trouble as trouble:
             return failed(context, str(trouble))
         except FileNotFoundError:
-            return failed(context, await in_thread(lambda: _missing(named, path, opening, context.cwd)))
+            return failed(
+                context, await in_thread(lambda: _missing(named, path, opening, context.cwd))
+            )
         except OSError as error:
             return failed(context, os_words(error, named))
         return said(context, text, images=images)
 
-    def _read(self, file: BinaryIO, path: Path, arguments: ReadInput, context: CallContext) -> tuple[str, tuple[Image, ...]]:
+    def _read(
+        self, file: BinaryIO, path: Path, arguments: ReadInput, context: CallContext
+    ) -> tuple[str, tuple[Image, ...]]:
         status = os.fstat(file.fileno())
         start = file.read(PEEK)
         kind = image_type(start)
@@ -75,19 +90,29 @@ class Read:
             return f"[{kind}, {status.st_size} bytes]", (Image(image, kind),)
         coding = coding_of(start, whole=len(start) == status.st_size)
         if coding is None:
-            raise Trouble(f"{path} is binary ({status.st_size} bytes); use Bash with file, strings or xxd to look into it")
+            raise Trouble(
+                f"{path} is binary ({status.st_size} bytes); use Bash with file, strings or xxd to"
+                " look into it"
+            )
         self._stamps.remember(context.thread, path, status)
         line = max(1, arguments.offset)
         if arguments.char_offset is not None:
             return read_piece(file, coding, line, arguments.char_offset), ()
         limit = min(arguments.limit or self._limits.read_lines, self._limits.read_lines)
-        return read_lines(file, coding, Window(line, limit, self._limits.line_chars, self._limits.read_output)), ()
+        return (
+            read_lines(
+                file, coding, Window(line, limit, self._limits.line_chars, self._limits.read_output)
+            ),
+            (),
+        )
 
     def _kept(self, data: bytes, path: Path, call: str) -> Path:
         """A copy for the model: it is shown the picture with every request, whatever stands at its
         path then."""
         if len(data) > self._limits.image_bytes:
-            raise Trouble(f"{path}: the image has more than {self._limits.image_bytes} bytes; make it smaller")
+            raise Trouble(
+                f"{path}: the image has more than {self._limits.image_bytes} bytes; make it smaller"
+            )
         folder = self._bench.spill / "seen" / call.replace("/", "_")
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(folder / path.name) as copy:
@@ -103,7 +128,9 @@ def _missing(path: Path, judged: Path, opening: Opening, cwd: Path) -> str:
         near = [name for name in names if Path(name).stem.casefold() == path.stem.casefold()][:3]
     except (OSError, Trouble):
         return f"{path}: no such file, and no such folder (the working directory is {cwd})"
-    return f"{path}: no such file" + (f"; there is {', '.join(sorted(near))}" if near else f" (the working directory is {cwd})")
+    return f"{path}: no such file" + (
+        f"; there is {', '.join(sorted(near))}" if near else f" (the working directory is {cwd})"
+    )
 
 
 TOOL = Read

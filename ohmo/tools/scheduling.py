@@ -28,7 +28,9 @@ async def caller(door: Door, context: CallContext) -> tuple[By, Address | None]:
     place = await door.place(context.thread)
     if context.role in ("owner", "admin"):
         return By(
-            context.person if context.role == "admin" else "owner", place.account if place is not None else "", everything=True
+            context.person if context.role == "admin" else "owner",
+            place.account if place is not None else "",
+            everything=True,
         ), place
     return By(context.person, place.account if place is not None else "", everything=False), place
 

@@ -13,7 +13,8 @@ _MOST_PROBLEMS = 5
 
 
 def schema_for_model(model: type[BaseModel]) -> dict[str, Json]:
-    """JSON Schema without ``$ref``, ``anyOf``, titles and defaults. The Pydantic model still validates everything."""
+    """JSON Schema without ``$ref``, ``anyOf``, titles and defaults. The Pydantic model still
+    validates everything."""
     whole = model.model_json_schema(by_alias=True)
     definitions = cast("dict[str, Any]", whole.pop("$defs", {}))
     flat = _flat(whole, definitions)
@@ -24,14 +25,22 @@ def schema_for_model(model: type[BaseModel]) -> dict[str, Json]:
 def _flat(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in node:
         target = definitions[str(node["$ref"]).rpartition("/")[2]]
-        return _flat({**target, **{key: value for key, value in node.items() if key != "$ref"}}, definitions)
+        return _flat(
+            {**target, **{key: value for key, value in node.items() if key != "$ref"}}, definitions
+        )
     choices = [choice for choice in node.get("anyOf", []) if choice.get("type") != "null"]
     if choices:
-        return _flat({**choices[0], **{key: value for key, value in node.items() if key != "anyOf"}}, definitions)
+        return _flat(
+            {**choices[0], **{key: value for key, value in node.items() if key != "anyOf"}},
+            definitions,
+        )
     flat: dict[str, Any] = {}
     for key, value in node.items():
         if key == "properties":
-            flat[key] = {name: _flat(part, definitions) for name, part in cast("dict[str, dict[str, Any]]", value).items()}
+            flat[key] = {
+                name: _flat(part, definitions)
+                for name, part in cast("dict[str, dict[str, Any]]", value).items()
+            }
         elif key == "items":
             flat[key] = _flat(cast("dict[str, Any]", value), definitions)
         elif key not in _DROPPED:
@@ -42,7 +51,15 @@ def _flat(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
 def explain(error: ValidationError) -> str:
     """One line per problem: the field and what to give."""
     problems = error.errors(include_url=False)
-    lines = [_problem([str(part) for part in each["loc"]], each["type"], each["msg"], cast("object", each["input"])) for each in problems]
+    lines = [
+        _problem(
+            [str(part) for part in each["loc"]],
+            each["type"],
+            each["msg"],
+            cast("object", each["input"]),
+        )
+        for each in problems
+    ]
     if len(lines) > _MOST_PROBLEMS:
         lines = [*lines[:_MOST_PROBLEMS], f"... and {len(lines) - _MOST_PROBLEMS} more"]
     return f"{error.title}: the arguments do not fit; nothing was run.\n" + "\n".join(lines)

@@ -1,4 +1,5 @@
-"""TodoWrite: the plan of the present work, as ordered steps with states; the newest list in the transcript is the plan."""
+"""TodoWrite: the plan of the present work, as ordered steps with states; the newest list in the
+transcript is the plan."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class Todo(BaseModel):
-    model_config = ConfigDict(extra="ignore", title="TodoWrite", defer_build=True)  # other agents' lists carry more keys
+    model_config = ConfigDict(
+        extra="ignore", title="TodoWrite", defer_build=True
+    )  # other agents' lists carry more keys
     content: str = Field(min_length=1, max_length=500)
     status: Literal["pending", "in_progress", "completed"]
 
@@ -41,15 +44,22 @@ class TodoWrite:
         todos = arguments.todos
         running = [todo for todo in todos if todo.status == "in_progress"]
         if len(running) > 1:
-            return failed(context, f"`todos`: {len(running)} steps are in_progress; let one be, the others pending")
+            return failed(
+                context,
+                f"`todos`: {len(running)} steps are in_progress; let one be, the others pending",
+            )
         done = sum(todo.status == "completed" for todo in todos)
-        lines = [f"{number}. {_MARKS[todo.status]} {todo.content}" for number, todo in enumerate(todos, 1)]
+        lines = [
+            f"{number}. {_MARKS[todo.status]} {todo.content}"
+            for number, todo in enumerate(todos, 1)
+        ]
         text = "\n".join([f"Plan: {done} of {len(todos)} done", *lines]) if todos else "Plan: empty"
         return replace(said(context, text), plan=_state(todos))
 
 
 def _state(todos: Sequence[Todo]) -> PlanState:
-    """What is in progress; without such a step the first one that is not done; at the end the last."""
+    """What is in progress; without such a step the first one that is not done; at the end the
+    last."""
     open_ones = [number for number, todo in enumerate(todos, 1) if todo.status != "completed"]
     running = [number for number in open_ones if todos[number - 1].status == "in_progress"]
     step = next(iter(running or open_ones), len(todos))

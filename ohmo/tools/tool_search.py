@@ -48,20 +48,32 @@ class ToolSearch:
             found = asked[:MOST_BY_NAME]
         else:
             unseen = [tool for tool in context.tools if tool.name in context.hidden]
-            seen = [tool for tool in context.tools if tool.name not in context.hidden and tool.name != self.name]
+            seen = [
+                tool
+                for tool in context.tools
+                if tool.name not in context.hidden and tool.name != self.name
+            ]
             found = ranked(arguments.query, unseen) or ranked(arguments.query, seen)
         lines = [_said(tool, hidden=tool.name in context.hidden) for tool in found]
         lines += [_not_there(name, there) for name in missing]
-        lines += [f"- {tool.name}: not brought, at most {MOST_BY_NAME} at once" for tool in asked[MOST_BY_NAME:]]
+        lines += [
+            f"- {tool.name}: not brought, at most {MOST_BY_NAME} at once"
+            for tool in asked[MOST_BY_NAME:]
+        ]
         if not found:
             names = ", ".join(sorted(context.hidden)[:30]) or "none"
-            return failed(context, "\n".join(lines) or f"No tool is about {arguments.query!r}. Tools you have not been shown: {names}.")
+            return failed(
+                context,
+                "\n".join(lines)
+                or f"No tool is about {arguments.query!r}. Tools you have not been shown: {names}.",
+            )
         brought = tuple(tool.name for tool in found if tool.name in context.hidden)
         return ToolOutput(ToolResult(context.call, "\n".join(lines), tools=brought))
 
 
 def listed(tools: Sequence[ToolSpec]) -> str:
-    """Names with a few words each; only names when that is too long; and of servers with very many tools their number."""
+    """Names with a few words each; only names when that is too long; and of servers with very many
+    tools their number."""
     told = "; ".join(f"{tool.name} ({_purpose(tool)})" for tool in tools)
     if len(told) <= LISTING:
         return told
@@ -75,12 +87,15 @@ def listed(tools: Sequence[ToolSpec]) -> str:
 
 
 def ranked(query: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The best few by the words of the query: a word of the name counts most, then one of the description, then one of the arguments.
-    None scores less than half of the best."""
+    """The best few by the words of the query: a word of the name counts most, then one of the
+    description, then one of the arguments. None scores less than half of the best."""
     wanted = _words(query)
     scores = {tool.name: sum(_score(word, tool) for word in wanted) for tool in tools}
     best = max(scores.values(), default=0)
-    good = sorted((tool for tool in tools if scores[tool.name] * 2 >= max(best, 1)), key=lambda tool: (-scores[tool.name], tool.name))
+    good = sorted(
+        (tool for tool in tools if scores[tool.name] * 2 >= max(best, 1)),
+        key=lambda tool: (-scores[tool.name], tool.name),
+    )
     return good[:MOST_BY_WORDS]
 
 
@@ -91,7 +106,8 @@ def nearest(name: str, names: Sequence[str]) -> list[str]:
 
 
 def _named(query: str, there: Mapping[str, ToolSpec]) -> tuple[list[ToolSpec], list[str]]:
-    """What ``select:A,B`` asks for, and what of it there is not; names alone mean the same when all are there."""
+    """What ``select:A,B`` asks for, and what of it there is not; names alone mean the same when all
+    are there."""
     chosen = re.fullmatch(r"\s*select\s*:(.*)", query, re.IGNORECASE | re.DOTALL)
     names = [name for name in re.split(r"[,\s]+", chosen[1] if chosen else query) if name]
     plain = {name.casefold(): tool for name, tool in there.items()}
@@ -103,41 +119,62 @@ def _named(query: str, there: Mapping[str, ToolSpec]) -> tuple[list[ToolSpec], l
 
 
 def _said(tool: ToolSpec, *, hidden: bool) -> str:
-    return f"- {tool.name}: {_first_sentence(tool)}" if hidden else f"- {tool.name}: you have it already; just call it"
+    return (
+        f"- {tool.name}: {_first_sentence(tool)}"
+        if hidden
+        else f"- {tool.name}: you have it already; just call it"
+    )
 
 
 def _not_there(name: str, there: Mapping[str, ToolSpec]) -> str:
     close = nearest(name, list(there))
-    return f"- {name}: there is no such tool" + (f"; did you mean {' or '.join(close)}?" if close else "")
+    return f"- {name}: there is no such tool" + (
+        f"; did you mean {' or '.join(close)}?" if close else ""
+    )
 
 
 def _score(word: str, tool: ToolSpec) -> int:
     name = set(_words(tool.name))
     if word in name:
         return 12
-    if any(part.startswith(word) or word.startswith(part) for part in name if min(len(part), len(word)) >= 3):
+    if any(
+        part.startswith(word) or word.startswith(part)
+        for part in name
+        if min(len(part), len(word)) >= 3
+    ):
         return 6
     told = set(_words(tool.description))
     if word in told:
         return 4
-    if len(word) >= 4 and any(part.startswith(word) or word.startswith(part) for part in told if len(part) >= 4):
+    if len(word) >= 4 and any(
+        part.startswith(word) or word.startswith(part) for part in told if len(part) >= 4
+    ):
         return 2
     return 1 if word in set(_arguments(tool)) else 0
 
 
 def _arguments(tool: ToolSpec) -> Iterator[str]:
     properties = tool.schema.get("properties")
-    for name, field in cast("Mapping[str, object]", properties).items() if isinstance(properties, dict) else ():
+    for name, field in (
+        cast("Mapping[str, object]", properties).items() if isinstance(properties, dict) else ()
+    ):
         yield from _words(name)
         if isinstance(field, dict):
             yield from _words(str(cast("Mapping[str, object]", field).get("description", "")))
 
 
 def _words(text: str) -> list[str]:
-    """Lower case without marks, cut at capitals and signs; every Han, kana or Hangul character is a word."""
+    """Lower case without marks, cut at capitals and signs; every Han, kana or Hangul character is a
+    word."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
-    plain = "".join(char for char in unicodedata.normalize("NFKD", spaced.casefold().replace("đ", "d")) if not unicodedata.combining(char))
-    return re.findall(r"[\u2e80-\U0003ffff]|[^\W_\u2e80-\U0003ffff]+", unicodedata.normalize("NFC", plain))
+    plain = "".join(
+        char
+        for char in unicodedata.normalize("NFKD", spaced.casefold().replace("đ", "d"))
+        if not unicodedata.combining(char)
+    )
+    return re.findall(
+        r"[\u2e80-\U0003ffff]|[^\W_\u2e80-\U0003ffff]+", unicodedata.normalize("NFC", plain)
+    )
 
 
 def _first_sentence(tool: ToolSpec) -> str:

@@ -48,15 +48,18 @@ class Limits:
     page_timeout: float = 15.0  # to turn a page into Markdown
     web_bytes: int = 5 * 1024 * 1024
     image_bytes: int = 5 * 1024 * 1024
-    spill: int = 16 * 1024 * 1024  # what is longer keeps its two ends: a command that never stops talking must not fill the disk
+    spill: int = (
+        16 * 1024 * 1024
+    )  # what is longer keeps its two ends: a command that never stops talking must not fill the disk
 
 
 @record
 class Workbench:
-    """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child environment is picked from.
-    ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process. ``cron``: None: there are no tools for jobs.
-    ``place``: where the people of a thread are, None: nobody can be shown anything. ``largest``: bytes of one file that can be shown in a place,
-    None: nobody knows now."""
+    """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child
+    environment is picked from. ``sensitive``: what search tools leave out. ``ripgrep``: the
+    program, None: search in process. ``cron``: None: there are no tools for jobs. ``place``: where
+    the people of a thread are, None: nobody can be shown anything. ``largest``: bytes of one file
+    that can be shown in a place, None: nobody knows now."""
 
     spill: Path
     sensitive: SensitivePaths
@@ -75,4 +78,6 @@ class Workbench:
     def opening(self, judged: Judged) -> Opening:
         """How one call opens its files."""
         sensitive = self.sensitive
-        return Opening(lambda path: sensitive.hides(path) or judged.forbidden(path), sensitive.twins())
+        return Opening(
+            lambda path: sensitive.hides(path) or judged.forbidden(path), sensitive.twins()
+        )

@@ -27,7 +27,8 @@ class Write:
     input = WriteInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._bench, self._stamps = workbench, workbench.stamps
+        self._bench = workbench
+        self._stamps = workbench.stamps
         self.description = description("Write")
 
     def footprint(self, arguments: WriteInput, cwd: Path) -> Footprint:
@@ -56,7 +57,9 @@ class Write:
             text, coding = before
             if windows_ends(text) and "\r\n" not in content:
                 content = content.replace("\n", "\r\n")
-        self._stamps.remember(thread, path, replace_file(opening, path, _bytes(content, coding), known))
+        self._stamps.remember(
+            thread, path, replace_file(opening, path, _bytes(content, coding), known)
+        )
         return "created" if known is None else "replaced"
 
 
@@ -66,14 +69,17 @@ def _lines(content: str) -> str:
 
 
 def _bytes(content: str, coding: Coding) -> bytes:
-    """In the file's own coding where it can say the text, else UTF-8; lone surrogates are refused."""
+    """In the file's own coding where it can say the text, else UTF-8; lone surrogates are
+    refused."""
     try:
         return encode(content, coding)
     except UnicodeEncodeError:
         try:
             return content.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise Trouble(f"`content` holds half a character at {error.start}; give valid text") from error
+            raise Trouble(
+                f"`content` holds half a character at {error.start}; give valid text"
+            ) from error
 
 
 TOOL = Write

@@ -1,4 +1,5 @@
-"""What is new, still there, flaky or fixed since people were last told, and which commit began it. Pure: the same input gives the same answer."""
+"""What is new, still there, flaky or fixed since people were last told, and which commit began it.
+Pure: the same input gives the same answer."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _PLACES = 40  # of a group
 
 @record
 class Group:
-    """Failures with one cause. ``bad`` and ``good`` as in ``Told``; ``mended``: the commit that has it no more; ``passes``: not failing now."""
+    """Failures with one cause. ``bad`` and ``good`` as in ``Told``; ``mended``: the commit that has
+    it no more; ``passes``: not failing now."""
 
     print: str
     status: str  # new, still, flaky, fixed
@@ -31,7 +33,8 @@ class Group:
 
 @record
 class Compared:
-    """``changed``: people have to hear of it. ``heads``: the newest run of each stream. ``past``: to be remembered."""
+    """``changed``: people have to hear of it. ``heads``: the newest run of each stream. ``past``:
+    to be remembered."""
 
     groups: Sequence[Group]
     changed: bool
@@ -44,21 +47,48 @@ def compare(reading: Reading, past: Past) -> Compared:
     lines, heads = _lines(reading, past), _heads(reading)
     fresh = {stream: run for stream, run in heads.items() if (stream, run.key) not in _known(past)}
     failing = _failing(fresh)
-    silent = {stream for stream in past.runs if stream not in fresh}  # nothing new was read of them: what they said last still holds
+    silent = {
+        stream for stream in past.runs if stream not in fresh
+    }  # nothing new was read of them: what they said last still holds
     known = {print_ for stream in silent for print_ in past.runs[stream][-1].failing}
-    groups = [_present(print_, members, past.told.get(print_), lines) for print_, members in failing.items()]
+    groups = [
+        _present(print_, members, past.told.get(print_), lines)
+        for print_, members in failing.items()
+    ]
     for print_, told in past.told.items():
         if print_ in failing:
             continue
         if print_ in known:
-            groups.append(Group(print_, "flaky" if told.status == "flaky" else "still", told.message, told.places, told.bad, told.good))
+            groups.append(
+                Group(
+                    print_,
+                    "flaky" if told.status == "flaky" else "still",
+                    told.message,
+                    told.places,
+                    told.bad,
+                    told.good,
+                )
+            )
         else:
             groups += _absent(print_, told, lines)
     order = ("new", "still", "flaky", "fixed")
-    groups.sort(key=lambda group: (order.index(group.status), -len(group.places), group.message, group.print))
+    groups.sort(
+        key=lambda group: (
+            order.index(group.status),
+            -len(group.places),
+            group.message,
+            group.print,
+        )
+    )
     changed = any(_is_news(group, past.told.get(group.print)) for group in groups)
     told = {
-        group.print: Told("flaky" if group.status == "flaky" else "still", group.message, group.bad, group.good, group.places)
+        group.print: Told(
+            "flaky" if group.status == "flaky" else "still",
+            group.message,
+            group.bad,
+            group.good,
+            group.places,
+        )
         for group in groups
         if group.status != "fixed"
     }
@@ -73,19 +103,25 @@ def input_of(reading: Reading) -> str:
 
 
 def _lines(reading: Reading, past: Past) -> dict[str, list[PastRun]]:
-    """The runs of each stream, what is remembered before what is read. A run that ended stays as it was read first."""
+    """The runs of each stream, what is remembered before what is read. A run that ended stays as it
+    was read first."""
     found = {stream: list(runs) for stream, runs in past.runs.items()}
     for run in _unread(reading, past):
         line = found.setdefault(run.stream, [])
-        line.append(PastRun(run.stream, run.key, run.commit, frozenset(map(fingerprint, run.failures))))
+        line.append(
+            PastRun(run.stream, run.key, run.commit, frozenset(map(fingerprint, run.failures)))
+        )
     return found
 
 
 def _unread(reading: Reading, past: Past) -> list[CiRun]:
-    """Without those that are remembered, and those from before them: they were forgotten and must not come back as the newest."""
+    """Without those that are remembered, and those from before them: they were forgotten and must
+    not come back as the newest."""
     known = _known(past)
     found: list[CiRun] = []
-    seen: set[str] = set()  # streams that are at or before what is remembered, looked at from the newest
+    seen: set[str] = (
+        set()
+    )  # streams that are at or before what is remembered, looked at from the newest
     for run in reversed(reading.runs):
         if (run.stream, run.key) in known:
             seen.add(run.stream)
@@ -111,10 +147,23 @@ def _failing(heads: Mapping[str, CiRun]) -> dict[str, list[Failure]]:
     return found
 
 
-def _present(print_: str, members: Sequence[Failure], told: Told | None, lines: Mapping[str, Sequence[PastRun]]) -> Group:
+def _present(
+    print_: str,
+    members: Sequence[Failure],
+    told: Told | None,
+    lines: Mapping[str, Sequence[PastRun]],
+) -> Group:
     flaky = any(_flaky(print_, line) for line in lines.values())
-    status = "flaky" if flaky or (told is not None and told.status == "flaky") else "new" if told is None else "still"
-    bad, good = (told.bad, told.good) if told is not None and told.bad else _begun(print_, lines.values())
+    status = (
+        "flaky"
+        if flaky or (told is not None and told.status == "flaky")
+        else "new"
+        if told is None
+        else "still"
+    )
+    bad, good = (
+        (told.bad, told.good) if told is not None and told.bad else _begun(print_, lines.values())
+    )
     return Group(print_, status, plain(members[0].message, _MESSAGE), _places(members), bad, good)
 
 
@@ -130,7 +179,9 @@ def _absent(print_: str, told: Told, lines: Mapping[str, Sequence[PastRun]]) -> 
 
 
 def _is_news(group: Group, told: Told | None) -> bool:
-    return group.status in ("new", "fixed") or (group.status == "flaky" and (told is None or told.status != "flaky"))
+    return group.status in ("new", "fixed") or (
+        group.status == "flaky" and (told is None or told.status != "flaky")
+    )
 
 
 def _flaky(print_: str, line: Sequence[PastRun]) -> bool:
@@ -167,4 +218,6 @@ def _after(print_: str, line: Sequence[PastRun]) -> Sequence[PastRun]:
 
 
 def _places(members: Sequence[Failure]) -> tuple[tuple[str, str, str], ...]:
-    return tuple(dict.fromkeys((plain(one.job, 100), plain(one.test, 200), one.url) for one in members))[:_PLACES]
+    return tuple(
+        dict.fromkeys((plain(one.job, 100), plain(one.test, 200), one.url) for one in members)
+    )[:_PLACES]

@@ -18,7 +18,8 @@ class BadResults(OhmoError):
 
 @record
 class Failure:
-    """``message``: what went wrong, as the log has it. ``test`` is empty when only a job is known to have failed."""
+    """``message``: what went wrong, as the log has it. ``test`` is empty when only a job is known
+    to have failed."""
 
     job: str
     test: str
@@ -28,8 +29,9 @@ class Failure:
 
 @record
 class CiRun:
-    """A run that ended. ``stream``: runs of the same name follow each other (a workflow). ``key``: the same run read again has the same.
-    ``at``: ISO 8601 or empty; only shown. ``failures`` is empty when it is green."""
+    """A run that ended. ``stream``: runs of the same name follow each other (a workflow). ``key``:
+    the same run read again has the same. ``at``: ISO 8601 or empty; only shown. ``failures`` is
+    empty when it is green."""
 
     stream: str
     key: str

@@ -1,4 +1,5 @@
-"""GitLab CI: jobs as ``glab ci get --with-job-details --output json``, ``glab api`` and the REST API print them.
+"""GitLab CI: jobs as ``glab ci get --with-job-details --output json``, ``glab api`` and the REST
+API print them.
 
 Source: docs.gitlab.com/api/jobs and /api/pipelines."""
 
@@ -10,17 +11,39 @@ from ohmo.triage.facts import CiRun, Failure
 from ohmo.triage.logs import failures_of
 from ohmo.triage.values import link, objects, text
 
-_GOES_ON = frozenset({"created", "pending", "running", "preparing", "waiting_for_resource", "waiting_for_callback", "canceling"})
+_GOES_ON = frozenset(
+    {
+        "created",
+        "pending",
+        "running",
+        "preparing",
+        "waiting_for_resource",
+        "waiting_for_callback",
+        "canceling",
+    }
+)
 _STREAM = "pipeline"
 
 
 def finished(pipelines: object) -> list[tuple[str, CiRun, bool]]:
-    """Id, run and whether it failed, from the oldest to the newest; those that go on or were cancelled are left out."""
+    """Id, run and whether it failed, from the oldest to the newest; those that go on or were
+    cancelled are left out."""
     found = [
-        (text(one, "id"), CiRun(_STREAM, text(one, "id"), text(one, "sha"), text(one, "created_at"), link(one, "web_url"), ()), text(one, "status") == "failed")
+        (
+            text(one, "id"),
+            CiRun(
+                _STREAM,
+                text(one, "id"),
+                text(one, "sha"),
+                text(one, "created_at"),
+                link(one, "web_url"),
+                (),
+            ),
+            text(one, "status") == "failed",
+        )
         for one in objects(pipelines)
         if text(one, "status") in ("success", "failed")
-    ]  # fmt: skip
+    ]
     return sorted(found, key=lambda each: int(each[0]) if each[0].isdigit() else 0)
 
 
@@ -38,12 +61,21 @@ def read_jobs(jobs: object, logs: Callable[[str], str | None] = lambda _: None) 
         key = number or text(first, "commit.id", "id")
         at = min(text(job, "created_at") for job in members)
         runs.append(
-            CiRun(_STREAM, key, text(first, "pipeline.sha", "commit.id"), at, link(first, "pipeline.web_url"), failures_in(members, logs))
+            CiRun(
+                _STREAM,
+                key,
+                text(first, "pipeline.sha", "commit.id"),
+                at,
+                link(first, "pipeline.web_url"),
+                failures_in(members, logs),
+            )
         )
     return sorted(runs, key=lambda run: (run.at, run.key))
 
 
-def failures_in(jobs: Sequence[Mapping[str, object]], logs: Callable[[str], str | None]) -> tuple[Failure, ...]:
+def failures_in(
+    jobs: Sequence[Mapping[str, object]], logs: Callable[[str], str | None]
+) -> tuple[Failure, ...]:
     """Jobs that may fail (``allow_failure``) are none."""
     found: list[Failure] = []
     for job in jobs:

@@ -1,4 +1,5 @@
-"""What a triage remembers: the last runs, what it told of them, and its last answer; one small JSON file, written whole."""
+"""What a triage remembers: the last runs, what it told of them, and its last answer; one small JSON
+file, written whole."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class PastRun:
 
 @record
 class Told:
-    """A failure people know of. ``bad``: the first commit that had it; ``good``: the last before it that had not, empty when nobody knows."""
+    """A failure people know of. ``bad``: the first commit that had it; ``good``: the last before it
+    that had not, empty when nobody knows."""
 
     status: str  # new, still, flaky
     message: str
@@ -57,16 +59,44 @@ def written(past: Past) -> str:
     """As ``read`` reads it; the same past gives the same text."""
     newest = list(past.runs.items())[-_STREAMS:]
     runs = [
-        {"stream": one.stream, "key": one.key, "commit": one.commit, "failing": sorted(one.failing)[:_MOST_GROUPS]}
+        {
+            "stream": one.stream,
+            "key": one.key,
+            "commit": one.commit,
+            "failing": sorted(one.failing)[:_MOST_GROUPS],
+        }
         for _, members in newest
         for one in members[-KEPT:]
     ]
     told = [
-        {"print": print_, "status": one.status, "message": one.message, "bad": one.bad, "good": one.good, "places": [list(place) for place in one.places]}
+        {
+            "print": print_,
+            "status": one.status,
+            "message": one.message,
+            "bad": one.bad,
+            "good": one.good,
+            "places": [list(place) for place in one.places],
+        }
         for print_, one in sorted(past.told.items())[:_MOST_GROUPS]
-    ]  # fmt: skip
-    last = None if past.last is None else {"input": past.last.input, "at": past.last.at, "report": past.last.report, "rest": past.last.rest}
-    return json.dumps({"version": _VERSION, "runs": runs, "told": told, "last": last}, ensure_ascii=False, indent=1) + "\n"
+    ]
+    last = (
+        None
+        if past.last is None
+        else {
+            "input": past.last.input,
+            "at": past.last.at,
+            "report": past.last.report,
+            "rest": past.last.rest,
+        }
+    )
+    return (
+        json.dumps(
+            {"version": _VERSION, "runs": runs, "told": told, "last": last},
+            ensure_ascii=False,
+            indent=1,
+        )
+        + "\n"
+    )
 
 
 def read(source: str) -> Past:
@@ -80,16 +110,29 @@ def read(source: str) -> Past:
     data = cast("dict[str, object]", found)
     runs: dict[str, list[PastRun]] = {}
     for one in objects(data.get("runs")):
-        run = PastRun(text(one, "stream"), text(one, "key"), text(one, "commit"), frozenset(_texts(one.get("failing"))))
+        run = PastRun(
+            text(one, "stream"),
+            text(one, "key"),
+            text(one, "commit"),
+            frozenset(_texts(one.get("failing"))),
+        )
         runs.setdefault(run.stream, []).append(run)
     told = {text(one, "print"): _told(one) for one in objects(data.get("told"))}
     last = next(iter(objects([data.get("last")])), None)
-    return Past({stream: tuple(members) for stream, members in runs.items()}, told, None if last is None else _last(last))
+    return Past(
+        {stream: tuple(members) for stream, members in runs.items()},
+        told,
+        None if last is None else _last(last),
+    )
 
 
 def _told(one: Mapping[str, object]) -> Told:
     listed = one.get("places")
-    places = [_texts(place) for place in cast("list[object]", listed)] if isinstance(listed, list) else []
+    places = (
+        [_texts(place) for place in cast("list[object]", listed)]
+        if isinstance(listed, list)
+        else []
+    )
     return Told(
         text(one, "status"),
         text(one, "message"),
@@ -107,4 +150,8 @@ def _last(one: Mapping[str, object]) -> Last | None:
 
 
 def _texts(value: object) -> list[str]:
-    return [one for one in cast("list[object]", value) if isinstance(one, str)] if isinstance(value, list) else []
+    return (
+        [one for one in cast("list[object]", value) if isinstance(one, str)]
+        if isinstance(value, list)
+        else []
+    )

@@ -1,7 +1,9 @@
-"""JUnit XML, as pytest, Maven, Gradle, Jest, go-junit-report and others write it, read without trusting it.
+"""JUnit XML, as pytest, Maven, Gradle, Jest, go-junit-report and others write it, read without
+trusting it.
 
-Source: the Apache Ant JUnit report, which all of them follow: ``testsuites`` > ``testsuite`` > ``testcase`` > ``failure`` | ``error`` | ``skipped``.
-A document type is refused (entities that expand, files that are fetched), depth and sizes are bounded, nothing is kept but failures."""
+Source: the Apache Ant JUnit report, which all of them follow: ``testsuites`` > ``testsuite`` >
+``testcase`` > ``failure`` | ``error`` | ``skipped``. A document type is refused (entities that
+expand, files that are fetched), depth and sizes are bounded, nothing is kept but failures."""
 
 from __future__ import annotations
 
@@ -15,21 +17,35 @@ _DEEPEST = 64
 
 
 def read_junit(data: bytes, *, stream: str = "tests", commit: str = "", url: str = "") -> CiRun:
-    """The file as one run; its key is what it says. Raises BadResults with the place of what is wrong."""
+    """The file as one run; its key is what it says. Raises BadResults with the place of what is
+    wrong."""
     if len(data) > MOST_BYTES:
         raise BadResults(f"JUnit XML: {len(data)} bytes; at most {MOST_BYTES} are read")
     seen = _Seen(url)
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = seen.start, seen.end, seen.text
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = (
+        seen.start,
+        seen.end,
+        seen.text,
+    )
     parser.StartDoctypeDeclHandler = _refuse
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise BadResults(f"JUnit XML: line {error.lineno}: {expat.ErrorString(error.code)}; is the file whole?") from error
+        raise BadResults(
+            f"JUnit XML: line {error.lineno}: {expat.ErrorString(error.code)}; is the file whole?"
+        ) from error
     if not seen.known:
         raise BadResults("JUnit XML: there is no <testsuite>; is it a test report?")
-    return CiRun(stream, hashlib.sha256(data + commit.encode()).hexdigest()[:16], commit, seen.at, url, tuple(seen.failures))
+    return CiRun(
+        stream,
+        hashlib.sha256(data + commit.encode()).hexdigest()[:16],
+        commit,
+        seen.at,
+        url,
+        tuple(seen.failures),
+    )
 
 
 def _refuse(*_: object) -> None:
@@ -59,7 +75,11 @@ class _Seen:
             self._suites.append(given.get("name", "")[:200])
             self.at = self.at or given.get("timestamp", "")[:40]
         elif name == "testcase":
-            self._case = ".".join(part for part in (given.get("classname", "")[:300], given.get("name", "")[:300]) if part)
+            self._case = ".".join(
+                part
+                for part in (given.get("classname", "")[:300], given.get("name", "")[:300])
+                if part
+            )
         elif name in ("failure", "error") and self._case and not self._open:
             self._open, self._inside = name, ""
             self._said = given.get("message", "")[:MOST_TEXT] or given.get("type", "")[:MOST_TEXT]
@@ -73,7 +93,13 @@ class _Seen:
         name = tag.rpartition(":")[2]
         if name == self._open:
             if len(self.failures) < MOST_FAILURES:
-                said = self._said.strip() or next((line.strip() for line in self._inside.splitlines() if line.strip()), "") or name
+                said = (
+                    self._said.strip()
+                    or next(
+                        (line.strip() for line in self._inside.splitlines() if line.strip()), ""
+                    )
+                    or name
+                )
                 job = next((suite for suite in reversed(self._suites) if suite), "")
                 self.failures.append(Failure(job, self._case, said.splitlines()[0], self.url))
             self._open = ""

@@ -25,8 +25,13 @@ def parsed(data: bytes, what: str) -> object:
 
 
 def refuse(found: object, what: str) -> None:
-    """Raises BadResults: instead of results somebody says why there are none, as GitHub and GitLab do (a limit, no access, no such project)."""
-    said = text(cast("Mapping[str, object]", found), "message", "error") if isinstance(found, dict) and "jobs" not in found else ""
+    """Raises BadResults: instead of results somebody says why there are none, as GitHub and GitLab
+    do (a limit, no access, no such project)."""
+    said = (
+        text(cast("Mapping[str, object]", found), "message", "error")
+        if isinstance(found, dict) and "jobs" not in found
+        else ""
+    )
     if said:
         raise BadResults(f"{what}: it answered: {said}")
 
@@ -35,15 +40,22 @@ def objects(value: object) -> list[Mapping[str, object]]:
     """Those of a list that are objects."""
     if not isinstance(value, list):
         return []
-    return [cast("Mapping[str, object]", one) for one in cast("Sequence[object]", value) if isinstance(one, dict)]
+    return [
+        cast("Mapping[str, object]", one)
+        for one in cast("Sequence[object]", value)
+        if isinstance(one, dict)
+    ]
 
 
 def text(found: Mapping[str, object], *names: str) -> str:
-    """The first of these fields that is text or a number, in at most 300 characters; a dot goes one object down."""
+    """The first of these fields that is text or a number, in at most 300 characters; a dot goes one
+    object down."""
     for name in names:
         value: object = found
         for part in name.split("."):
-            value = cast("Mapping[str, object]", value).get(part) if isinstance(value, dict) else None
+            value = (
+                cast("Mapping[str, object]", value).get(part) if isinstance(value, dict) else None
+            )
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)[:300]
     return ""

@@ -42,8 +42,9 @@ MARK = "may be a duplicate"
 
 
 class FakeChannel:
-    """A Channel in memory. ``capabilities.repeat`` decides what a second send under one key does: SAFE is folded by the platform,
-    LOOK and RISK show twice (``find`` answers for LOOK). Faults, outages and what people do: on the FakePlatform."""
+    """A Channel in memory. ``capabilities.repeat`` decides what a second send under one key does:
+    SAFE is folded by the platform, LOOK and RISK show twice (``find`` answers for LOOK). Faults,
+    outages and what people do: on the FakePlatform."""
 
     def __init__(self, platform: FakePlatform, capabilities: Capabilities = EVERYTHING) -> None:
         self.platform = platform
@@ -82,17 +83,24 @@ class FakeChannel:
         return self.platform.called(call)
 
     async def _missed(self, context: ChannelContext) -> int:
-        """What was said since the cursor, within the fence of ``context.catch_up``; the position behind it."""
+        """What was said since the cursor, within the fence of ``context.catch_up``; the position
+        behind it."""
         since, end = int(await context.cursor("events") or 0), len(self.platform.events)
         oldest, most = context.catch_up
-        missed = [event for event in self.platform.events[since:end] if event.at >= self.platform.clock() - oldest]
+        missed = [
+            event
+            for event in self.platform.events[since:end]
+            if event.at >= self.platform.clock() - oldest
+        ]
         read = missed[-most:] if most else []
         if end > since:
             await context.publish(read, Cursor("events", str(end)))
         unread = [event for event in self.platform.events[since:end] if event not in read]
         for place in dict.fromkeys(event.address for event in unread):
             count = sum(event.address == place for event in unread)
-            await context.missed(f"Not read: {count} messages said here while nobody was there.", place)
+            await context.missed(
+                f"Not read: {count} messages said here while nobody was there.", place
+            )
         return end
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
@@ -103,16 +111,31 @@ class FakeChannel:
         if contents and self.capabilities.choices:
             contents[-1]["choices"] = [choice.value for choice in outbound.choices]
         old = [receipt.message for receipt in outbound.replaces]
-        parts = [Part("edit", json.dumps(content), target) for content, target in zip(contents, old, strict=False)]
+        parts = [
+            Part("edit", json.dumps(content), target)
+            for content, target in zip(contents, old, strict=False)
+        ]
         parts += [Part("post", json.dumps(content)) for content in contents[len(old) :]]
-        parts += [Part("delete", json.dumps(self._content(outbound, "")), target) for target in old[len(contents) :]]
-        parts += [Part("file", json.dumps(self._content(outbound, "") | {"path": str(path)})) for path in outbound.files]
+        parts += [
+            Part("delete", json.dumps(self._content(outbound, "")), target)
+            for target in old[len(contents) :]
+        ]
+        parts += [
+            Part("file", json.dumps(self._content(outbound, "") | {"path": str(path)}))
+            for path in outbound.files
+        ]
         return tuple(parts)
 
     @staticmethod
     def _content(outbound: Outbound, text: str) -> dict[str, Any]:
         address = outbound.address
-        return {"chat": address.chat, "topic": address.topic, "text": text, "reply_to": outbound.reply_to, "plain": outbound.plain}
+        return {
+            "chat": address.chat,
+            "topic": address.topic,
+            "text": text,
+            "reply_to": outbound.reply_to,
+            "plain": outbound.plain,
+        }
 
     async def upload(self, part: Part) -> str:
         path = Path(json.loads(part.payload)["path"])
@@ -129,16 +152,30 @@ class FakeChannel:
             address = self._address(content)
             if part.target is not None:
                 text = None if part.kind == "delete" else content["text"]
-                return self.platform.change(address, part.target, text, tuple(content.get("choices", ())))
+                return self.platform.change(
+                    address, part.target, text, tuple(content.get("choices", ()))
+                )
             files = (self.platform.uploads[handle],) if handle else ()
-            shown = Shown(id="", text=content["text"], by_bot=True, choices=tuple(content.get("choices", ())), files=files)
-            return self.platform.post(address, shown, key, fold=self.capabilities.repeat is Repeat.SAFE)
+            shown = Shown(
+                id="",
+                text=content["text"],
+                by_bot=True,
+                choices=tuple(content.get("choices", ())),
+                files=files,
+            )
+            return self.platform.post(
+                address, shown, key, fold=self.capabilities.repeat is Repeat.SAFE
+            )
 
     def mark(self, part: Part) -> Part:
         content = json.loads(part.payload)
-        return replace(part, payload=json.dumps(content | {"text": f"{content['text']} ({MARK})".strip()}))
+        return replace(
+            part, payload=json.dumps(content | {"text": f"{content['text']} ({MARK})".strip()})
+        )
 
-    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
+    async def find(
+        self, address: Address, part: Part, key: str, handle: str | None, since: datetime
+    ) -> Receipt | None:
         async with self._called(Call("find", key)):
             return self.platform.sent.get(key)
 
@@ -153,7 +190,10 @@ class FakeChannel:
         async with self._called(Call("fetch", text=attachment.name)):
             content = bytes.fromhex(attachment.ref)
             if len(content) > limit:
-                raise Rejected(f"{self.platform.name}: {attachment.name} has {len(content)} bytes, more than {limit}")
+                raise Rejected(
+                    f"{self.platform.name}: {attachment.name} has {len(content)} bytes, more than"
+                    f" {limit}"
+                )
             path = into / Path(attachment.name).name
             path.write_bytes(content)
         return path
@@ -175,11 +215,17 @@ class FakeChannel:
 
     def _address(self, content: dict[str, Any]) -> Address:
         topic = content["topic"]
-        return Address(self.platform.name, "bot", ChatId(content["chat"]), None if topic is None else TopicId(topic))
+        return Address(
+            self.platform.name,
+            "bot",
+            ChatId(content["chat"]),
+            None if topic is None else TopicId(topic),
+        )
 
 
 def _pieces(text: str, most: int) -> list[str]:
-    """``text`` cut into pieces of at most ``most`` characters, at a space where there is one; joined again they are the text."""
+    """``text`` cut into pieces of at most ``most`` characters, at a space where there is one;
+    joined again they are the text."""
     pieces: list[str] = []
     while len(text) > most:
         at = text.rfind(" ", 0, most) + 1 or most

@@ -21,9 +21,12 @@ class Batch:
 
 
 class FakeContext:
-    """A ChannelContext that remembers: batches as they were published, arrivals once per name as the store would keep them."""
+    """A ChannelContext that remembers: batches as they were published, arrivals once per name as
+    the store would keep them."""
 
-    def __init__(self, state: Path, *, oldest: timedelta = timedelta(hours=24), most: int = 100) -> None:
+    def __init__(
+        self, state: Path, *, oldest: timedelta = timedelta(hours=24), most: int = 100
+    ) -> None:
         self.state = state
         self.catch_up = (oldest, most)
         self.batches: list[Batch] = []

@@ -1,4 +1,5 @@
-"""A whole chat platform in memory, with faults to order; its methods are those of a conformance rig."""
+"""A whole chat platform in memory, with faults to order; its methods are those of a conformance
+rig."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ from channels.contract import (
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.record import record
 
-Method = Literal["connect", "receive", "upload", "send", "find", "revise", "fetch", "typing", "acknowledge"]
+Method = Literal[
+    "connect", "receive", "upload", "send", "find", "revise", "fetch", "typing", "acknowledge"
+]
 
 
 @record
@@ -69,18 +72,23 @@ class _Said(TypedDict):
 
 @dataclass(slots=True)
 class FakePlatform:
-    """The platform's side: survives adapters and restarts of the house. Its methods are those of a conformance rig."""
+    """The platform's side: survives adapters and restarts of the house. Its methods are those of a
+    conformance rig."""
 
     name: str = "fake"
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     events: list[Arrival] = field(default_factory=list[Arrival])
     chats: dict[str, list[Shown]] = field(default_factory=dict[str, list[Shown]])
-    sent: dict[str, Receipt] = field(default_factory=dict[str, Receipt])  # by key: what SAFE folds and LOOK finds
+    sent: dict[str, Receipt] = field(
+        default_factory=dict[str, Receipt]
+    )  # by key: what SAFE folds and LOOK finds
     uploads: dict[str, str] = field(default_factory=dict[str, str])  # handle -> file name
     calls: list[Call] = field(default_factory=list[Call])
     previews: list[str] = field(default_factory=list[str])
     typing: list[tuple[Address, bool]] = field(default_factory=list[tuple[Address, bool]])
-    acknowledged: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # (token, text)
+    acknowledged: list[tuple[str, str]] = field(
+        default_factory=list[tuple[str, str]]
+    )  # (token, text)
     menu: tuple[tuple[str, str], ...] = ()
     connections: int = 0
     open: asyncio.Event = field(default_factory=asyncio.Event)  # sends wait here; see hold()
@@ -96,8 +104,11 @@ class FakePlatform:
 
     # what a test does to the platform
 
-    def fail(self, method: Method, error: ChannelError, *, after: bool = False, times: int = 1) -> None:
-        """The next ``times`` calls of ``method`` raise ``error``; ``after``: once they were carried out."""
+    def fail(
+        self, method: Method, error: ChannelError, *, after: bool = False, times: int = 1
+    ) -> None:
+        """The next ``times`` calls of ``method`` raise ``error``; ``after``: once they were carried
+        out."""
         self._faults.setdefault(method, deque()).extend([_Fault(error, after)] * times)
 
     def hold(self) -> None:
@@ -108,7 +119,14 @@ class FakePlatform:
         self.open.set()
 
     async def says(
-        self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True, bot: bool = False
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+        bot: bool = False,
     ) -> str:
         number = self._next()
         private = chat.startswith("dm:")
@@ -128,33 +146,59 @@ class FakePlatform:
         )
         return number
 
-    async def sends_file(self, name: str, content: bytes, *, chat: str = "dm:ada", person: str = "ada") -> str:
+    async def sends_file(
+        self, name: str, content: bytes, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> str:
         """A person sends a file without a text."""
         message = await self.says("", chat=chat, person=person)
         said = self.events[-1]
         assert isinstance(said, Inbound)
-        reference = Attachment(ref=content.hex(), name=name, media_type="application/octet-stream", size=len(content))
+        reference = Attachment(
+            ref=content.hex(), name=name, media_type="application/octet-stream", size=len(content)
+        )
         self.events[-1] = replace(said, attachments=(reference,))
         return message
 
-    async def edits(self, message: str, text: str | None, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def edits(
+        self, message: str, text: str | None, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         """``text`` None: the person deletes the message."""
         at = self._index(chat, message)
         if text is None:
             self.chats[chat].pop(at)
         else:
-            self.chats[chat][at] = replace(self.chats[chat][at], text=text, edits=self.chats[chat][at].edits + 1)
+            self.chats[chat][at] = replace(
+                self.chats[chat][at], text=text, edits=self.chats[chat][at].edits + 1
+            )
         self._emit(Edited(message=MessageId(message), text=text, **self._said(chat, person)))
 
-    async def reacts(self, message: str, emoji: str, *, chat: str = "dm:ada", person: str = "ada", added: bool = True) -> None:
-        self._emit(Reacted(message=MessageId(message), emoji=emoji, added=added, **self._said(chat, person)))
+    async def reacts(
+        self,
+        message: str,
+        emoji: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        added: bool = True,
+    ) -> None:
+        self._emit(
+            Reacted(
+                message=MessageId(message), emoji=emoji, added=added, **self._said(chat, person)
+            )
+        )
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         said = self._said(chat, person)
         self._emit(Answer(message=MessageId(message), choice=choice, token=said["order"], **said))
 
     async def redeliver(self, message: str, *, chat: str = "dm:ada") -> None:
-        known = (event for event in self.events if isinstance(event, Inbound) and event.message == message)
+        known = (
+            event
+            for event in self.events
+            if isinstance(event, Inbound) and event.message == message
+        )
         self._emit(next(event for event in known if event.address.chat == chat))
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Shown]:
@@ -213,7 +257,8 @@ class FakePlatform:
             raise fault.error
 
     async def after(self, position: int) -> int:
-        """Wait for events behind ``position``; the new end. Raises NotReady when the connection is cut, AuthFailed when revoked."""
+        """Wait for events behind ``position``; the new end. Raises NotReady when the connection is
+        cut, AuthFailed when revoked."""
         generation = self._generation
         while len(self.events) <= position:
             self._changed.clear()
@@ -232,7 +277,9 @@ class FakePlatform:
         self.sent[key] = Receipt(MessageId(shown.id), self.clock())
         return self.sent[key]
 
-    def change(self, address: Address, message: MessageId, text: str | None, choices: tuple[str, ...] = ()) -> Receipt:
+    def change(
+        self, address: Address, message: MessageId, text: str | None, choices: tuple[str, ...] = ()
+    ) -> Receipt:
         try:
             at = self._index(address.chat, message)
         except LookupError:
@@ -243,7 +290,9 @@ class FakePlatform:
         if text is None:
             self.chats[address.chat].pop(at)
         elif (old.text, old.choices) != (text, choices):
-            self.chats[address.chat][at] = replace(old, text=text, choices=choices, edits=old.edits + 1)
+            self.chats[address.chat][at] = replace(
+                old, text=text, choices=choices, edits=old.edits + 1
+            )
         return Receipt(message, self.clock())
 
     def _address(self, chat: str, topic: str | None = None) -> Address:

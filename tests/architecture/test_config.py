@@ -1,4 +1,5 @@
-"""``config.example.yaml`` loads, means the defaults, and names every key with a comment; the schema knows every key too."""
+"""``config.example.yaml`` loads, means the defaults, and names every key with a comment; the schema
+knows every key too."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ from ohmo.setup.answers import Answers, config_text, variable
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 ENVIRON = {"HOME": "/home/ada", "OHMO_HOME": "/home/ada/.ohmo"}
-ONLY_IN_COMMENTS: dict[str, type[BaseModel]] = {"mcp": McpServer, "cron.jobs": Job, "remote": Remote}
+ONLY_IN_COMMENTS: dict[str, type[BaseModel]] = {
+    "mcp": McpServer,
+    "cron.jobs": Job,
+    "remote": Remote,
+}
 
 
 def manifests() -> dict[str, Manifest]:
@@ -40,25 +45,43 @@ def model_keys(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[
     for name, field in model.model_fields.items():
         yield (*above, name)
         inner = field.annotation
-        if isinstance(inner, type) and typing.get_origin(inner) is None and issubclass(inner, BaseModel):
+        if (
+            isinstance(inner, type)
+            and typing.get_origin(inner) is None
+            and issubclass(inner, BaseModel)
+        ):
             yield from model_keys(inner, (*above, name))
 
 
 def plain(config: Config) -> dict[str, Any]:
     hidden = ("file", "source", "written", "vault", "channels")
-    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name not in hidden}
+    return {
+        field.name: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if field.name not in hidden
+    }
 
 
 def test_the_example_loads_and_means_the_defaults() -> None:
     found = load(EXAMPLE, environ=ENVIRON, manifests=manifests())
     nothing = load(environ=ENVIRON)
     assert plain(found) == plain(nothing)
-    assert [channel.name for channel in found.channels if channel.enabled] == [channel.name for channel in nothing.channels]
-    assert all(channel.policy.model_copy(update={"enabled": False}) == ChannelPolicy() for channel in found.channels)
+    assert [channel.name for channel in found.channels if channel.enabled] == [
+        channel.name for channel in nothing.channels
+    ]
+    assert all(
+        channel.policy.model_copy(update={"enabled": False}) == ChannelPolicy()
+        for channel in found.channels
+    )
 
 
 @pytest.mark.parametrize(
-    "path", [*model_keys(Written), *(("profiles", "default", key) for key in keys_at(Written, ("profiles", "x")))], ids=".".join
+    "path",
+    [
+        *model_keys(Written),
+        *(("profiles", "default", key) for key in keys_at(Written, ("profiles", "x"))),
+    ],
+    ids=".".join,
 )
 def test_the_example_names_every_key(path: tuple[str, ...]) -> None:
     assert path in example().places
@@ -66,8 +89,12 @@ def test_the_example_names_every_key(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("place", sorted(ONLY_IN_COMMENTS))
 def test_the_example_names_the_keys_of_what_is_empty_in_a_comment(place: str) -> None:
-    line = EXAMPLE.read_text(encoding="utf-8").split("\n")[int(example().place(tuple(place.split("."))).split(":")[1]) - 1]
-    assert [key for key in ONLY_IN_COMMENTS[place].model_fields if not re.search(rf"\b{key}\b", line)] == []
+    line = EXAMPLE.read_text(encoding="utf-8").split("\n")[
+        int(example().place(tuple(place.split("."))).split(":")[1]) - 1
+    ]
+    assert [
+        key for key in ONLY_IN_COMMENTS[place].model_fields if not re.search(rf"\b{key}\b", line)
+    ] == []
 
 
 @pytest.mark.parametrize("channel", sorted(manifests()))
@@ -101,8 +128,14 @@ def test_the_schema_knows_every_key() -> None:
 @pytest.mark.parametrize("name", sorted(set(STARTED) & set(manifests())))
 def test_the_first_file_of_a_home_is_right(name: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    secrets = {secret: f"env:{variable(name, secret)}" for secret in manifests()[name].secrets if secret != "password"}
-    file.write_text(config_text(Answers(owner=("slack:U1",), channels={name: dict(secrets)})), encoding="utf-8")
+    secrets = {
+        secret: f"env:{variable(name, secret)}"
+        for secret in manifests()[name].secrets
+        if secret != "password"
+    }
+    file.write_text(
+        config_text(Answers(owner=("slack:U1",), channels={name: dict(secrets)})), encoding="utf-8"
+    )
     environ = {
         **ENVIRON,
         "SLACK_BOT_TOKEN": "xoxb-1",

@@ -20,13 +20,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def pages() -> list[Path]:
-    found = [*ROOT.glob("*.md"), *(page for room in ("docs", "deploy") for page in (ROOT / room).rglob("*.md"))]
+    found = [
+        *ROOT.glob("*.md"),
+        *(page for room in ("docs", "deploy") for page in (ROOT / room).rglob("*.md")),
+    ]
     assert ROOT / "README.md" in found
     return found
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them: lower case, spaces to hyphens, what is neither letter, digit, hyphen nor underscore left out."""
+    """As GitHub makes them: lower case, spaces to hyphens, what is neither letter, digit, hyphen
+    nor underscore left out."""
     heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -74,7 +78,10 @@ def test_every_configuration_that_is_shown_passes_the_check(shown: str, tmp_path
     file = tmp_path / "config.yaml"
     file.write_text(shown, encoding="utf-8")
     file.chmod(0o600)
-    secrets = {name: secret(name) for name in [*re.findall(r"env:(\w+)", shown), "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]}
+    secrets = {
+        name: secret(name)
+        for name in [*re.findall(r"env:(\w+)", shown), "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
+    }
     checked = subprocess.run(
         [sys.executable, "-m", "ohmo", "config", "check", "--config", str(file)],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **secrets},
@@ -89,21 +96,38 @@ def test_every_configuration_that_is_shown_passes_the_check(shown: str, tmp_path
 
 def test_decisions_are_numbered_one_by_one_and_say_their_number_in_the_title() -> None:
     decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    assert [page.name[:4] for page in decisions] == [f"{number:04}" for number in range(1, len(decisions) + 1)]
+    assert [page.name[:4] for page in decisions] == [
+        f"{number:04}" for number in range(1, len(decisions) + 1)
+    ]
     for page in decisions:
-        assert page.read_text(encoding="utf-8").startswith(f"# {page.name[:4]} · "), f"{page.name}: begin with '# {page.name[:4]} · Title'"
+        assert page.read_text(encoding="utf-8").startswith(f"# {page.name[:4]} · "), (
+            f"{page.name}: begin with '# {page.name[:4]} · Title'"
+        )
 
 
 def test_every_page_is_named_on_the_first_one() -> None:
     first = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"({page.name})" not in first and page.name != "README.md"] == []
+    assert [
+        page.name
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        if f"({page.name})" not in first and page.name != "README.md"
+    ] == []
 
 
 def test_what_the_house_measures_and_logs_is_told_to_who_operates_it() -> None:
     operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    metrics = set(re.findall(r'"(ohmo_\w+)"', (ROOT / "ohmo" / "control" / "metrics.py").read_text(encoding="utf-8")))
+    metrics = set(
+        re.findall(
+            r'"(ohmo_\w+)"', (ROOT / "ohmo" / "control" / "metrics.py").read_text(encoding="utf-8")
+        )
+    )
     assert len(metrics) > 9
-    logged = set(re.findall(r'log\.\w+\(\s*"(\w+)"', (ROOT / "ohmo" / "assembly" / "watching.py").read_text(encoding="utf-8")))
+    logged = set(
+        re.findall(
+            r'log\.\w+\(\s*"(\w+)"',
+            (ROOT / "ohmo" / "assembly" / "watching.py").read_text(encoding="utf-8"),
+        )
+    )
     assert len(logged) == 3
     assert sorted(name for name in metrics | logged if f"`{name}" not in operations) == []
 

@@ -11,7 +11,9 @@ PAGE = TESTS.parent / "docs" / "evidence" / "first-hour.md"
 
 def rows() -> dict[int, str]:
     found = [row.split("|") for row in PAGE.read_text(encoding="utf-8").splitlines()]
-    return {int(cells[1]): cells[3] for cells in found if len(cells) > 3 and cells[1].strip().isdigit()}
+    return {
+        int(cells[1]): cells[3] for cells in found if len(cells) > 3 and cells[1].strip().isdigit()
+    }
 
 
 def test_every_number_has_its_row_and_says_which_test_shows_it() -> None:

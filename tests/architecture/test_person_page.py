@@ -10,12 +10,21 @@ def test_the_page_is_what_the_tests_claim() -> None:
 
 
 def test_no_cell_is_empty() -> None:
-    assert [line for line in PAGE.read_text().splitlines() if line.startswith("|") and "**gap**" in line] == []
+    assert [
+        line for line in PAGE.read_text().splitlines() if line.startswith("|") and "**gap**" in line
+    ] == []
 
 
 def test_a_cell_nobody_shows_is_a_gap_and_one_that_cannot_be_has_its_reason() -> None:
-    text = page({"tests/faults/test_x.py::test_a[1]": [["stop", "page"]], "tests/faults/test_x.py::test_a[2]": [["stop", "page"]]})
+    text = page(
+        {
+            "tests/faults/test_x.py::test_a[1]": [["stop", "page"]],
+            "tests/faults/test_x.py::test_a[2]": [["stop", "page"]],
+        }
+    )
     assert "| stops what runs | 2 | **gap** |" in text
     assert "- stops what runs: `tests/faults/test_x.py::test_a` (page)" in text
-    assert text.count("**gap**") - 1 == len(ACTS) * len(SURFACES) - 1 - len([1 for act, on in NOT_THERE if on in SURFACES])
+    assert text.count("**gap**") - 1 == len(ACTS) * len(SURFACES) - 1 - len(
+        [1 for act, on in NOT_THERE if on in SURFACES]
+    )
     assert f"| changes words that still wait | **gap** | — ({1})" in text

@@ -1,7 +1,9 @@
-"""Private names of other people's packages that the product leans on: one list, each with its reason, each package held below a bound.
+"""Private names of other people's packages that the product leans on: one list, each with its
+reason, each package held below a bound.
 
-A name beginning with an underscore may change in any release of its package, so pyproject.toml ends the range before the next one
-that may. Who raises a bound goes through that package's names here; the conformance suite runs through all of them."""
+A name beginning with an underscore may change in any release of its package, so pyproject.toml ends
+the range before the next one that may. Who raises a bound goes through that package's names here;
+the conformance suite runs through all of them."""
 
 from __future__ import annotations
 
@@ -35,9 +37,13 @@ LEANS: Mapping[str, Leaning] = {
     "discord.py": Leaning(
         "2.8",
         {
-            "_discord_parsers": "events go to a line as they came, not into the SDK's model of guilds",
+            "_discord_parsers": (
+                "events go to a line as they came, not into the SDK's model of guilds"
+            ),
             "_keep_alive": "how often Discord wants a heartbeat",
-            "_last_ack": "the SDK counts any frame as an answer to its heartbeats, Discord does not",
+            "_last_ack": (
+                "the SDK counts any frame as an answer to its heartbeats, Discord does not"
+            ),
             "_max_heartbeat_timeout": "a connection that went mute is given up in time",
         },
     ),
@@ -55,16 +61,24 @@ LEANS: Mapping[str, Leaning] = {
             "_handle_control_frame": "settings that Feishu sends",
             "_new_ping_frame": "the protocol's own ping",
             "_ping_interval": "as Feishu asked",
-            "_receive_message_loop": "frames are answered after the commit, not inside of the SDK's loop",
+            "_receive_message_loop": (
+                "frames are answered after the commit, not inside of the SDK's loop"
+            ),
             "_service_id": "names the connection in a ping",
             "_write_message": "one writer at a time",
         },
     ),
     "mautrix": Leaning(
         "0.22",
-        {"_log_request": "nothing that people write is logged", "_log_request_done": "the same", "_send": "a 429 keeps its waiting time"},
+        {
+            "_log_request": "nothing that people write is logged",
+            "_log_request_done": "the same",
+            "_send": "a 429 keeps its waiting time",
+        },
     ),
-    "python-telegram-bot": Leaning("22.9", {"_httpxrequest": "the SDK's own transport brings httpx; ours is on aiohttp"}),
+    "python-telegram-bot": Leaning(
+        "22.9", {"_httpxrequest": "the SDK's own transport brings httpx; ours is on aiohttp"}
+    ),
 }
 
 OWN = {"ohmo", "channels"}
@@ -89,11 +103,19 @@ _distributions = cache(packages_distributions)
 
 def _sdk_of(module: str) -> str:
     """The package that a module is there for; "" where it is for none."""
-    return next((sdk for sdk, home in SDKS.items() if module == home or module.startswith((home + ".", home + "_"))), "")
+    return next(
+        (
+            sdk
+            for sdk, home in SDKS.items()
+            if module == home or module.startswith((home + ".", home + "_"))
+        ),
+        "",
+    )
 
 
 def _package(module: str) -> str:
-    """That of the SDK it is there for, or its own name: who has no SDK needs nobody's private names."""
+    """That of the SDK it is there for, or its own name: who has no SDK needs nobody's private
+    names."""
     return _distribution(_sdk_of(module)) if _sdk_of(module) else module
 
 
@@ -117,8 +139,16 @@ def _stored(tree: ast.AST) -> set[str]:
 
 def _on_self(tree: ast.AST) -> set[str]:
     """Names a class uses of itself, or gives itself."""
-    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _receiver(node) in {"self", "cls", "super()"}}
-    return used | {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    used = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and _receiver(node) in {"self", "cls", "super()"}
+    }
+    return used | {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 def _receiver(node: ast.Attribute) -> str:
@@ -132,39 +162,63 @@ def _leans(module: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
         match node:
             case ast.Import():
                 yield from _imported([alias.name for alias in node.names])
-                stdlib.update(alias.asname or alias.name for alias in node.names if not _foreign(alias.name))
+                stdlib.update(
+                    alias.asname or alias.name for alias in node.names if not _foreign(alias.name)
+                )
             case ast.ImportFrom(module=str(source)):
                 yield from _imported([f"{source}.{alias.name}" for alias in node.names])
             case ast.Constant(value=str(words)) if re.fullmatch(r"\w+(\.\w+)+", words):
                 yield from _imported([words] if words.partition(".")[0] in SDKS else [])
             case ast.ClassDef():
                 yield from _inherited(module, node)
-            case ast.Call(func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"), args=[_, ast.Constant(value=str(name)), *_]):
+            case ast.Call(
+                func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"),
+                args=[_, ast.Constant(value=str(name)), *_],
+            ):
                 yield from ((_package(module), name) for name in [name] if _private(name))
             case _:
                 pass
     ours, receivers = _stored(tree), {"self", "cls", "super()", *stdlib}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and _private(node.attr) and node.attr not in ours and _receiver(node) not in receivers:
+        if (
+            isinstance(node, ast.Attribute)
+            and _private(node.attr)
+            and node.attr not in ours
+            and _receiver(node) not in receivers
+        ):
             yield _package(module), node.attr
 
 
 def _imported(names: list[str]) -> Iterator[tuple[str, str]]:
     for name in names:
-        yield from ((_distribution(name), part) for part in name.split(".") if _private(part) and _foreign(name))
+        yield from (
+            (_distribution(name), part)
+            for part in name.split(".")
+            if _private(part) and _foreign(name)
+        )
 
 
 def _inherited(module: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     """What a class of ours uses or replaces of the private side of an SDK's class."""
-    made = getattr(importlib.import_module(module), node.name, None) if node.bases and _sdk_of(module) else None
+    made = (
+        getattr(importlib.import_module(module), node.name, None)
+        if node.bases and _sdk_of(module)
+        else None
+    )
     for base in inspect.getmro(made)[1:] if inspect.isclass(made) else ():
         if _foreign(base.__module__) and base.__module__.partition(".")[0] in SDKS:
             theirs = _on_self(ast.parse(textwrap.dedent(inspect.getsource(base)))) | set(vars(base))
-            yield from ((_distribution(base.__module__), name) for name in _on_self(node) & theirs if _private(name))
+            yield from (
+                (_distribution(base.__module__), name)
+                for name in _on_self(node) & theirs
+                if _private(name)
+            )
 
 
 def _found() -> set[tuple[str, str]]:
-    trees = ((module, ast.parse(path.read_text(encoding="utf-8"))) for module, path in modules().items())
+    trees = (
+        (module, ast.parse(path.read_text(encoding="utf-8"))) for module, path in modules().items()
+    )
     return {lean for module, tree in trees for lean in _leans(module, tree)}
 
 
@@ -174,14 +228,21 @@ def test_every_private_name_of_an_sdk_stands_in_the_list_and_nothing_else_does()
 
 def _ranges() -> dict[str, list[Requirement]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    optional = [words for name, part in project["optional-dependencies"].items() if name != "dev" for words in part]
+    optional = [
+        words
+        for name, part in project["optional-dependencies"].items()
+        if name != "dev"
+        for words in part
+    ]
     found: dict[str, list[Requirement]] = {}
     for requirement in map(Requirement, [*project["dependencies"], *optional]):
         found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
     return found
 
 
-@pytest.mark.parametrize("sdk", [*LEANS, "vodozemac"])  # of which even the public side is not all in its stubs
+@pytest.mark.parametrize(
+    "sdk", [*LEANS, "vodozemac"]
+)  # of which even the public side is not all in its stubs
 def test_an_sdk_whose_private_names_are_used_is_held_below_a_bound(sdk: str) -> None:
     below = LEANS[sdk].below if sdk in LEANS else "0.11"
     for requirement in _ranges()[canonicalize_name(sdk)]:
@@ -199,6 +260,8 @@ def test_a_new_use_of_a_private_name_is_seen() -> None:
         ("def f(client): return client.session._new", "_new"),
         ("def f(client): return getattr(client, '_new', None)", "_new"),
     ):
-        assert set(_leans("channels.matrix.client_wire", ast.parse(words))) == {("mautrix", name)}, words
+        assert set(_leans("channels.matrix.client_wire", ast.parse(words))) == {
+            ("mautrix", name)
+        }, words
     tree = ast.parse("class Wire(HTTPAPI):\n    def f(self): return self._full_path, self._own")
     assert set(_leans("channels.matrix.client_wire", tree)) == {("mautrix", "_full_path")}

@@ -1,4 +1,5 @@
-"""What is skipped without which part stands in one list (tests/parts.py), and nothing is skipped without it."""
+"""What is skipped without which part stands in one list (tests/parts.py), and nothing is skipped
+without it."""
 
 from __future__ import annotations
 
@@ -33,12 +34,18 @@ def test_nothing_is_skipped_in_words_of_its_own() -> None:
         and node.attr in SILENT
         and re.search(r"\b(pytest|mark|unittest|self)\b", ast.unparse(node.value))
     ]
-    assert found == [], "say which part of tests/parts.py is missing: @pytest.mark.needs, skip_without, skip_on"
+    assert found == [], (
+        "say which part of tests/parts.py is missing: @pytest.mark.needs, skip_without, skip_on"
+    )
 
 
 def test_every_part_and_every_ability_of_the_list_is_used() -> None:
     """One that nobody needs any more is no reason to skip anything."""
-    text = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py") if str(path.relative_to(ROOT)) not in OWN)
+    text = "\n".join(
+        path.read_text()
+        for path in (ROOT / "tests").rglob("*.py")
+        if str(path.relative_to(ROOT)) not in OWN
+    )
     named = {
         name
         for words in re.findall(r"needs\(([^)]*)\)|skip_without\(([^)]*)\)", text)
@@ -46,14 +53,21 @@ def test_every_part_and_every_ability_of_the_list_is_used() -> None:
     }
     assert set(PARTS) - named == set()
     assert named - set(PARTS) == set()
-    called = set(re.findall(r"can\(rig, rig\.(\w+)", text)) | set(re.findall(r'skip_on\(platform\(rig\), "(\w+)"\)', text))
+    called = set(re.findall(r"can\(rig, rig\.(\w+)", text)) | set(
+        re.findall(r'skip_on\(platform\(rig\), "(\w+)"\)', text)
+    )
     assert set(CANNOT) - called == set()
 
 
 def test_reasons_of_the_lists_are_known_and_no_others() -> None:
     assert known("Skipped: needs bwrap: apt install bubblewrap")
     assert known("Skipped: matrix cannot choices: it has no buttons")
-    for reason in ("Skipped: not today", "Skipped: needs luck: always", "Skipped: slack cannot choices: no", "needs"):
+    for reason in (
+        "Skipped: not today",
+        "Skipped: needs luck: always",
+        "Skipped: slack cannot choices: no",
+        "needs",
+    ):
         assert not known(reason)
 
 
@@ -72,7 +86,17 @@ def test_unknown(): pass
 def test_a_skip_without_a_part_of_the_list_is_a_failure(tmp_path: Path) -> None:
     inner = tmp_path / "test_inner.py"
     inner.write_text(INNER)
-    words = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-q", str(inner)]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        str(inner),
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert re.search(r"^2 failed, .*2 errors", done.stdout.splitlines()[-1]), done.stdout
     assert done.stdout.count("skipped without a part of tests/parts.py") >= 3

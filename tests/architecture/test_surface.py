@@ -1,4 +1,5 @@
-"""The names in ``surface.yaml`` are there, under exactly these names: commands, keys, routes, metrics, tools, failpoints."""
+"""The names in ``surface.yaml`` are there, under exactly these names: commands, keys, routes,
+metrics, tools, failpoints."""
 
 from __future__ import annotations
 
@@ -30,10 +31,14 @@ from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.workbench import Workbench
 
 ROOT = Path(__file__).parents[2]
-SURFACE: dict[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("surface.yaml").read_text(encoding="utf-8"))
+SURFACE: dict[str, Any] = YAML(typ="safe").load(
+    Path(__file__).with_name("surface.yaml").read_text(encoding="utf-8")
+)
 
 
-def leaves(command: click.Command, path: tuple[str, ...], above: click.Context | None) -> Iterator[tuple[str, click.Command]]:
+def leaves(
+    command: click.Command, path: tuple[str, ...], above: click.Context | None
+) -> Iterator[tuple[str, click.Command]]:
     here = click.Context(command, parent=above)
     if not isinstance(command, click.Group) or not path:
         yield " ".join(path), command
@@ -48,11 +53,17 @@ COMMANDS = dict(leaves(main.ohmo, (), None))
 
 
 def options(command: click.Command) -> set[str]:
-    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    return {
+        name for parameter in command.params for name in parameter.opts if name.startswith("--")
+    }
 
 
 def source(*folders: str) -> str:
-    return "\n".join(file.read_text(encoding="utf-8") for folder in folders for file in sorted((ROOT / folder).rglob("*.py")))
+    return "\n".join(
+        file.read_text(encoding="utf-8")
+        for folder in folders
+        for file in sorted((ROOT / folder).rglob("*.py"))
+    )
 
 
 @pytest.mark.parametrize("name", SURFACE["commands"], ids=lambda name: name or "ohmo")
@@ -65,20 +76,31 @@ def test_every_command_that_lists_knows_json() -> None:
     lists = [
         name
         for name in COMMANDS
-        if name.split(" ")[-1] in ("list", "history", "show", "status", "audit", "usage", "doctor", "logs", "check", "why")
+        if name.split(" ")[-1]
+        in ("list", "history", "show", "status", "audit", "usage", "doctor", "logs", "check", "why")
     ]
     assert len(lists) > 15
-    assert [name for name in lists if name != "service logs" and "--json" not in options(COMMANDS[name])] == []
+    assert [
+        name for name in lists if name != "service logs" and "--json" not in options(COMMANDS[name])
+    ] == []
 
 
 @pytest.mark.parametrize("name", SURFACE["later"])
 def test_what_comes_later_is_refused_with_one_line(name: str, tmp_path: Path) -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "ohmo", name, "list"], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+        [sys.executable, "-m", "ohmo", name, "list"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"},
-    )  # fmt: skip
+    )
     assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr == f"ohmo: 'ohmo {name}' comes in a later version; ohmo --help shows what there is today\n"
+    assert (
+        said.stderr
+        == f"ohmo: 'ohmo {name}' comes in a later version; ohmo --help shows what there is today\n"
+    )
     assert not (tmp_path / ".ohmo").exists()
 
 
@@ -113,7 +135,9 @@ def test_the_home_has_its_places(tmp_path: Path) -> None:
 def test_the_api_has_its_routes() -> None:
     found = re.findall(r'web\.(get|post)\(\s*"([^"]+)"', source("ohmo/control"))
     known = {f"{method.upper()} {re.sub(r'{[^}]*}', '{}', path)}" for method, path in found}
-    assert [route for route in SURFACE["routes"] if re.sub(r"{[^}]*}", "{}", route) not in known] == []
+    assert [
+        route for route in SURFACE["routes"] if re.sub(r"{[^}]*}", "{}", route) not in known
+    ] == []
 
 
 def test_the_status_has_its_fields() -> None:
@@ -124,20 +148,35 @@ def test_the_status_has_its_fields() -> None:
 async def test_the_numbers_have_their_names_and_labels() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     channel = ChannelStatus("connected", now, now, "")
-    status = HouseStatus(True, "1", now, "p", "m", {"slack": channel}, {}, {}, None, 0, 0, {"lag_seconds": 0.0}, {})
-    text = Metrics().scrape(Counts({("slack", "waiting"): 1}, {("slack", "ready"): 1}, None, 0, 0), status).decode()
+    status = HouseStatus(
+        True, "1", now, "p", "m", {"slack": channel}, {}, {}, None, 0, 0, {"lag_seconds": 0.0}, {}
+    )
+    text = (
+        Metrics()
+        .scrape(Counts({("slack", "waiting"): 1}, {("slack", "ready"): 1}, None, 0, 0), status)
+        .decode()
+    )
     labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             name = re.sub(r"_(?:bucket|sum|count|created)$", "", sample.name)
             labels.setdefault(name, set()).update(set(sample.labels) - {"le"})
-    assert {name: set(labels[name]) for name in SURFACE["metrics"]} == {name: set(given) for name, given in SURFACE["metrics"].items()}
+    assert {name: set(labels[name]) for name in SURFACE["metrics"]} == {
+        name: set(given) for name, given in SURFACE["metrics"].items()
+    }
 
 
 def test_tools_have_their_names_and_arguments(tmp_path: Path) -> None:
-    bench = Workbench(tmp_path / "spill", SensitivePaths(tmp_path, tmp_path / ".ohmo"), environ={"PATH": "/usr/bin:/bin"}, ripgrep=None)
+    bench = Workbench(
+        tmp_path / "spill",
+        SensitivePaths(tmp_path, tmp_path / ".ohmo"),
+        environ={"PATH": "/usr/bin:/bin"},
+        ripgrep=None,
+    )
     told = {spec.name: spec.schema for spec in tool_specs(load_tools(bench))}
-    missing = {name: set(given) - set(told[name]["properties"]) for name, given in SURFACE["tools"].items()}
+    missing = {
+        name: set(given) - set(told[name]["properties"]) for name, given in SURFACE["tools"].items()
+    }
     assert {name: gone for name, gone in missing.items() if gone} == {}
 
 
@@ -148,7 +187,9 @@ def test_failpoints_have_their_names() -> None:
     assert "failpoint" not in source("channels")
 
 
-def flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def flat(
+    table: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in table.items():
         if isinstance(value, Mapping) and value:
             yield from flat(value, (*above, name))
@@ -157,10 +198,14 @@ def flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 @pytest.mark.parametrize(
-    ("path", "default"), list(flat(SURFACE["config"])), ids=lambda part: ".".join(part) if isinstance(part, tuple) else ""
+    ("path", "default"),
+    list(flat(SURFACE["config"])),
+    ids=lambda part: ".".join(part) if isinstance(part, tuple) else "",
 )
 def test_a_key_has_its_name_and_its_default(path: tuple[str, ...], default: Any) -> None:
-    found: Any = parse((ROOT / "config.example.yaml").read_text(encoding="utf-8"), "config.example.yaml").data
+    found: Any = parse(
+        (ROOT / "config.example.yaml").read_text(encoding="utf-8"), "config.example.yaml"
+    ).data
     for name in path:
         found = found[name]
     if isinstance(found, Mapping) and default == {}:
@@ -169,18 +214,31 @@ def test_a_key_has_its_name_and_its_default(path: tuple[str, ...], default: Any)
 
 
 def test_the_schema_is_one_of_json_schema() -> None:
-    assert schema(discover(strangers=()).manifests)["$schema"].startswith("https://json-schema.org/")
+    assert schema(discover(strangers=()).manifests)["$schema"].startswith(
+        "https://json-schema.org/"
+    )
 
 
 def said_in_documentation() -> Iterator[tuple[str, list[str]]]:
     """Every command line of ohmo in a block or in backticks, with where it stands, as words."""
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"):
+    for page in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        ROOT / "deploy" / "README.md",
+    ):
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
         blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
         lines = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
         lines += [line for kind, body in blocks if kind in ("", "sh") for line in body.splitlines()]
         # what a terminal showed: a line with a prompt is a command, any other one is an answer
-        lines += [line[2:] for kind, body in blocks if kind == "console" for line in body.splitlines() if line.startswith("$ ")]
+        lines += [
+            line[2:]
+            for kind, body in blocks
+            if kind == "console"
+            for line in body.splitlines()
+            if line.startswith("$ ")
+        ]
         for line in lines:
             if (found := re.match(r"\s*(?:\.venv/bin/)?ohmo(?: (.*))?$", line)) is not None:
                 yield str(page.relative_to(ROOT)), (found[1] or "").split("#")[0].split()
@@ -192,7 +250,9 @@ def test_every_command_in_the_documentation_exists_with_its_options() -> None:
         if not words or words[0].startswith("[") or words[0] in later:
             continue
         seen += 1
-        name = next((" ".join(words[:many]) for many in (2, 1, 0) if " ".join(words[:many]) in COMMANDS), "")
+        name = next(
+            (" ".join(words[:many]) for many in (2, 1, 0) if " ".join(words[:many]) in COMMANDS), ""
+        )
         group = words[0] in {known.split(" ")[0] for known in COMMANDS}
         if not name and not group and not words[0].startswith("-"):
             wrong.append(f"{page}: ohmo {' '.join(words)}: there is no such command")
@@ -203,7 +263,11 @@ def test_every_command_in_the_documentation_exists_with_its_options() -> None:
             if command == name or (not name and group and command.startswith(f"{words[0]} "))
             for one in options(found)
         }
-        asked = {word.split("=")[0].rstrip(",;") for word in words if word.startswith("--")} - {"--help"}
-        wrong += [f"{page}: ohmo {' '.join(words)}: no {option}" for option in sorted(asked - known)]
+        asked = {word.split("=")[0].rstrip(",;") for word in words if word.startswith("--")} - {
+            "--help"
+        }
+        wrong += [
+            f"{page}: ohmo {' '.join(words)}: no {option}" for option in sorted(asked - known)
+        ]
     assert seen > 150
     assert wrong == []

@@ -1,4 +1,5 @@
-"""What the store calls back in its writer thread is seen by its type and by its mark, and does nothing there that a thread may not."""
+"""What the store calls back in its writer thread is seen by its type and by its mark, and does
+nothing there that a thread may not."""
 
 from __future__ import annotations
 
@@ -58,8 +59,17 @@ def trespasses(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
 def test_what_the_store_is_handed_to_call_back_has_a_name_that_says_where_it_runs() -> None:
     """``listen`` is the exception: hints are told on the loop."""
     contract = ast.parse((ROOT / "ohmo" / "contracts" / "store.py").read_text(encoding="utf-8"))
-    methods = [node for node in ast.walk(contract) if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef)]
-    plain = [one.name for one in methods for arg in [*one.args.args, *one.args.kwonlyargs] if "Callable" in ast.unparse(arg)]
+    methods = [
+        node
+        for node in ast.walk(contract)
+        if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef)
+    ]
+    plain = [
+        one.name
+        for one in methods
+        for arg in [*one.args.args, *one.args.kwonlyargs]
+        if "Callable" in ast.unparse(arg)
+    ]
     assert plain == ["listen"]
 
 

@@ -25,7 +25,9 @@ FLAGS = (
 )
 
 
-expect.set_options(timeout=45_000)  # of the whole process, whoever says it last: two cores, many tests
+expect.set_options(
+    timeout=45_000
+)  # of the whole process, whoever says it last: two cores, many tests
 
 
 @pytest.fixture
@@ -41,14 +43,21 @@ async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def launch() -> AsyncIterator[Callable[[], Awaitable[Browser]]]:
-    """The one Chromium, or the next one when it has died: a test that ends it shall not fail those behind it."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """The one Chromium, or the next one when it has died: a test that ends it shall not fail those
+    behind it."""
+    path = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     async with async_playwright() as playwright:
         launched: list[Browser] = []
 
         async def launch() -> Browser:
             if not launched or not launched[-1].is_connected():
-                launched.append(await playwright.chromium.launch(executable_path=path, args=list(FLAGS)))
+                launched.append(
+                    await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+                )
             return launched[-1]
 
         try:
@@ -70,17 +79,26 @@ async def chromium(launch: Callable[[], Awaitable[Browser]]) -> AsyncIterator[Br
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(chromium: Browser, doors: Doors) -> AsyncIterator[Page]:
     """A new chat, logged in. Anything on the console that is an error fails the test."""
-    context = await chromium.new_context(viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC")
+    context = await chromium.new_context(
+        viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC"
+    )
     opened = await context.new_page()
     opened.set_default_timeout(30_000)
     errors: list[str] = []
-    opened.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on(
+        "console",
+        lambda message: (
+            errors.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
     opened.on("pageerror", lambda error: errors.append(str(error)))
     link = doors.login_link()
     assert link is not None
     await opened.goto(link)
     await opened.wait_for_selector("#empty:not([hidden])")
     yield opened
-    unexpected = [line for line in errors if "net::ERR_" not in line and "Failed to load resource" not in line]
+    unexpected = [
+        line for line in errors if "net::ERR_" not in line and "Failed to load resource" not in line
+    ]
     await context.close()
     assert unexpected == []

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, suppress
 
 
 class Line:
-    """Forwards TCP. ``cut_after``: the connection that carries this event (blank line of an event stream) ends behind it, once."""
+    """Forwards TCP. ``cut_after``: the connection that carries this event (blank line of an event
+    stream) ends behind it, once."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -39,12 +40,16 @@ class Line:
         there, back = await asyncio.open_connection("127.0.0.1", self._target)
         self._writers |= {writer, back}
         with suppress(OSError, asyncio.CancelledError):
-            await asyncio.gather(self._pump(reader, back, count=False), self._pump(there, writer, count=True))
+            await asyncio.gather(
+                self._pump(reader, back, count=False), self._pump(there, writer, count=True)
+            )
         self._writers -= {writer, back}
         writer.transport.abort()
         back.transport.abort()
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, count: bool) -> None:
+    async def _pump(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, count: bool
+    ) -> None:
         stream = False
         while block := await source.read(65536):
             stream = stream or (count and b"Content-Type: text/event-stream" in block)

@@ -31,12 +31,19 @@ pytestmark = [
 def answering(house: SmallHouse, text: str, **more: Any) -> list[asyncio.Task[None]]:
     """Every message gets a streamed turn."""
     tasks: list[asyncio.Task[None]] = []
-    house.on_message = lambda thread, _said: tasks.append(asyncio.create_task(house.turn(thread, text, **more)))
+    house.on_message = lambda thread, _said: tasks.append(
+        asyncio.create_task(house.turn(thread, text, **more))
+    )
     return tasks
 
 
 def said(house: SmallHouse) -> list[str]:
-    return [i.arrival.text for items in house.history_of.values() for i in items if isinstance(getattr(i, "arrival", None), Inbound)]  # pyright: ignore
+    return [
+        i.arrival.text
+        for items in house.history_of.values()
+        for i in items
+        if isinstance(getattr(i, "arrival", None), Inbound)
+    ]  # pyright: ignore
 
 
 async def send(page: Page, text: str) -> None:
@@ -50,7 +57,9 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_message_is_answered_with_markdown_and_tool_activity(house: SmallHouse, page: Page) -> None:
+async def test_a_message_is_answered_with_markdown_and_tool_activity(
+    house: SmallHouse, page: Page
+) -> None:
     answering(house, "You have **two** notes:\n\n- milk\n- `Grace`", tool=True)
     await send(page, "What do my notes say?")
     await expect(page.locator(".agent .md strong")).to_have_text("two")
@@ -78,7 +87,9 @@ async def test_text_streams_before_the_answer_is_there(house: SmallHouse, page: 
     await expect(page.locator("#stop")).to_be_hidden()
 
 
-async def test_reloading_in_the_middle_of_a_turn_shows_the_text_so_far(house: SmallHouse, page: Page) -> None:
+async def test_reloading_in_the_middle_of_a_turn_shows_the_text_so_far(
+    house: SmallHouse, page: Page
+) -> None:
     gate = asyncio.Semaphore(2)
     answering(house, "one two three four", pace=gate.acquire)
     await send(page, "count")
@@ -91,7 +102,9 @@ async def test_reloading_in_the_middle_of_a_turn_shows_the_text_so_far(house: Sm
     await expect(page.locator("#transcript .agent")).to_contain_text("four")
 
 
-async def test_the_line_about_a_tool_is_shown_once_and_a_stopped_turn_leaves_no_half_answer(house: SmallHouse, page: Page) -> None:
+async def test_the_line_about_a_tool_is_shown_once_and_a_stopped_turn_leaves_no_half_answer(
+    house: SmallHouse, page: Page
+) -> None:
     await send(page, "look")
     await until(lambda: said(house) == ["look"])
     (thread,) = house.addresses
@@ -112,14 +125,20 @@ async def test_the_line_about_a_tool_is_shown_once_and_a_stopped_turn_leaves_no_
 
 async def test_markup_in_a_message_is_only_text(house: SmallHouse, page: Page) -> None:
     evil = (
-        '<img src=x onerror="document.title=1"> <script>document.title=2</script> [x](javascript:document.title=3) '
-        "![y](javascript:alert(1)) <javascript:alert(1)> [z](data:text/html,hi) **<b onclick=1>bold</b>**"
+        '<img src=x onerror="document.title=1"> <script>document.title=2</script>'
+        " [x](javascript:document.title=3) ![y](javascript:alert(1)) <javascript:alert(1)>"
+        " [z](data:text/html,hi) **<b onclick=1>bold</b>**"
     )
     answering(house, evil)
     await send(page, evil)
     answer = page.locator("#transcript .agent .md")
     await expect(answer).to_contain_text("<script>document.title=2</script>")
-    assert await page.locator("#transcript img, #transcript script, #transcript a, #transcript b").count() == 0
+    assert (
+        await page.locator(
+            "#transcript img, #transcript script, #transcript a, #transcript b"
+        ).count()
+        == 0
+    )
     await expect(page.locator("#transcript .bubble")).to_contain_text("<img src=x")
 
 
@@ -130,7 +149,13 @@ def link(url: str, words: str) -> str:
 @pytest.mark.parametrize(
     ("text", "html"),
     [
-        ("a *b* **c** ***d*** `e` ~~f~~", "<p>a <em>b</em> <strong>c</strong> <strong><em>d</em></strong> <code>e</code> <s>f</s></p>"),
+        (
+            "a *b* **c** ***d*** `e` ~~f~~",
+            (
+                "<p>a <em>b</em> <strong>c</strong> <strong><em>d</em></strong> <code>e</code>"
+                " <s>f</s></p>"
+            ),
+        ),
         ("snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"),
         ("# One\n## Two", "<h2>One</h2><h3>Two</h3>"),
         ("- a\n  - b\n- c", "<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>"),
@@ -144,17 +169,42 @@ def link(url: str, words: str) -> str:
         ("**bold with `**` code**", "<p><strong>bold with <code>**</code> code</strong></p>"),
         *(
             (f"[x]({url})", "<p><span>x</span></p>")
-            for url in ("tg://user?id=1", "javascript:a", "data:a", "matrix:u/a", "//a.b", "https://")
+            for url in (
+                "tg://user?id=1",
+                "javascript:a",
+                "data:a",
+                "matrix:u/a",
+                "//a.b",
+                "https://",
+            )
         ),
         ("[x](https://bank.com@evil.io)", "<p><span>x</span></p>"),
         ("<tg://user?id=1> https://[", "<p>&lt;tg://user?id=1&gt; https://[</p>"),
         ("[docs](https://a.io/x)", f"<p>{link('https://a.io/x', 'docs')}</p>"),
-        ("https://a.io/x <https://a.io>", f"<p>{link('https://a.io/x', 'https://a.io/x')} {link('https://a.io', 'https://a.io')}</p>"),
+        (
+            "https://a.io/x <https://a.io>",
+            (
+                f"<p>{link('https://a.io/x', 'https://a.io/x')}"
+                f" {link('https://a.io', 'https://a.io')}</p>"
+            ),
+        ),
         ("[a.io/y](https://A.io/x)", f"<p>{link('https://A.io/x', 'a.io/y')}</p>"),
-        ("[https://bank.com](https://evil.io/x)", f"<p>{link('https://evil.io/x', 'https://bank.com')} (evil.io)</p>"),
-        ("**[bank](https://evil.io)**.com", f"<p><strong>{link('https://evil.io', 'bank')} (evil.io)</strong>.com</p>"),
-        ("[bank．com](https://bank.com.evil.io)", f"<p>{link('https://bank.com.evil.io', 'bank．com')} (bank.com.evil.io)</p>"),
-        ("[me@bank.com](mailto:x@evil.io)", f"<p>{link('mailto:x@evil.io', 'me@bank.com')} (x@evil.io)</p>"),
+        (
+            "[https://bank.com](https://evil.io/x)",
+            f"<p>{link('https://evil.io/x', 'https://bank.com')} (evil.io)</p>",
+        ),
+        (
+            "**[bank](https://evil.io)**.com",
+            f"<p><strong>{link('https://evil.io', 'bank')} (evil.io)</strong>.com</p>",
+        ),
+        (
+            "[bank．com](https://bank.com.evil.io)",
+            f"<p>{link('https://bank.com.evil.io', 'bank．com')} (bank.com.evil.io)</p>",
+        ),
+        (
+            "[me@bank.com](mailto:x@evil.io)",
+            f"<p>{link('mailto:x@evil.io', 'me@bank.com')} (x@evil.io)</p>",
+        ),
     ],
 )
 async def test_markdown_becomes_what_commonmark_says(page: Page, text: str, html: str) -> None:
@@ -170,7 +220,9 @@ async def test_markdown_becomes_what_commonmark_says(page: Page, text: str, html
     assert made == html
 
 
-async def test_an_approval_is_given_by_its_button_and_the_card_closes(house: SmallHouse, page: Page) -> None:
+async def test_an_approval_is_given_by_its_button_and_the_card_closes(
+    house: SmallHouse, page: Page
+) -> None:
     thread = ""
 
     async def ask(at: str) -> None:
@@ -181,7 +233,12 @@ async def test_an_approval_is_given_by_its_button_and_the_card_closes(house: Sma
     def answered(at: str, answer: Any) -> None:
         row = answer.message.removesuffix(".0")
         del house.asked[row]
-        house.post(at, f"**Bash wants to run a command**\n\nallowed by you ({answer.choice})", target=row, kind="edit")
+        house.post(
+            at,
+            f"**Bash wants to run a command**\n\nallowed by you ({answer.choice})",
+            target=row,
+            kind="edit",
+        )
 
     tasks: list[asyncio.Task[None]] = []
     house.on_message = lambda at, _said: tasks.append(asyncio.create_task(ask(at)))
@@ -189,7 +246,12 @@ async def test_an_approval_is_given_by_its_button_and_the_card_closes(house: Sma
     await send(page, "clean up")
     card = page.locator(".card.agent")
     await expect(card.get_by_role("button", name="Allow once")).to_be_visible()
-    assert await card.locator(".choice").all_inner_texts() == ["Allow once", "Allow for this session", "Always allow", "Deny"]
+    assert await card.locator(".choice").all_inner_texts() == [
+        "Allow once",
+        "Allow for this session",
+        "Always allow",
+        "Deny",
+    ]
     await card.get_by_role("button", name="Allow for this session").click()
     await expect(card).to_contain_text("allowed by you (allow:session)")
     await expect(card.locator(".choice")).to_have_count(0)
@@ -200,14 +262,22 @@ async def test_an_approval_is_given_by_its_button_and_the_card_closes(house: Sma
 
 
 async def test_a_question_takes_free_words(house: SmallHouse, page: Page) -> None:
-    question = Question("question", "Which colour?", "For the door.", (Choice("c0", "Red"), Choice("c1", "Blue")), "digest")
+    question = Question(
+        "question",
+        "Which colour?",
+        "For the door.",
+        (Choice("c0", "Red"), Choice("c1", "Blue")),
+        "digest",
+    )
     tasks: list[asyncio.Task[str]] = []
     house.on_message = lambda at, _said: tasks.append(asyncio.create_task(house.ask(at, question)))
     await send(page, "paint the door")
     await page.get_by_label("Answer in your own words").fill("green, like grass")
     await page.get_by_role("button", name="Answer").click()
     await expect(page.locator(".card.agent")).to_contain_text("answered: green, like grass")
-    assert [(verdict, word) for _, verdict, _, word in house.verdicts] == [("allowed", "green, like grass")]
+    assert [(verdict, word) for _, verdict, _, word in house.verdicts] == [
+        ("allowed", "green, like grass")
+    ]
 
 
 async def test_escape_stops_a_running_turn(house: SmallHouse, page: Page) -> None:
@@ -251,7 +321,9 @@ async def test_full_auto_is_seen_at_a_glance_in_both_schemes(house: SmallHouse, 
     await send(page, "first")
     await expect(page.locator("#terms")).to_contain_text("Asks")
     ends = datetime.now(UTC) + timedelta(hours=1)
-    await house.choose(next(iter(house.addresses)), ThreadSettings(mode="full_auto", free_until=ends))
+    await house.choose(
+        next(iter(house.addresses)), ThreadSettings(mode="full_auto", free_until=ends)
+    )
     await page.reload()
     await expect(page.get_by_role("button", name="Mode: Full auto")).to_be_visible()
     for scheme, red in (("light", "rgb(184, 72, 61)"), ("dark", "rgb(224, 132, 120)")):
@@ -259,7 +331,9 @@ async def test_full_auto_is_seen_at_a_glance_in_both_schemes(house: SmallHouse, 
         await expect(page.locator(".box")).to_have_css("border-top-color", red)
 
 
-async def test_a_file_goes_up_with_its_message(house: SmallHouse, page: Page, tmp_path: Path) -> None:
+async def test_a_file_goes_up_with_its_message(
+    house: SmallHouse, page: Page, tmp_path: Path
+) -> None:
     path = tmp_path / "plan.txt"
     path.write_text("the plan")
     await page.set_input_files("#file", str(path))
@@ -279,7 +353,9 @@ async def test_no_model_says_what_to_do(chromium: Browser, house: SmallHouse, do
     await expect(page.locator("#empty .setup")).to_contain_text("No model is configured yet")
     await expect(page.locator("#empty .setup")).to_contain_text("no ANTHROPIC_API_KEY")
     await page.get_by_role("button", name="run Write").click()
-    await expect(page.locator("#draft")).to_have_value("run Write file_path=notes.txt content=hello")
+    await expect(page.locator("#draft")).to_have_value(
+        "run Write file_path=notes.txt content=hello"
+    )
 
 
 async def test_who_is_not_logged_in_is_told_how(chromium: Browser, doors: Doors) -> None:
@@ -300,22 +376,42 @@ async def test_a_browser_is_logged_out_where_the_status_stands(page: Page) -> No
 
 async def test_the_status_drawer_tells_each_channels_truth(page: Page) -> None:
     await page.get_by_role("button", name="Status", exact=True).click()
-    await expect(page.locator("#facts")).to_contain_text("slack refuses bot_token; put a new one in config.yaml")
+    await expect(page.locator("#facts")).to_contain_text(
+        "slack refuses bot_token; put a new one in config.yaml"
+    )
     await expect(page.locator("#channels .dot")).to_have_count(2)
     await page.keyboard.press("Escape")
     await expect(page.locator("#drawer")).to_be_hidden()
 
 
-async def test_a_phone_has_a_menu_and_nothing_overflows(chromium: Browser, house: SmallHouse, doors: Doors) -> None:
-    context = await chromium.new_context(viewport={"width": 360, "height": 700}, is_mobile=True, has_touch=True)
+async def test_a_phone_has_a_menu_and_nothing_overflows(
+    chromium: Browser, house: SmallHouse, doors: Doors
+) -> None:
+    context = await chromium.new_context(
+        viewport={"width": 360, "height": 700}, is_mobile=True, has_touch=True
+    )
     page = await context.new_page()
-    answering(house, "| a | b |\n|---|---|\n| " + "wide " * 40 + "| x |\n\n```\n" + "y" * 200 + "\n```\n\n" + "z" * 300)
+    answering(
+        house,
+        "| a | b |\n|---|---|\n| "
+        + "wide " * 40
+        + "| x |\n\n```\n"
+        + "y" * 200
+        + "\n```\n\n"
+        + "z" * 300,
+    )
     await page.goto(doors.login_link() or "")
     await page.wait_for_selector("#empty:not([hidden])")
     await send(page, "w" * 200)
     await expect(page.locator("#transcript .agent")).to_have_count(1)
     assert await page.evaluate("document.documentElement.scrollWidth") <= 360
-    assert await page.evaluate("document.getElementById('scroll').scrollWidth - document.getElementById('scroll').clientWidth") <= 0
+    assert (
+        await page.evaluate(
+            "document.getElementById('scroll').scrollWidth -"
+            " document.getElementById('scroll').clientWidth"
+        )
+        <= 0
+    )
     await page.get_by_role("button", name="Show the conversations").click()
     await expect(page.locator("#new-chat")).to_be_in_viewport()
     await context.close()
@@ -348,8 +444,11 @@ async def test_what_is_typed_while_the_house_is_down_is_sent_once_when_it_is_bac
         assert said(house) == ["first", "second"]
 
 
-async def test_a_line_cut_at_every_event_of_a_turn_leaves_the_same_transcript(chromium: Browser, doors: Doors, house: SmallHouse) -> None:
-    """Mission M.8, in the page: after every cut the transcript is byte for byte the one a fresh page shows."""
+async def test_a_line_cut_at_every_event_of_a_turn_leaves_the_same_transcript(
+    chromium: Browser, doors: Doors, house: SmallHouse
+) -> None:
+    """Mission M.8, in the page: after every cut the transcript is byte for byte the one a fresh
+    page shows."""
     port = int((doors.url or "").rsplit(":", 1)[1])
     line = Line(port)
     async with line.open():
@@ -358,15 +457,20 @@ async def test_a_line_cut_at_every_event_of_a_turn_leaves_the_same_transcript(ch
         await page.goto((doors.login_link() or "").replace(str(port), str(line.port)))
         await page.wait_for_selector("#empty:not([hidden])")
         whole, events = await _streamed(page, fresh, house, line, "whole", None)
-        assert events > 7  # the durable items alone; how many drafts come between depends on the speed of the machine
+        assert (
+            events > 7
+        )  # the durable items alone; how many drafts come between depends on the speed of the machine
         for cut in range(1, events + 1):
             text, _ = await _streamed(page, fresh, house, line, f"cut{cut}", cut)
             assert text == whole, f"cut at event {cut}"
         await context.close()
 
 
-async def _streamed(page: Page, fresh: Page, house: SmallHouse, line: Line, chat: str, cut: int | None) -> tuple[str, int]:
-    """One streamed turn in a chat of its own; returns the visible words and how many events there were."""
+async def _streamed(
+    page: Page, fresh: Page, house: SmallHouse, line: Line, chat: str, cut: int | None
+) -> tuple[str, int]:
+    """One streamed turn in a chat of its own; returns the visible words and how many events there
+    were."""
     line.events, line.cut_after = 0, cut
     url = page.url.split("#")[0]
     await page.goto(f"{url}#chat={chat}")

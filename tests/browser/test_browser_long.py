@@ -1,4 +1,5 @@
-"""Conversations that grew long: the page begins with their end and reaches back as far as one reads."""
+"""Conversations that grew long: the page begins with their end and reaches back as far as one
+reads."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def fill(house: SmallHouse, at: Address) -> str:
     return thread
 
 
-async def test_a_long_chat_opens_at_its_end_and_reaches_back_while_one_scrolls(page: Page, house: SmallHouse) -> None:
+async def test_a_long_chat_opens_at_its_end_and_reaches_back_while_one_scrolls(
+    page: Page, house: SmallHouse
+) -> None:
     fill(house, place("long"))
     await page.goto(f"{page.url.split('#')[0]}#chat=long")
     turns = page.locator("#transcript .turn")
@@ -43,7 +46,9 @@ async def test_a_long_chat_opens_at_its_end_and_reaches_back_while_one_scrolls(p
         words, shown = (await turns.first.inner_text()).split("\n")[0], await turns.count()
         await page.locator("#scroll").evaluate("box => (box.scrollTop = 0)")
         await expect(turns.nth(shown)).to_be_attached()
-        same = page.locator("#transcript .turn", has=page.get_by_text(words, exact=True))  # "answer 10" at 09:48 is not "answer 100"
+        same = page.locator(
+            "#transcript .turn", has=page.get_by_text(words, exact=True)
+        )  # "answer 10" at 09:48 is not "answer 100"
         await expect(same.first).to_be_in_viewport()  # nothing jumped
     await expect(turns).to_have_count(PAGES * ITEMS)
     await expect(turns.nth(0)).to_contain_text("message 0")
@@ -54,7 +59,9 @@ async def test_a_long_chat_opens_at_its_end_and_reaches_back_while_one_scrolls(p
     await expect(turns.last).to_contain_text("one more")
 
 
-async def test_a_thread_that_reaches_back_keeps_what_became_of_its_posts(chromium: Browser, doors: Doors, house: SmallHouse) -> None:
+async def test_a_thread_that_reaches_back_keeps_what_became_of_its_posts(
+    chromium: Browser, doors: Doors, house: SmallHouse
+) -> None:
     thread = fill(house, Address("slack", "T1", ChatId("long")))
     row = house.post(thread, "on its way out", state="sending")
     context = await chromium.new_context()

@@ -1,4 +1,5 @@
-"""What an owner does in the dashboard when things are not as usual: people at the door, dear threads, jobs to mend, clocks and logins gone wrong."""
+"""What an owner does in the dashboard when things are not as usual: people at the door, dear
+threads, jobs to mend, clocks and logins gone wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def slack(house: SmallHouse, chat: str, words: str) -> str:
     return house.thread_at(place)
 
 
-async def test_a_person_is_let_in_by_code_and_shown_out_again(page: Page, house: SmallHouse) -> None:
+async def test_a_person_is_let_in_by_code_and_shown_out_again(
+    page: Page, house: SmallHouse
+) -> None:
     soon = datetime.now(UTC) + timedelta(minutes=20)
     house.persons += [
         PersonRow("telegram", "bot", "4711", "<b>Grace</b>", "asking", "hash of K7-QX", soon),
@@ -46,7 +49,9 @@ async def test_a_person_is_let_in_by_code_and_shown_out_again(page: Page, house:
     await expect(page.locator("#board-title")).to_have_text("People")
     rows = page.locator("#board .rows li")
     await expect(rows.nth(0)).to_contain_text("asks to be let in")
-    await expect(rows.nth(0)).to_contain_text("<b>Grace</b>")  # what strangers call themselves is text
+    await expect(rows.nth(0)).to_contain_text(
+        "<b>Grace</b>"
+    )  # what strangers call themselves is text
     await expect(rows.nth(0)).to_contain_text("the code ends in")
     await expect(rows.nth(1)).to_contain_text("let in by boot")
     await page.get_by_label("Code").fill("wrong")
@@ -56,10 +61,18 @@ async def test_a_person_is_let_in_by_code_and_shown_out_again(page: Page, house:
     await page.keyboard.press("Enter")
     await expect(page.locator("#board-toast")).to_have_text("<b>Grace</b> is let in as guest")
     await expect(page.get_by_label("Code")).to_have_value("")
-    await page.locator("#board .rows li", has_text="4711").get_by_role("button", name="Show out").click()
+    await (
+        page.locator("#board .rows li", has_text="4711")
+        .get_by_role("button", name="Show out")
+        .click()
+    )
     await page.get_by_role("button", name="Keep it").click()
     assert [one.role for one in house.persons] == ["guest", "owner"]
-    await page.locator("#board .rows li", has_text="4711").get_by_role("button", name="Show out").click()
+    await (
+        page.locator("#board .rows li", has_text="4711")
+        .get_by_role("button", name="Show out")
+        .click()
+    )
     await page.get_by_role("dialog").get_by_role("button", name="Show out").click()
     await expect(page.locator("#board-toast")).to_have_text("<b>Grace</b> is let in no more")
     await page.evaluate("document.activeElement.blur()")
@@ -85,10 +98,29 @@ async def test_what_each_thread_cost_leads_to_the_thread(page: Page, house: Smal
 async def test_a_job_is_edited_and_only_what_was_touched_is_sent(page: Page) -> None:
     cron = Cron()
     job: dict[str, Any] = {
-        "name": "morning", "schedule": "0 9 * * 1-5", "at": None, "every": None, "tz": "Europe/Berlin", "prompt": "Read CI", "to": "slack:C1", "thread": None,
-        "rules": ["Bash(gh run list:*)"], "secrets": ["GH_TOKEN"], "deadline": "30m", "catch_up": "once", "overlap": "skip", "when": "always", "jitter": None,
-        "retry": 0, "expires": None, "enabled": True, "source": "owner", "next": "2099-01-01T08:00:00Z", "next_local": "Thu", "last": None,
-    }  # fmt: skip
+        "name": "morning",
+        "schedule": "0 9 * * 1-5",
+        "at": None,
+        "every": None,
+        "tz": "Europe/Berlin",
+        "prompt": "Read CI",
+        "to": "slack:C1",
+        "thread": None,
+        "rules": ["Bash(gh run list:*)"],
+        "secrets": ["GH_TOKEN"],
+        "deadline": "30m",
+        "catch_up": "once",
+        "overlap": "skip",
+        "when": "always",
+        "jitter": None,
+        "retry": 0,
+        "expires": None,
+        "enabled": True,
+        "source": "owner",
+        "next": "2099-01-01T08:00:00Z",
+        "next_local": "Thu",
+        "last": None,
+    }
     sent: list[dict[str, Any]] = []
 
     async def one(route: Route) -> None:
@@ -97,7 +129,9 @@ async def test_a_job_is_edited_and_only_what_was_touched_is_sent(page: Page) -> 
             return
         body = route.request.post_data_json
         if body.get("preview"):
-            upcoming = [{"at": "2099-01-01T17:00:00Z", "local": "Thu 2099-01-01 18:00 CET (Europe/Berlin)"}]
+            upcoming = [
+                {"at": "2099-01-01T17:00:00Z", "local": "Thu 2099-01-01 18:00 CET (Europe/Berlin)"}
+            ]
             await route.fulfill(json={**job, **body, "upcoming": upcoming})
             return
         sent.append(body)
@@ -130,7 +164,9 @@ async def test_a_job_is_edited_and_only_what_was_touched_is_sent(page: Page) -> 
     assert sent == [{"schedule": "0 18 * * 1-5", "to": "", "when": "wrong"}]
 
 
-async def test_times_name_their_zone_and_count_by_the_clock_of_the_house(chromium: Browser, house: SmallHouse, doors: Doors) -> None:
+async def test_times_name_their_zone_and_count_by_the_clock_of_the_house(
+    chromium: Browser, house: SmallHouse, doors: Doors
+) -> None:
     """The browser is three hours late and in another zone than the house."""
     context = await chromium.new_context(locale="en-GB", timezone_id="America/New_York")
     page = await context.new_page()
@@ -149,7 +185,9 @@ async def test_times_name_their_zone_and_count_by_the_clock_of_the_house(chromiu
     await go(page, "chat")
     await page.get_by_role("button", name="Status", exact=True).click()
     await expect(page.locator("#facts .house")).to_contain_text("America/New_York")
-    await expect(page.locator("#facts .warning")).to_contain_text("3 hours behind the clock of the machine ohmo runs on")
+    await expect(page.locator("#facts .warning")).to_contain_text(
+        "3 hours behind the clock of the machine ohmo runs on"
+    )
     await context.close()
 
 
@@ -167,13 +205,17 @@ async def test_a_login_that_ends_under_an_open_list_is_said_at_once_and_one_in_a
     await expect(page.get_by_role("dialog")).to_contain_text("This browser is not logged in")
     other = await context.new_page()
     await other.goto(doors.login_link() or "")
-    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # its tab is looked at again
+    await page.evaluate(
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )  # its tab is looked at again
     await expect(page.locator("#board-title")).to_have_text("Messages")
     await expect(page.locator("#board .message")).to_contain_text("still here")
     await context.close()
 
 
-@pytest.mark.parametrize(("status", "title"), [(403, "This is not allowed here"), (500, "This could not be read")])
+@pytest.mark.parametrize(
+    ("status", "title"), [(403, "This is not allowed here"), (500, "This could not be read")]
+)
 async def test_a_view_that_cannot_be_read_says_why_and_offers_another_try(
     chromium: Browser, house: SmallHouse, doors: Doors, status: int, title: str
 ) -> None:
@@ -183,7 +225,9 @@ async def test_a_view_that_cannot_be_read_says_why_and_offers_another_try(
     await page.goto(doors.login_link() or "")
     await page.route(
         "**/api/v1/sessions?**",
-        lambda route: route.fulfill(status=status, json={"error": "the store is being mended; look at ohmo doctor"}),
+        lambda route: route.fulfill(
+            status=status, json={"error": "the store is being mended; look at ohmo doctor"}
+        ),
     )
     await go(page, "threads")
     await expect(page.get_by_role("alert")).to_contain_text(title)
@@ -198,13 +242,22 @@ async def test_a_view_that_cannot_be_read_says_why_and_offers_another_try(
     await context.close()
 
 
-@pytest.mark.parametrize(("place", "asked", "shown"), [("people", "pairing", "Ada"), ("cron", "cron", "morning")])
+@pytest.mark.parametrize(
+    ("place", "asked", "shown"), [("people", "pairing", "Ada"), ("cron", "cron", "morning")]
+)
 async def test_a_view_that_could_not_be_read_once_comes_back_also_when_nothing_in_it_changed(
     page: Page, house: SmallHouse, place: str, asked: str, shown: str
 ) -> None:
     house.persons.append(PersonRow("slack", "T1", "U1", "Ada", "owner", by="boot"))
     cron = Cron()
-    cron.jobs["morning"] = {"name": "morning", "schedule": "0 9 * * *", "enabled": False, "source": "owner", "to": None, "last": None}
+    cron.jobs["morning"] = {
+        "name": "morning",
+        "schedule": "0 9 * * *",
+        "enabled": False,
+        "source": "owner",
+        "to": None,
+        "last": None,
+    }
     await page.route("**/api/v1/cron**", cron.answer)
     await go(page, place)
     await expect(page.locator("#board .row-title")).to_contain_text(shown)
@@ -222,7 +275,8 @@ async def test_a_view_that_could_not_be_read_once_comes_back_also_when_nothing_i
 
 
 async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: SmallHouse) -> None:
-    """Ninety days are slow, seven are quick: what stands there at last are the seven, which were asked for last."""
+    """Ninety days are slow, seven are quick: what stands there at last are the seven, which were
+    asked for last."""
     today = str(datetime.now(UTC).date())
     house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, 0, day=today, model="large")]
     held: list[Route] = []
@@ -233,7 +287,10 @@ async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: Smal
     await go(page, "usage")
     await expect(page.locator("svg.chart .bar")).to_have_count(30)
     await page.route("**/api/v1/usage?days=90**", hold)
-    async with page.expect_request("**/api/v1/usage?days=90&by=person"), page.expect_request("**/api/v1/usage?days=90&by=thread**"):
+    async with (
+        page.expect_request("**/api/v1/usage?days=90&by=person"),
+        page.expect_request("**/api/v1/usage?days=90&by=thread**"),
+    ):
         await page.get_by_label("Days").select_option("90")
     await page.get_by_label("Days").select_option("7")
     await expect(page.locator("svg.chart .bar")).to_have_count(7)
@@ -251,52 +308,80 @@ async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: Smal
     assert len(held) == 2
     for route in held:
         async with page.expect_response("**/api/v1/usage?days=90**"):
-            await route.fulfill(json={"usage": [{**old, "who": "ohmo itself", "id": "", "address": None, "thread": ""}]})
+            await route.fulfill(
+                json={
+                    "usage": [
+                        {**old, "who": "ohmo itself", "id": "", "address": None, "thread": ""}
+                    ]
+                }
+            )
     await page.get_by_role("button", name="By person").click()  # drawn anew from what was read
     await page.get_by_role("button", name="By model").click()
     await expect(page.locator("#board .numbers-table").first).to_contain_text("large")
     await expect(page.locator("#board .numbers-table").first).not_to_contain_text("of ninety days")
 
 
-async def test_why_a_message_was_ignored_is_found_by_its_state(page: Page, house: SmallHouse) -> None:
+async def test_why_a_message_was_ignored_is_found_by_its_state(
+    page: Page, house: SmallHouse
+) -> None:
     thread = slack(house, "C1", "a question that was answered")
     dead = house.dead_letter(thread, "hello from a stranger", "")
     items = house.history_of[thread]
-    items[items.index(dead)] = replace(dead, ending="refused", reason="people not in channels.slack.allow.people are not heard here")
+    items[items.index(dead)] = replace(
+        dead,
+        ending="refused",
+        reason="people not in channels.slack.allow.people are not heard here",
+    )
     await go(page, "messages/inbox")
     await expect(page.locator(".message")).to_have_count(2)
     await page.get_by_label("State").select_option("refused")
     await expect(page.locator(".message")).to_have_count(1)
     await page.locator(".message summary").click()
-    await expect(page.locator(".message .why")).to_have_text("It was refused: people not in channels.slack.allow.people are not heard here")
+    await expect(page.locator(".message .why")).to_have_text(
+        "It was refused: people not in channels.slack.allow.people are not heard here"
+    )
     await page.get_by_label("State").select_option("stopped")
     await expect(page.locator("#board-body")).to_contain_text("No message is stopped")
 
 
-async def test_words_run_from_the_side_they_are_read_from_and_a_torn_line_of_the_log_hides_no_other(page: Page, house: SmallHouse) -> None:
+async def test_words_run_from_the_side_they_are_read_from_and_a_torn_line_of_the_log_hides_no_other(
+    page: Page, house: SmallHouse
+) -> None:
     thread = slack(house, "C1", "مرحبا، كيف الحال؟")
     house.post(thread, "שלום, **world**\n\nand left again")
     await go(page, f"threads/{thread}")
     ways = page.locator("#board .md p")
     await expect(ways).to_have_count(2)
-    directions = [await way.evaluate("one => getComputedStyle(one).direction") for way in await ways.all()]
+    directions = [
+        await way.evaluate("one => getComputedStyle(one).direction") for way in await ways.all()
+    ]
     assert directions == ["rtl", "ltr"]
-    assert await page.locator("#board .bubble .plain").evaluate("one => getComputedStyle(one).direction") == "rtl"
+    assert (
+        await page.locator("#board .bubble .plain").evaluate(
+            "one => getComputedStyle(one).direction"
+        )
+        == "rtl"
+    )
     torn = {
         "logs": [
             {"place": "1", "event": "half", "level": "info"},
             {"place": "0", "at": "2026-01-05T09:00:00Z", "event": "whole", "level": "info"},
         ]
     }
-    await page.route("**/api/v1/logs?**", lambda route: route.fulfill(json={**torn, "next": None, "since": ""}))
+    await page.route(
+        "**/api/v1/logs?**", lambda route: route.fulfill(json={**torn, "next": None, "since": ""})
+    )
     await page.route("**/api/v1/logs/events**", lambda route: route.abort())
     await go(page, "logs")
     await expect(page.locator(".log-event")).to_have_text(["half", "whole"])
     await expect(page.locator(".log-line time").first).to_have_text("?")
 
 
-async def test_texts_are_told_from_their_ground_in_both_schemes(chromium: Browser, house: SmallHouse, doors: Doors) -> None:
-    """WCAG 2.2, 1.4.3: 4.5 to 1; a question waits, something runs, the line was cut, code has a language."""
+async def test_texts_are_told_from_their_ground_in_both_schemes(
+    chromium: Browser, house: SmallHouse, doors: Doors
+) -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1; a question waits, something runs, the line was cut, code has a
+    language."""
     thread = slack(house, "C1", "hello")
     house.post(thread, "Look:\n\n```sh\nls\n```")
     await house.ask(thread, PERMISSION)
@@ -307,7 +392,9 @@ async def test_texts_are_told_from_their_ground_in_both_schemes(chromium: Browse
         await go(page, f"threads/{thread}")
         await expect(page.locator("#board .ask")).to_be_visible()
         await page.evaluate(
-            "for (const [id, words] of [['board-link', 'reconnecting…']]) Object.assign(document.getElementById(id), {className: 'link lost', textContent: words})"
+            "for (const [id, words] of [['board-link', 'reconnecting…']])"
+            " Object.assign(document.getElementById(id), {className: 'link lost', textContent:"
+            " words})"
         )
         assert await page.evaluate(FAINT) == {}, scheme
         await context.close()
@@ -337,30 +424,57 @@ FAINT = """() => {
 }"""
 
 
-async def test_on_a_phone_names_stay_whole_and_nothing_covers_anything(page: Page, house: SmallHouse) -> None:
+async def test_on_a_phone_names_stay_whole_and_nothing_covers_anything(
+    page: Page, house: SmallHouse
+) -> None:
     await page.set_viewport_size({"width": 390, "height": 800})
     thread = slack(house, "narrow", "tidy up")
     await house.turn(thread, "It is done.", tool=True)
     await go(page, f"threads/{thread}")
     name = page.locator("#board .tool .name").first
     await expect(name).to_be_visible()
-    await name.evaluate("(one) => (one.nextElementSibling.textContent = 'a long command '.repeat(20))")
-    assert await name.evaluate("(one) => one.getClientRects().length === 1 && one.offsetHeight < 30 && one.scrollWidth <= one.offsetWidth")
+    await name.evaluate(
+        "(one) => (one.nextElementSibling.textContent = 'a long command '.repeat(20))"
+    )
+    assert await name.evaluate(
+        "(one) => one.getClientRects().length === 1 && one.offsetHeight < 30 && one.scrollWidth <="
+        " one.offsetWidth"
+    )
 
-    house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, 0, day=str(datetime.now(UTC).date()), model="large")]
+    house.spent = [
+        UsageTotal(
+            2, 1000, 500, 0, 100, 30_000, 0, day=str(datetime.now(UTC).date()), model="large"
+        )
+    ]
     await go(page, "usage")
-    await expect(page.locator("svg.chart .bar").last.locator("rect").last).to_be_in_viewport()  # today, without a finger
+    await expect(
+        page.locator("svg.chart .bar").last.locator("rect").last
+    ).to_be_in_viewport()  # today, without a finger
     await expect(page.locator(".legend li")).to_be_in_viewport(ratio=1)
 
     cron = Cron()
-    job = {"name": "dentist", "prompt": "x", "at": "2099-01-01T08:00:00Z", "next": "2099-01-01T08:00:00Z", "to": None, "last": None}
-    cron.jobs["dentist"] = {"schedule": None, "every": None, "enabled": True, "source": "owner", **job}
+    job = {
+        "name": "dentist",
+        "prompt": "x",
+        "at": "2099-01-01T08:00:00Z",
+        "next": "2099-01-01T08:00:00Z",
+        "to": None,
+        "last": None,
+    }
+    cron.jobs["dentist"] = {
+        "schedule": None,
+        "every": None,
+        "enabled": True,
+        "source": "owner",
+        **job,
+    }
     await page.route("**/api/v1/cron**", cron.answer)
     await go(page, "cron")
     row = page.locator("#board a.row")
     await expect(row).to_contain_text("once, Thu, 1 Jan 2099")
     assert await row.evaluate(
-        "(one) => one.querySelector('.row-sub').scrollWidth <= one.querySelector('time').getBoundingClientRect().left"
+        "(one) => one.querySelector('.row-sub').scrollWidth <="
+        " one.querySelector('time').getBoundingClientRect().left"
     )
 
 

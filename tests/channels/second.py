@@ -1,4 +1,5 @@
-"""A second ohmo on one account (row 51): the keys it posts with, the note that a stop leaves, and who posts with our token."""
+"""A second ohmo on one account (row 51): the keys it posts with, the note that a stop leaves, and
+who posts with our token."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def note(state: Path) -> Path:
 
 
 def stopped(state: Path, *, silent: bool = True, ago: float = 600) -> None:
-    """As a life that stopped for somebody left it, so many seconds ago. ``silent``: nothing was said since."""
+    """As a life that stopped for somebody left it, so many seconds ago. ``silent``: nothing was
+    said since."""
     state.mkdir(parents=True, exist_ok=True)
     note(state).write_text(json.dumps({"stopped": time.time() - ago, "silent": silent}))
 
@@ -54,7 +56,8 @@ class Clock:
 
 
 async def answers(channel: Channel, at: Address, key: Callable[[], str] = key) -> None:
-    """We do; the platform may tell of it before it answers, and whoever stops because of that does not hear the answer any more."""
+    """We do; the platform may tell of it before it answers, and whoever stops because of that does
+    not hear the answer any more."""
     (part,) = channel.render(Outbound(at, "our answer"))
     with suppress(Ambiguous):
         await channel.send(part, key())
@@ -62,6 +65,9 @@ async def answers(channel: Channel, at: Address, key: Callable[[], str] = key) -
 
 async def posted(url: str, authorization: str, body: Mapping[str, Any]) -> Any:
     """By somebody with our token; what the platform said."""
-    async with aiohttp.ClientSession() as http, http.post(url, json=body, headers={"Authorization": authorization}) as response:
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(url, json=body, headers={"Authorization": authorization}) as response,
+    ):
         assert response.status == 200
         return await response.json()

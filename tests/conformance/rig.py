@@ -1,4 +1,5 @@
-"""What every platform's test server offers to the conformance suite, the journeys and the fault tests."""
+"""What every platform's test server offers to the conformance suite, the journeys and the fault
+tests."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from channels.contract import Channel
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A message a person sees in a chat, newest text, in platform order. ``by_bot``: said by the agent."""
+    """A message a person sees in a chat, newest text, in platform order. ``by_bot``: said by the
+    agent."""
 
     id: str
     text: str
@@ -24,25 +26,38 @@ class Visible:
 
 
 class Rig(Protocol):
-    """One platform with two people ("ada" and "bob"), one private chat each with the bot ("dm:ada", "dm:bob") and one group ("group").
-    The server is in this process or a subprocess; the adapter under test speaks to it through the real SDK."""
+    """One platform with two people ("ada" and "bob"), one private chat each with the bot ("dm:ada",
+    "dm:bob") and one group ("group"). The server is in this process or a subprocess; the adapter
+    under test speaks to it through the real SDK."""
 
     name: str
 
     def settings(self) -> dict[str, Any]:
-        """What stands under ``channels.<name>`` in config.yaml to reach this rig (literal secrets allowed), usable by a daemon in a subprocess."""
+        """What stands under ``channels.<name>`` in config.yaml to reach this rig (literal secrets
+        allowed), usable by a daemon in a subprocess."""
         ...
 
     def channel(self) -> Channel:
         """A fresh, unconnected adapter."""
         ...
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
-        """A person says something; returns the message's platform id. Works while the bot is away."""
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
+        """A person says something; returns the message's platform id. Works while the bot is
+        away."""
         ...
 
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None: ...
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None: ...
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None: ...
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]: ...
     async def redeliver(self, message: str, *, chat: str = "dm:ada") -> None:
         """The platform delivers a known event once more (retry, twin event, or history)."""

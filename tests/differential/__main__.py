@@ -1,4 +1,5 @@
-"""The long campaign: ``python -m tests.differential --strings 200000 --seed 7``; ends with 1 where something was found."""
+"""The long campaign: ``python -m tests.differential --strings 200000 --seed 7``; ends with 1 where
+something was found."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A box in which commands really run: the machine read-only and without network, rights or other processes; one folder
-is writable. What the commands did is told by strace."""
+"""A box in which commands really run: the machine read-only and without network, rights or other
+processes; one folder is writable. What the commands did is told by strace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,20 @@ OPENS = "open openat openat2"
 STARTS = "execve execveat"
 PATIENCE = 60.0  # seconds: many processes may share few cores
 _CALLS = ",".join(f"?{name}" for name in f"{CHANGES} {OPENS} {STARTS}".split())
-TRACER = ["strace", "-f", "-y", "-v", "-qq", "-s", "4096", "--seccomp-bpf", "-e", f"trace={_CALLS}", "-e", "signal=none"]
+TRACER = [
+    "strace",
+    "-f",
+    "-y",
+    "-v",
+    "-qq",
+    "-s",
+    "4096",
+    "--seccomp-bpf",
+    "-e",
+    f"trace={_CALLS}",
+    "-e",
+    "signal=none",
+]
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Ran:
-    """``code`` -1: it did not end in time and was ended; -2: nobody could start it. ``argv``: what stubs noted of their words."""
+    """``code`` -1: it did not end in time and was ended; -2: nobody could start it. ``argv``: what
+    stubs noted of their words."""
 
     job: Job
     code: int
@@ -48,17 +62,26 @@ class Ran:
 
 
 class Box:
-    """``root``: the folder that is writable; ``sealed``: not even that one. ``workers``: how many commands run at a time; more than one only where they
-    are not expected to change anything."""
+    """``root``: the folder that is writable; ``sealed``: not even that one. ``workers``: how many
+    commands run at a time; more than one only where they are not expected to change anything."""
 
-    def __init__(self, root: Path, workers: int = 1, *, sealed: bool = False, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, root: Path, workers: int = 1, *, sealed: bool = False, patience: float = PATIENCE
+    ) -> None:
         """``patience``: seconds beyond what a command may take."""
-        self._root, self._workers, self._bind = root, workers, "--ro-bind" if sealed else "--bind"
+        self._root = root
+        self._workers = workers
+        self._bind = "--ro-bind" if sealed else "--bind"
         self._patience = patience
 
     def __enter__(self) -> Box:
         here = [self._bind, str(self._root), str(self._root)]
-        driver = [sys.executable, "-S", str(Path(__file__).with_name("driver.py")), str(self._workers)]
+        driver = [
+            sys.executable,
+            "-S",
+            str(Path(__file__).with_name("driver.py")),
+            str(self._workers),
+        ]
         walls = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *here]
         alone = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
         held, self._lifeline = os.pipe()
@@ -79,7 +102,12 @@ class Box:
         self._said = b""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()  # the driver ends by itself
@@ -92,9 +120,11 @@ class Box:
             self._process.kill()
             self._process.stdout.close()
 
-    def run(self, jobs: Iterable[Job], *, traced: bool = True, log: bool = False, seconds: float = 3.0) -> list[Ran]:
-        """In the order of ``jobs``. ``log``: with ``OHMO_ARGV``, a file that is read afterwards. Raises AssertionError
-        when there is no answer in time."""
+    def run(
+        self, jobs: Iterable[Job], *, traced: bool = True, log: bool = False, seconds: float = 3.0
+    ) -> list[Ran]:
+        """In the order of ``jobs``. ``log``: with ``OHMO_ARGV``, a file that is read afterwards.
+        Raises AssertionError when there is no answer in time."""
         listed = list(jobs)
         told: dict[int, dict[str, Any]] = {}
         most = 4 * self._workers  # under way at a time: the last of them waits for three others
@@ -105,11 +135,16 @@ class Box:
                 self._take(told, listed, within)
         while len(told) < len(listed):
             self._take(told, listed, within)
-        return [Ran(job, one["code"], one["out"], one["trace"], one["argv"]) for job, one in zip(listed, _sorted(told), strict=True)]
+        return [
+            Ran(job, one["code"], one["out"], one["trace"], one["argv"])
+            for job, one in zip(listed, _sorted(told), strict=True)
+        ]
 
     def _give(self, order: bytes, within: float) -> None:
         while order:
-            assert select.select([], [self._to], [], within)[1], f"the box takes nothing for {within:g} s"
+            assert select.select([], [self._to], [], within)[1], (
+                f"the box takes nothing for {within:g} s"
+            )
             try:
                 order = order[os.write(self._to, order) :]
             except BrokenPipeError:
@@ -119,7 +154,10 @@ class Box:
         until = time.monotonic() + within
         while b"\n" not in self._said:
             ready = select.select([self._from], [], [], max(until - time.monotonic(), 0))[0]
-            assert ready, f"no answer for {within:g} s to one of {[job.command for at, job in enumerate(listed) if at not in told][:8]}"
+            assert ready, (
+                f"no answer for {within:g} s to one of"
+                f" {[job.command for at, job in enumerate(listed) if at not in told][:8]}"
+            )
             piece = os.read(self._from, 1 << 20)
             assert piece, f"the box has died with {self._process.wait(10)}"
             self._said += piece
@@ -129,7 +167,13 @@ class Box:
 
     def _order(self, at: int, job: Job, traced: bool, log: bool, seconds: float) -> str:
         env = dict(job.env)
-        order: dict[str, Any] = {"id": at, "command": job.command, "cwd": str(job.cwd), "env": env, "seconds": seconds}
+        order: dict[str, Any] = {
+            "id": at,
+            "command": job.command,
+            "cwd": str(job.cwd),
+            "env": env,
+            "seconds": seconds,
+        }
         order["tracer"] = TRACER if traced else []
         if log:
             order["log"] = True

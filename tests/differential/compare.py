@@ -10,7 +10,8 @@ from tests.differential.judged import Judged
 from tests.differential.trace import Trace, read_trace
 from tests.unit.permissions.attack_scenes import CANARY, Scene
 
-# What programs open besides their operands: libraries, locales, names of users, the state of the machine.
+# What programs open besides their operands: libraries, locales, names of users, the state of the
+# machine.
 _SYSTEM = re.compile(
     r"""/(usr|lib|lib64|bin|sbin|opt)(/.*)?
     |/root/\.pyenv/.*|/home/runner/.*|/opt/hostedtoolcache/.*
@@ -24,7 +25,9 @@ _SYSTEM = re.compile(
     |pipe:.*|anon_inode:.*|socket:.*""",
     re.VERBOSE,
 )
-_SHOWS_PROCESSES = frozenset(("ps", "pgrep", "pidof", "w"))  # they open each one's environment, and show it when asked to
+_SHOWS_PROCESSES = frozenset(
+    ("ps", "pgrep", "pidof", "w")
+)  # they open each one's environment, and show it when asked to
 _PROCESS = re.compile(r"/proc/\d+/(?!environ|mem|fd|root|cwd|map_files)\w+")
 # What git, ripgrep and jq look for by themselves, wherever they stand.
 _OWN = re.compile(
@@ -34,8 +37,12 @@ _OWN = re.compile(
 _OWNERS = frozenset(("git", "rg", "jq"))
 _WRITABLE = re.compile(r"/dev/(null|tty)")
 _SPILL = re.compile(r"/(tmp|dev/shm)/(tac|sort)\w{6}")  # what they set aside of a long input
-_LOCKS = re.compile(r".*/(\.git|bare)/(index(\.lock)?|modules/.*/index(\.lock)?)")  # git's cache of what it looked at
-_NAMES = re.compile(r'sun_path="(/var)?/run/(nscd/socket|systemd/userdb/[\w.]+|dbus/system_bus_socket)"')
+_LOCKS = re.compile(
+    r".*/(\.git|bare)/(index(\.lock)?|modules/.*/index(\.lock)?)"
+)  # git's cache of what it looked at
+_NAMES = re.compile(
+    r'sun_path="(/var)?/run/(nscd/socket|systemd/userdb/[\w.]+|dbus/system_bus_socket)"'
+)
 _HELPERS = re.compile(r"(/usr)?/(lib|libexec)/git-core/git(-\w+)*|/usr/bin/git")
 
 
@@ -44,8 +51,12 @@ def beyond(ran: Ran, judged: Judged, scene: Scene) -> list[str]:
     trace = read_trace(ran.trace)
     found = ["printed a secret"] if CANARY in ran.out else []
     found += [f"started {one}" for one in _started(trace, judged, scene)]
-    found += [f"opened {path}" for path in sorted(trace.opened) if not _may_open(path, judged, scene)]
-    found += [f"opened for writing {path}" for path in sorted(trace.tried) if not _may_write(path, judged)]
+    found += [
+        f"opened {path}" for path in sorted(trace.opened) if not _may_open(path, judged, scene)
+    ]
+    found += [
+        f"opened for writing {path}" for path in sorted(trace.tried) if not _may_write(path, judged)
+    ]
     found += [f"did {change}" for change in trace.changes if not _may_change(change, judged)]
     if ran.code != -2 and not trace.started:
         found.append(f"was not traced: {ran.out[:200]}")
@@ -58,7 +69,9 @@ def _started(trace: Trace, judged: Judged, scene: Scene) -> list[str]:
         program = os.path.realpath(os.path.join(judged.folder, one.program))
         if program.startswith(f"{scene.work}/"):
             wrong.append(f"{program}, from the workspace")
-        elif not judged.knows(one.argv) and not ("git" in judged.programs and _HELPERS.fullmatch(program)):
+        elif not judged.knows(one.argv) and not (
+            "git" in judged.programs and _HELPERS.fullmatch(program)
+        ):
             wrong.append(f"{program} {list(one.argv)}")
     return wrong
 
@@ -75,14 +88,19 @@ def _may_open(path: str, judged: Judged, scene: Scene) -> bool:
         return True
     if judged.programs & _OWNERS and _OWN.fullmatch(path) is not None:
         return True
-    # A program that looks for its folder opens the way there: .gitignore of the folders above, the folders themselves.
-    return path == judged.folder or (bool(judged.programs & {"rg", "git", "find"}) and str(scene.work).startswith(path))
+    # A program that looks for its folder opens the way there: .gitignore of the folders above, the
+    # folders themselves.
+    return path == judged.folder or (
+        bool(judged.programs & {"rg", "git", "find"}) and str(scene.work).startswith(path)
+    )
 
 
 def _may_write(path: str, judged: Judged) -> bool:
     if judged.programs & {"tac", "sort"} and _SPILL.fullmatch(path) is not None:
         return True
-    return _WRITABLE.fullmatch(path) is not None or ("git" in judged.programs and _LOCKS.fullmatch(path) is not None)
+    return _WRITABLE.fullmatch(path) is not None or (
+        "git" in judged.programs and _LOCKS.fullmatch(path) is not None
+    )
 
 
 def _may_change(change: str, judged: Judged) -> bool:

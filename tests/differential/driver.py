@@ -1,4 +1,5 @@
-"""Runs inside the box: takes commands as lines of JSON, runs each with bash, tells what came of it as a line of JSON."""
+"""Runs inside the box: takes commands as lines of JSON, runs each with bash, tells what came of it
+as a line of JSON."""
 
 from __future__ import annotations
 
@@ -59,8 +60,15 @@ def main() -> None:
         job = json.loads(line)
         try:
             done = json.dumps(run(job)) + "\n"
-        except ValueError as error:  # a null byte, or text that is no UTF-8: it can never be started
-            done = json.dumps({"id": job["id"], "code": -2, "out": str(error), "trace": "", "argv": ""}) + "\n"
+        except (
+            ValueError
+        ) as error:  # a null byte, or text that is no UTF-8: it can never be started
+            done = (
+                json.dumps(
+                    {"id": job["id"], "code": -2, "out": str(error), "trace": "", "argv": ""}
+                )
+                + "\n"
+            )
         with one_at_a_time:
             sys.stdout.write(done)
             sys.stdout.flush()

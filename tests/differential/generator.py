@@ -1,5 +1,5 @@
-"""Random command lines: made by a grammar of words, operators, quotes, expansions and options, or by changing a line of
-the attack list or of the everyday commands."""
+"""Random command lines: made by a grammar of words, operators, quotes, expansions and options, or
+by changing a line of the attack list or of the everyday commands."""
 
 from __future__ import annotations
 
@@ -11,30 +11,69 @@ from tests.unit.permissions.attack_forms import everyday, kinds
 from tests.unit.permissions.attack_scenes import Scene
 
 # Program: options, operands. What writes or runs stands among them, more rarely than what reads.
-_FILES = "a.py b.py src/b.py notes.txt README.md package.json ./a.py src . *.py *.txt src/* ? a?py 'a.py' \"b.py\""
+_FILES = (
+    "a.py b.py src/b.py notes.txt README.md package.json ./a.py src . *.py *.txt src/* ? a?py"
+    " 'a.py' \"b.py\""
+)
 _READING: dict[str, tuple[str, str]] = {
     "ls": ("-l -a -la -1 -R -d -h -t --all --color=never -L --hyperlink", _FILES),
     "cat": ("-n -A -b -s --number", _FILES),
     "head": ("-1 -n 2 -c 5 -n2 --lines=3 -q", _FILES),
     "tail": ("-1 -n 2 -c 5 -n+2 -q -1 -n 2 -c 5 -n+2 -q -1 -f", _FILES),
     "wc": ("-l -c -w -lw --lines --files0-from=a.py", _FILES),
-    "sort": ("-u -n -r -rn -k1 -k 2 -t, --unique -o -ox -T --compress-program=./evil --co=./evil", _FILES),
+    "sort": (
+        "-u -n -r -rn -k1 -k 2 -t, --unique -o -ox -T --compress-program=./evil --co=./evil",
+        _FILES,
+    ),
     "uniq": ("-c -d -u -f 1 -w3", "a.py b.py - x"),
     "cut": ("-d, -f1 -c1-3 -d : -f 1,2 --fields=1", _FILES),
     "tr": ("-d -s -c", "a b 'a-z' 'A-Z' '\\n' x"),
-    "grep": ("-n -r -rn -i -v -c -l -E -o -A1 -B 2 --include=*.py -q -f -R -e --exclude-dir=x -P --color", f"x y '^x' 'a|b' {_FILES}"),
-    "rg": ("-n -l -i -c -w -tpy -g '*.py' --files --hidden -F -A1 -z -L --pre=./evil --pre -f --no-ignore", f"x 'y z' {_FILES}"),
+    "grep": (
+        (
+            "-n -r -rn -i -v -c -l -E -o -A1 -B 2 --include=*.py -q -f -R -e --exclude-dir=x -P"
+            " --color"
+        ),
+        f"x y '^x' 'a|b' {_FILES}",
+    ),
+    "rg": (
+        (
+            "-n -l -i -c -w -tpy -g '*.py' --files --hidden -F -A1 -z -L --pre=./evil --pre -f"
+            " --no-ignore"
+        ),
+        f"x 'y z' {_FILES}",
+    ),
     "find": (
-        "-name -type f -maxdepth 1 -print -print0 -not ! -o -exec -delete -fprint -size +1 -newer -L -path",
+        (
+            "-name -type f -maxdepth 1 -print -print0 -not ! -o -exec -delete -fprint -size +1"
+            " -newer -L -path"
+        ),
         f"*.py '*.py' {_FILES} {{}} + ;",
     ),
-    "sed": ("-n -E -e -i -f -r -s --quiet -z", f"1p 1,2p '1,$p' 's/x/y/' 's/x/y/g' '$p' 'w x' 1e '/x/p' p '1d;p' {_FILES}"),
-    "awk": ("-F, -F : -v x=1 -f", f"1 '{{print}}' '{{print $1}}' '/x/' 'NR>1' '{{print > \"x\"}}' 'BEGIN{{system(\"x\")}}' {_FILES}"),
-    "jq": ("-r -c -n -s -f -e -L --arg a b --tab -R", ". .name '.a' 'keys' 'env' '$ENV' 'input' package.json a.py"),
+    "sed": (
+        "-n -E -e -i -f -r -s --quiet -z",
+        f"1p 1,2p '1,$p' 's/x/y/' 's/x/y/g' '$p' 'w x' 1e '/x/p' p '1d;p' {_FILES}",
+    ),
+    "awk": (
+        "-F, -F : -v x=1 -f",
+        (
+            "1 '{print}' '{print $1}' '/x/' 'NR>1' '{print > \"x\"}'"
+            f" 'BEGIN{{system(\"x\")}}' {_FILES}"
+        ),
+    ),
+    "jq": (
+        "-r -c -n -s -f -e -L --arg a b --tab -R",
+        ". .name '.a' 'keys' 'env' '$ENV' 'input' package.json a.py",
+    ),
     "git": ("-C . --no-pager -c x.y=z -p", ""),
     "git status": ("-s --short -sb --porcelain", "a.py src --"),
-    "git log": ("--oneline -1 -p --stat --all -3 --graph --format=%h --output=x --ext-diff", "HEAD a.py -- main"),
-    "git diff": ("--stat --cached --name-only -U1 --no-index --output=x --textconv --word-diff", "HEAD HEAD~1 a.py -- src"),
+    "git log": (
+        "--oneline -1 -p --stat --all -3 --graph --format=%h --output=x --ext-diff",
+        "HEAD a.py -- main",
+    ),
+    "git diff": (
+        "--stat --cached --name-only -U1 --no-index --output=x --textconv --word-diff",
+        "HEAD HEAD~1 a.py -- src",
+    ),
     "git show": ("--stat -s --name-only --textconv", "HEAD HEAD:a.py HEAD~1"),
     "git branch": ("-a -v -vv -r --list -d -D -m --show-current", "main x"),
     "git grep": ("-n -l -O -i --no-index", "x y -- a.py"),
@@ -83,12 +122,48 @@ _READING: dict[str, tuple[str, str]] = {
 _NAMES = tuple(_READING)
 _JOINS = (" | ", "|", " && ", "&&", " || ", "||", "; ", ";", "\n", "\n\n", " ;\n", " |\n", " &&\n")
 _BAD_JOINS = (" & ", " |& ", ";; ", " ! ", "\r\n", " ;& ", " ( ", " ) ", " { ")
-_REDIRECTIONS = (">/dev/null", "2>/dev/null", "2>&1", "> /dev/null 2>&1", "&>/dev/null", "< a.py", "<notes.txt", ">&2")
-_BAD_REDIRECTIONS = ("> x", ">>x", "2>x", "&> x", "<> x", "< ../.netrc", "{fd}>x", ">| x", "3<a.py", "<<< x", "<<EOF", ">&x", "1<>x")
+_REDIRECTIONS = (
+    ">/dev/null",
+    "2>/dev/null",
+    "2>&1",
+    "> /dev/null 2>&1",
+    "&>/dev/null",
+    "< a.py",
+    "<notes.txt",
+    ">&2",
+)
+_BAD_REDIRECTIONS = (
+    "> x",
+    ">>x",
+    "2>x",
+    "&> x",
+    "<> x",
+    "< ../.netrc",
+    "{fd}>x",
+    ">| x",
+    "3<a.py",
+    "<<< x",
+    "<<EOF",
+    ">&x",
+    "1<>x",
+)
 _TOKENS = r"""' " \ $ ` ~ # ! * ? [ ] { } ( ) < > | & ; = , : % @ ^ + - / . 0 1 $( ) $(( )) ${ } $' $" <( >( [[ ]] ~+ ~- ~1 ~root
     $HOME ${HOME} $x $@ $? {a,b} {1..3} --output=x -o x ../.netrc link/id_rsa innocent.txt ./evil `evil` ;evil -- '' "" \\ """
-_CHARACTERS = "\t\n\r\x0b\x0c\x85\xa0\u2028\u3000\u200b\ufeff\x00\x01\x7f\u00e9\u00fc\u65e5\U000e0041 "
-_NOISE = (*_TOKENS.split(), *_CHARACTERS, "  ", "' '", "$(touch x)", "`touch x`", ";touch x", "a[$(touch x)]", "\\\n", "\\ ")
+_CHARACTERS = (
+    "\t\n\r\x0b\x0c\x85\xa0\u2028\u3000\u200b\ufeff\x00\x01\x7f\u00e9\u00fc\u65e5\U000e0041 "
+)
+_NOISE = (
+    *_TOKENS.split(),
+    *_CHARACTERS,
+    "  ",
+    "' '",
+    "$(touch x)",
+    "`touch x`",
+    ";touch x",
+    "a[$(touch x)]",
+    "\\\n",
+    "\\ ",
+)
 
 
 class Generator:
@@ -99,7 +174,11 @@ class Generator:
         attacks = [form for kind in kinds() for form in kind.filled(scene.home, scene.work)]
         reading, writing = everyday()
         self._corpora: tuple[Sequence[str], ...] = (attacks, reading, reading, writing)
-        self._ruled = [f"{' '.join(kind.words)} {tail}" for kind in KINDS for tail in (*kind.tails, *kind.tails, *kind.hostile)]
+        self._ruled = [
+            f"{' '.join(kind.words)} {tail}"
+            for kind in KINDS
+            for tail in (*kind.tails, *kind.tails, *kind.hostile)
+        ]
 
     def line(self) -> str:
         """One command line."""
@@ -109,14 +188,21 @@ class Generator:
         if draw < 0.60:
             return self._noisy(self._clean())
         if draw < 0.75:
-            return self._random.choice(self._ruled) if self._random.random() < 0.4 else self._noisy(self._random.choice(self._ruled))
+            return (
+                self._random.choice(self._ruled)
+                if self._random.random() < 0.4
+                else self._noisy(self._random.choice(self._ruled))
+            )
         return self._noisy(self._random.choice(self._random.choice(self._corpora)))
 
     def _clean(self) -> str:
         count = self._random.choice((1, 1, 1, 2, 2, 3, 4))
         line = self._simple()
         if self._random.random() < 0.08:
-            line = f"cd {self._random.choice(('src', '.', 'deep', '..', 'link', 'none', '~', '-'))} && {line}"
+            line = (
+                f"cd {self._random.choice(('src', '.', 'deep', '..', 'link', 'none', '~', '-'))} &&"
+                f" {line}"
+            )
         for _ in range(count - 1):
             joins = _JOINS if self._random.random() < 0.95 else _BAD_JOINS
             line += self._random.choice(joins) + self._simple()
@@ -128,8 +214,16 @@ class Generator:
         name = self._random.choice(_NAMES)
         options, operands = (text.split(" ") for text in _READING[name])
         words = [self._quoted(name)]
-        words += [word for _ in range(self._random.choice((0, 0, 1, 1, 2, 3))) if (word := self._random.choice(options))]
-        words += [word for _ in range(self._random.choice((0, 1, 1, 2))) if (word := self._random.choice(operands))]
+        words += [
+            word
+            for _ in range(self._random.choice((0, 0, 1, 1, 2, 3)))
+            if (word := self._random.choice(options))
+        ]
+        words += [
+            word
+            for _ in range(self._random.choice((0, 1, 1, 2)))
+            if (word := self._random.choice(operands))
+        ]
         if self._random.random() < 0.05:
             self._random.shuffle(words)
         if self._random.random() < 0.12:
@@ -161,7 +255,10 @@ class Generator:
                 return line[:at] + line[at + 1 :]
             case 4:
                 words = line.split(" ")
-                words.insert(self._random.randint(0, len(words)), self._random.choice((*_NOISE, *_BAD_REDIRECTIONS)))
+                words.insert(
+                    self._random.randint(0, len(words)),
+                    self._random.choice((*_NOISE, *_BAD_REDIRECTIONS)),
+                )
                 return " ".join(words)
             case 5:
                 other = self._clean()

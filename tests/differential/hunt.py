@@ -1,4 +1,5 @@
-"""Random lines are judged; what is allowed runs under strace, and is held against what was judged."""
+"""Random lines are judged; what is allowed runs under strace, and is held against what was
+judged."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _BATCH = 1000
 
 @dataclass
 class Report:
-    """``plain``: lines that were split as bash splits them; ``free``: that ran unasked without a rule; ``ruled``: only with
-    one. ``findings``: one line each."""
+    """``plain``: lines that were split as bash splits them; ``free``: that ran unasked without a
+    rule; ``ruled``: only with one. ``findings``: one line each."""
 
     strings: int = 0
     plain: int = 0
@@ -30,7 +31,10 @@ class Report:
     findings: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
-        return f"{self.strings} strings: {self.plain} split, {self.free} run unasked, {self.ruled} by a rule, {len(self.findings)} findings"
+        return (
+            f"{self.strings} strings: {self.plain} split, {self.free} run unasked, {self.ruled} by"
+            f" a rule, {len(self.findings)} findings"
+        )
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,12 @@ class _Batch:
 
 
 def house_with_stubs(root: Path) -> Scene:
-    """The house of the attack list; what the rules name and a test cannot let run is a stub before the system's programs."""
+    """The house of the attack list; what the rules name and a test cannot let run is a stub before
+    the system's programs."""
     scene = plain(root)
-    (scene.work / "hard.txt").unlink()  # nobody sees from a name below a folder that a file has another elsewhere
+    (
+        scene.work / "hard.txt"
+    ).unlink()  # nobody sees from a name below a folder that a file has another elsewhere
     for name in STUBS:
         write(root / "stubs" / name, "#!/bin/sh\nexit 0\n", 0o755)
     return Scene(scene.root, scene.home, scene.work, f"{root}/stubs:{scene.path}")

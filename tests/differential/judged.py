@@ -15,14 +15,16 @@ from ohmo.permissions.shell import Simple
 from tests.unit.permissions.attack_scenes import Scene
 
 # Programs that read the folder in which they stand when no other is named.
-IN_FOLDER = frozenset(("ls", "dir", "vdir", "find", "rg", "tree", "du", "git", "grep", "egrep", "fgrep"))
+IN_FOLDER = frozenset(
+    ("ls", "dir", "vdir", "find", "rg", "tree", "du", "git", "grep", "egrep", "fgrep")
+)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """``argv``: the words of each simple command, the product's wildcards where it judged all that a word may become.
-    ``files``: what the operands and redirections name, resolved. ``folder``: where it runs, resolved. ``redirected``: from or
-    to a file, which may not be there."""
+    """``argv``: the words of each simple command, the product's wildcards where it judged all that
+    a word may become. ``files``: what the operands and redirections name, resolved. ``folder``:
+    where it runs, resolved. ``redirected``: from or to a file, which may not be there."""
 
     argv: tuple[tuple[str, ...], ...]
     files: frozenset[str]
@@ -58,7 +60,9 @@ def judged(command: str, scene: Scene) -> Judged:
         for word in (*simple.words[1:], *(redirect.target for redirect in simple.redirects))
         for path in _files(word, cwd)
     }
-    redirected = any(redirect.target != "/dev/null" for simple in commands for redirect in simple.redirects)
+    redirected = any(
+        redirect.target != "/dev/null" for simple in commands for redirect in simple.redirects
+    )
     argv = tuple(simple.words for simple in commands)
     found = Judged(argv, frozenset(files), real(folder), redirected)
     # git works in the whole repository, wherever in it it stands

@@ -1,8 +1,8 @@
-"""Stands between a test and its box: ``keeper.py LIFELINE PROGRAM...``. When nobody holds the other end of the pipe
-LIFELINE any more, or the program has ended, everything below it is killed.
+"""Stands between a test and its box: ``keeper.py LIFELINE PROGRAM...``. When nobody holds the other
+end of the pipe LIFELINE any more, or the program has ended, everything below it is killed.
 
-bwrap's own --die-with-parent is an order to its last processes, given when they are nearly ready: killed before that, it
-leaves one behind that waits for a word of its parent for ever."""
+bwrap's own --die-with-parent is an order to its last processes, given when they are nearly ready:
+killed before that, it leaves one behind that waits for a word of its parent for ever."""
 
 from __future__ import annotations
 

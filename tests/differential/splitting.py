@@ -1,4 +1,5 @@
-"""How bash itself splits a line into commands and words, held against the words that were judged."""
+"""How bash itself splits a line into commands and words, held against the words that were
+judged."""
 
 from __future__ import annotations
 
@@ -21,18 +22,26 @@ _NOT_RUN = (
 
 
 def jobs(command: str, scene: Scene) -> Iterator[Job]:
-    """With commands that all succeed; a line with ``&&`` or ``||`` also with commands that all fail, so that what stands
-    after each is reached in one of the two."""
+    """With commands that all succeed; a line with ``&&`` or ``||`` also with commands that all
+    fail, so that what stands after each is reached in one of the two."""
     for status in ("0", "1") if "&&" in command or "||" in command else ("0",):
-        yield Job(command, scene.work, {**scene.env(command), "BASH_ENV": str(_SETUP), "OHMO_STATUS": status})
+        yield Job(
+            command,
+            scene.work,
+            {**scene.env(command), "BASH_ENV": str(_SETUP), "OHMO_STATUS": status},
+        )
 
 
 def split_otherwise(box: Box, lines: Sequence[tuple[str, Judged]], scene: Scene) -> list[str]:
     """Where bash saw other words than were judged."""
     told: dict[str, list[Ran]] = {}
-    for ran in box.run((job for line, _ in lines for job in jobs(line, scene)), traced=False, log=True):
+    for ran in box.run(
+        (job for line, _ in lines for job in jobs(line, scene)), traced=False, log=True
+    ):
         told.setdefault(ran.job.command, []).append(ran)
-    return [f"{line!r}: {what}" for line, judged in lines for what in _differences(judged, *told[line])]
+    return [
+        f"{line!r}: {what}" for line, judged in lines for what in _differences(judged, *told[line])
+    ]
 
 
 def _differences(judged: Judged, *runs: Ran) -> Iterator[str]:
@@ -51,7 +60,9 @@ def _differences(judged: Judged, *runs: Ran) -> Iterator[str]:
 
 def _words(noted: str) -> Iterator[tuple[str, ...]]:
     """Records of a count and as many words, each ended by a null byte."""
-    texts = [text.encode("latin-1").decode("utf-8", "surrogateescape") for text in noted.split("\0")]
+    texts = [
+        text.encode("latin-1").decode("utf-8", "surrogateescape") for text in noted.split("\0")
+    ]
     at = 0
     while at < len(texts) - 1:
         size = int(texts[at])

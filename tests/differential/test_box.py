@@ -57,8 +57,12 @@ def gone(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("after", [0, 0.003, 0.006, 0.01, 0.02, 0.05, 0.5])
-def test_whoever_opened_a_box_may_be_killed_at_any_moment_and_nothing_of_it_stays(tmp_path: Path, after: float) -> None:
-    opens = subprocess.Popen([sys.executable, "-c", OPENS, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE)
+def test_whoever_opened_a_box_may_be_killed_at_any_moment_and_nothing_of_it_stays(
+    tmp_path: Path, after: float
+) -> None:
+    opens = subprocess.Popen(
+        [sys.executable, "-c", OPENS, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE
+    )
     assert opens.stdout is not None
     assert opens.stdout.readline() == b"open\n"
     time.sleep(after)  # the moment is what is tested

@@ -1,5 +1,5 @@
-"""What of the attack list is allowed is really run, in a box with canaries: it may change nothing, start nothing of the
-attacker's, and print no secret."""
+"""What of the attack list is allowed is really run, in a box with canaries: it may change nothing,
+start nothing of the attacker's, and print no secret."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from tests.unit.permissions.attack_scenes import CANARY, SCENES, Scene
 from tests.unit.permissions.permission_house import Mode
 
 pytestmark = pytest.mark.needs("bwrap", "rg")
-_CACHE = ("work/.git/index", "work/module/.git/index", "work/bare/index")  # git's, of what it looked at
+_CACHE = (
+    "work/.git/index",
+    "work/module/.git/index",
+    "work/bare/index",
+)  # git's, of what it looked at
 
 
 def allowed(kind: Kind, scene: Scene) -> list[str]:
     """What runs unasked in a mode that is meant for reading."""
     modes: tuple[Mode, ...] = ("default", "plan")
     forms = kind.filled(scene.home, scene.work)
-    return [form for form in forms if any(scene.house.bash(form, mode).verdict == "allow" for mode in modes)]
+    return [
+        form
+        for form in forms
+        if any(scene.house.bash(form, mode).verdict == "allow" for mode in modes)
+    ]
 
 
 def run_each(scene: Scene, commands: list[str]) -> list[str]:
@@ -29,10 +37,15 @@ def run_each(scene: Scene, commands: list[str]) -> list[str]:
     before = _state(scene)
     with Box(scene.root) as box:
         for command in commands:
-            ran = box.run([Job(command, scene.work, scene.env(command))], traced=False, seconds=1.0)[0]
+            ran = box.run(
+                [Job(command, scene.work, scene.env(command))], traced=False, seconds=1.0
+            )[0]
             after = _state(scene)
             effects = [name for name in {*before, *after} if before.get(name) != after.get(name)]
-            wrong += [f"{command!r}: {what}" for what in (*_told(ran), *(f"changed {name}" for name in sorted(effects)))]
+            wrong += [
+                f"{command!r}: {what}"
+                for what in (*_told(ran), *(f"changed {name}" for name in sorted(effects)))
+            ]
             before = after
     return wrong
 

@@ -1,4 +1,5 @@
-"""What may run unasked, or by a rule, does in real bash exactly what was judged: 5 000 random lines."""
+"""What may run unasked, or by a rule, does in real bash exactly what was judged: 5 000 random
+lines."""
 
 from __future__ import annotations
 
@@ -46,12 +47,18 @@ def scene(tmp_path: Path) -> Scene:
         ("cat innocent.txt", ("cat", "innocent.txt"), ".netrc"),
         ("cat /etc/shadow", ("cat", "/etc/shadow"), "/etc/shadow"),
         ("cat < /dev/tcp/127.0.0.1/9", ("cat",), "connect"),
-        ("git -c core.fsmonitor=./evil status", ("git", "-c", "core.fsmonitor=./evil", "status"), "evil"),
+        (
+            "git -c core.fsmonitor=./evil status",
+            ("git", "-c", "core.fsmonitor=./evil", "status"),
+            "evil",
+        ),
         ("rg --pre ./evil x a.py", ("rg", "--pre", "./evil", "x", "a.py"), "evil"),
         ("sort -S1 --compress-program=./evil evil.awk /usr/bin/git", ("sort",), "started"),
     ],
 )
-def test_the_harness_sees_what_goes_beyond(scene: Scene, line: str, words: tuple[str, ...], finding: str) -> None:
+def test_the_harness_sees_what_goes_beyond(
+    scene: Scene, line: str, words: tuple[str, ...], finding: str
+) -> None:
     judged = Judged((words,), frozenset(str(scene.work / word) for word in words), str(scene.work))
     with Box(scene.root) as box:
         ran = box.run([Job(line, scene.work, scene.env(line))])[0]
@@ -80,9 +87,18 @@ def test_the_harness_sees_other_words(scene: Scene, line: str, words: tuple[str,
 
 
 def test_the_harness_finds_nothing_where_nothing_is(scene: Scene) -> None:
-    words = (("ls", "-l", "src"), ("cat", "a.py"), ("wc", "-l"), ("rg", "x", "src"), ("git", "status"), ("[", "-f", "a.py", "]"))
+    words = (
+        ("ls", "-l", "src"),
+        ("cat", "a.py"),
+        ("wc", "-l"),
+        ("rg", "x", "src"),
+        ("git", "status"),
+        ("[", "-f", "a.py", "]"),
+    )
     line = "ls -l src; cat a.py | wc -l && rg x src || git status\n[ -f a.py ]"
-    judged = Judged(words, frozenset({str(scene.work / "src"), str(scene.work / "a.py")}), str(scene.work))
+    judged = Judged(
+        words, frozenset({str(scene.work / "src"), str(scene.work / "a.py")}), str(scene.work)
+    )
     with Box(scene.root) as box:
         assert split_otherwise(box, [(line, judged)], scene) == []
         assert beyond(box.run([Job(line, scene.work, scene.env(line))])[0], judged, scene) == []

@@ -26,8 +26,8 @@ class Started:
 
 @dataclass
 class Trace:
-    """Paths are resolved as the kernel resolved them. ``tried``: opened for writing, with or without success.
-    ``changes``: other calls that change something, as they stand in the trace."""
+    """Paths are resolved as the kernel resolved them. ``tried``: opened for writing, with or
+    without success. ``changes``: other calls that change something, as they stand in the trace."""
 
     started: list[Started] = field(default_factory=list[Started])
     opened: set[str] = field(default_factory=set[str])

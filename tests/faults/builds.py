@@ -1,4 +1,5 @@
-"""Other versions of ohmo beside the one that is tested: its sources with another number, and with a store of the next form."""
+"""Other versions of ohmo beside the one that is tested: its sources with another number, and with a
+store of the next form."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from pathlib import Path
 import ohmo
 from tests.faults.daemon import ROOT
 
-COMMAND = (sys.executable, "-P", "-m", "ohmo", "run")  # not what lies in the working directory, but what ``environ`` names
+COMMAND = (
+    sys.executable,
+    "-P",
+    "-m",
+    "ohmo",
+    "run",
+)  # not what lies in the working directory, but what ``environ`` names
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +34,22 @@ class Build:
         return {"PYTHONPATH": os.fspath(self.folder)}
 
 
-def built(folder: Path, version: str, *, statement: str = "", also: Sequence[tuple[str, str, str]] = ()) -> Build:
-    """``statement``: the one that brings its store to the next form. ``also``: files below ``ohmo``, with words that are others there."""
+def built(
+    folder: Path, version: str, *, statement: str = "", also: Sequence[tuple[str, str, str]] = ()
+) -> Build:
+    """``statement``: the one that brings its store to the next form. ``also``: files below
+    ``ohmo``, with words that are others there."""
     for room in ("ohmo", "channels"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     _changed(folder / "ohmo" / "__init__.py", f'"{ohmo.__version__}"', f'"{version}"')
     for name, old, new in also:
         _changed(folder / "ohmo" / name, old, new)
     if statement:
-        _changed(folder / "ohmo" / "store" / "schema.py", "enumerate(_FORMS,", f"enumerate((*_FORMS, {statement!r}),")
+        _changed(
+            folder / "ohmo" / "store" / "schema.py",
+            "enumerate(_FORMS,",
+            f"enumerate((*_FORMS, {statement!r}),",
+        )
     return Build(version, folder)
 
 

@@ -1,7 +1,9 @@
-"""Figure G28: mutated configurations. ``python -m tests.faults.configurations --seeds 200 --table docs/evidence/broken-configurations.md``.
+"""Figure G28: mutated configurations. ``python -m tests.faults.configurations --seeds 200 --table
+docs/evidence/broken-configurations.md``.
 
-Each seed breaks a whole config.yaml in one way, as people and half-finished writes do; a service that finds it must run on the last good copy, and
-the note for its owner must name the file, the line and, where there is one, the key."""
+Each seed breaks a whole config.yaml in one way, as people and half-finished writes do; a service
+that finds it must run on the last good copy, and the note for its owner must name the file, the
+line and, where there is one, the key."""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ def good() -> str:
 def mutated(text: str, kind: str, draw: random.Random) -> tuple[bytes, int | None, str]:
     """The broken file; the line that is wrong (None: it depends on the parser) and the key."""
     lines = text.split("\n")
-    keys = [(number, found) for number, line in enumerate(lines) if (found := _KEY.match(line)) is not None]
+    keys = [
+        (number, found)
+        for number, line in enumerate(lines)
+        if (found := _KEY.match(line)) is not None
+    ]
     number, found = draw.choice(keys)
     key, line = found["key"], number + 1
     match kind:
@@ -52,7 +58,9 @@ def mutated(text: str, kind: str, draw: random.Random) -> tuple[bytes, int | Non
             lines[number] = lines[number].replace(f"{key}:", f"{wrong}:", 1)
             return "\n".join(lines).encode(), line, wrong
         case "wrong type":
-            number, found = draw.choice([(n, f) for n, f in keys if f["value"] and f["value"].strip() not in ("null", "[]")])
+            number, found = draw.choice(
+                [(n, f) for n, f in keys if f["value"] and f["value"].strip() not in ("null", "[]")]
+            )
             lines[number] = f"{found['indent']}{found['key']}: {draw.choice(_LISTS)}"
             return "\n".join(lines).encode(), number + 1, found["key"]
         case "doubled key":
@@ -61,8 +69,8 @@ def mutated(text: str, kind: str, draw: random.Random) -> tuple[bytes, int | Non
         case "missing secret":
             return (
                 (
-                    text
-                    + "\nremote: {endpoint: https://s3.example, bucket: b, access_key: env:NOT_SET_ANYWHERE, secret_key: env:NOT_SET}\n"
+                    text + "\nremote: {endpoint: https://s3.example, bucket: b, access_key:"
+                    " env:NOT_SET_ANYWHERE, secret_key: env:NOT_SET}\n"
                 ).encode(),
                 None,
                 "",
@@ -87,7 +95,8 @@ def mutated(text: str, kind: str, draw: random.Random) -> tuple[bytes, int | Non
 
 
 def one(seed: int, folder: Path) -> tuple[str, str]:
-    """Kind and outcome: ``refused`` (the old one goes on), ``still valid``, or a violation in capitals."""
+    """Kind and outcome: ``refused`` (the old one goes on), ``still valid``, or a violation in
+    capitals."""
     draw = random.Random(seed)
     kind = draw.choice(KINDS)
     home = folder / str(seed)
@@ -105,7 +114,11 @@ def one(seed: int, folder: Path) -> tuple[str, str]:
     except ConfigError as error:
         words = str(error)
     else:
-        return kind, "still valid" if kind in ("cut off", "noise", "missing secret", "wrong type", "doubled key") else "TAKEN"
+        return kind, (
+            "still valid"
+            if kind in ("cut off", "noise", "missing secret", "wrong type", "doubled key")
+            else "TAKEN"
+        )
     after, note = boot(None, environ=environ, profile=None, manifests=manifests)
     if after.source.data != before.source.data:
         return kind, "NOT THE OLD ONE"
@@ -133,12 +146,17 @@ value. Anything else is a violation.
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.configurations", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.configurations", description=__doc__
+    )
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--table", type=Path)
     wanted = parser.parse_args()
     found = campaign(range(wanted.seeds))
-    lines = [f"| 0 to {wanted.seeds - 1} | {kind} | {outcome} | {count} |" for (kind, outcome), count in sorted(found.items())]
+    lines = [
+        f"| 0 to {wanted.seeds - 1} | {kind} | {outcome} | {count} |"
+        for (kind, outcome), count in sorted(found.items())
+    ]
     print("\n".join(lines))
     bad = sum(count for (_, outcome), count in found.items() if violation(outcome))
     if wanted.table is not None:

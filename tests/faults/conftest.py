@@ -15,9 +15,13 @@ Stage = Callable[..., AbstractAsyncContextManager[Scene]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lives of several processes take their time where many share few cores; a quiet machine needs some seconds."""
+    """Lives of several processes take their time where many share few cores; a quiet machine needs
+    some seconds."""
     for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+        if (
+            Path(__file__).parent in item.path.parents
+            and item.get_closest_marker("timeout") is None
+        ):
             item.add_marker(pytest.mark.timeout(300))
 
 
@@ -34,6 +38,11 @@ def stage(home: Path) -> Stage:
     """``stage(*platforms, **config)``; "web" is a platform too."""
 
     def build(*platforms: str, **config: Any) -> AbstractAsyncContextManager[Scene]:
-        return scene(home, {name: RIGS[name] for name in platforms if name != "web"}, web="web" in platforms, **config)
+        return scene(
+            home,
+            {name: RIGS[name] for name in platforms if name != "web"},
+            web="web" in platforms,
+            **config,
+        )
 
     return build

@@ -1,4 +1,5 @@
-"""The real daemon as a process of its own: started, killed, started again; its API over the unix socket, what it left behind after its end."""
+"""The real daemon as a process of its own: started, killed, started again; its API over the unix
+socket, what it left behind after its end."""
 
 from __future__ import annotations
 
@@ -23,9 +24,16 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 90.0  # seconds: many processes may share few cores
 
 
-async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = PATIENCE, *, every: float | None = None) -> None:
-    """Looks again ``every`` so many seconds; fails with ``what`` was waited for. Without ``every`` the more rarely the longer it waits: each look
-    costs who is watched time that its work would need."""
+async def until(
+    what: str,
+    done: Callable[[], Awaitable[bool]],
+    within: float = PATIENCE,
+    *,
+    every: float | None = None,
+) -> None:
+    """Looks again ``every`` so many seconds; fails with ``what`` was waited for. Without ``every``
+    the more rarely the longer it waits: each look costs who is watched time that its work would
+    need."""
     began = time.monotonic()
     while not await done():
         waited = time.monotonic() - began
@@ -36,8 +44,9 @@ async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = 
 
 @dataclass(frozen=True, slots=True)
 class Awake:
-    """Seconds from the start of the process until the house was ready, all channels could speak, and the first words were out.
-    ``work``: CPU seconds until it was ready, which no other load of the machine makes longer."""
+    """Seconds from the start of the process until the house was ready, all channels could speak,
+    and the first words were out. ``work``: CPU seconds until it was ready, which no other load of
+    the machine makes longer."""
 
     ready: float
     work: float
@@ -46,7 +55,8 @@ class Awake:
 
 
 class Daemon:
-    """One home, many lives. ``channels``: those that must be connected before it counts as ready."""
+    """One home, many lives. ``channels``: those that must be connected before it counts as
+    ready."""
 
     def __init__(
         self,
@@ -57,8 +67,11 @@ class Daemon:
         name: str = "stderr",
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.home, self.lives = home, 0
-        self._channels, self._command, self._name = channels, command, name
+        self.home = home
+        self.lives = 0
+        self._channels = channels
+        self._command = command
+        self._name = name
         self.environ: dict[str, str] = dict(environ or {})
         self._process: asyncio.subprocess.Process | None = None
         self._began = 0.0
@@ -79,7 +92,9 @@ class Daemon:
     @property
     def said(self) -> str:
         """Standard error of every life."""
-        return "".join(path.read_text(errors="replace") for path in sorted(self.home.glob(f"{self._name}.*")))
+        return "".join(
+            path.read_text(errors="replace") for path in sorted(self.home.glob(f"{self._name}.*"))
+        )
 
     @property
     def log(self) -> str:
@@ -87,7 +102,9 @@ class Daemon:
         files = [*sorted(folder.glob("*.jsonl.[0-9]")), *sorted(folder.glob("*.jsonl"))]
         return "".join(path.read_text(errors="replace") for path in files)
 
-    async def start(self, failpoints: str = "", *, ready: bool = True, errors: int | None = None) -> None:
+    async def start(
+        self, failpoints: str = "", *, ready: bool = True, errors: int | None = None
+    ) -> None:
         """``errors``: a file descriptor that becomes its standard error."""
         assert not self.alive
         self.lives += 1
@@ -101,9 +118,14 @@ class Daemon:
         }
         with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as said:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, cwd=ROOT, env=environ, stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said if errors is None else errors,
-                preexec_fn=die_with_parent
-            )  # fmt: skip
+                *self._command,
+                cwd=ROOT,
+                env=environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=said,
+                stderr=said if errors is None else errors,
+                preexec_fn=die_with_parent,
+            )
         if ready:
             await self.ready()
 
@@ -112,7 +134,10 @@ class Daemon:
         await until(f"the daemon is ready; it said {self.said[-500:]}", self._looks_ready)
 
     async def _looks_ready(self) -> bool:
-        assert self.alive, f"the daemon ended with {self._process.returncode if self._process else None}: {self.said[-2000:]}"
+        assert self.alive, (
+            f"the daemon ended with {self._process.returncode if self._process else None}:"
+            f" {self.said[-2000:]}"
+        )
         with contextlib.suppress(ClientError, OSError, TimeoutError):
             status, found = await self.call("GET", "/readyz")
             return status == 200 and all(found["channels"].get(name) for name in self._channels)
@@ -127,7 +152,8 @@ class Daemon:
                 raise
 
     async def awake(self, within: float = 5.0) -> Awake:
-        """How soon this life was there; for its first words it is watched ``within`` seconds after all channels could speak."""
+        """How soon this life was there; for its first words it is watched ``within`` seconds after
+        all channels could speak."""
         ready = work = connected = out = 0.0
 
         def passed() -> float:
@@ -148,11 +174,17 @@ class Daemon:
             nonlocal out
             with contextlib.suppress(ClientError, OSError, TimeoutError):
                 _, found = await self.call("GET", "/api/v1/status")
-                out = passed() if any(one["last_delivery"] for one in found["channels"].values()) else 0.0
+                out = (
+                    passed()
+                    if any(one["last_delivery"] for one in found["channels"].values())
+                    else 0.0
+                )
             return bool(out) or passed() > connected + within
 
         await until("all channels are connected", stands, every=0.03)  # these are figures
-        await until("words are out", spoke, every=0.2)  # to count an old store's messages takes it a moment
+        await until(
+            "words are out", spoke, every=0.2
+        )  # to count an old store's messages takes it a moment
         return Awake(ready, work, connected, out or None)
 
     def _cpu(self) -> float:
@@ -200,24 +232,32 @@ class Daemon:
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON. Raises ClientError or OSError when nobody answers."""
         connector = UnixConnector(str(self.home / "run" / "ohmo.sock"))
-        async with ClientSession(connector=connector, timeout=ClientTimeout(total=PATIENCE)) as session:
+        async with ClientSession(
+            connector=connector, timeout=ClientTimeout(total=PATIENCE)
+        ) as session:
             async with session.request(method, f"http://localhost{path}", json=body) as response:
                 return response.status, await response.json()
 
     async def idle(self) -> bool:
         """Nothing waits, nothing runs, nothing is to be sent."""
         _, status = await self.call("GET", "/api/v1/status")
-        return not any(status["inbox"].get(state) for state in ("waiting", "taken")) and _all_sent(status)
+        return not any(status["inbox"].get(state) for state in ("waiting", "taken")) and _all_sent(
+            status
+        )
 
     async def sent(self) -> bool:
         """Nothing is to be sent: of everything that is shown it knows that it is."""
         return _all_sent((await self.call("GET", "/api/v1/status"))[1])
 
     async def histories(self) -> dict[str, list[dict[str, Any]]]:
-        """What every thread went through, by thread; of its steps those of the present session, which are all that a model is sent."""
+        """What every thread went through, by thread; of its steps those of the present session,
+        which are all that a model is sent."""
         _, found = await self.call("GET", "/api/v1/sessions?limit=1000")
         assert not found["next"], "more than a thousand threads"
-        return {session["thread"]: await self.history(session["thread"], session["session_seq"]) for session in found["sessions"]}
+        return {
+            session["thread"]: await self.history(session["thread"], session["session_seq"])
+            for session in found["sessions"]
+        }
 
     async def history(self, thread: str, first_step: int = 0) -> list[dict[str, Any]]:
         """What one thread went through; steps from ``first_step`` on."""
@@ -225,7 +265,11 @@ class Daemon:
         since: int | None = 0
         while since is not None:
             _, page = await self.call("GET", f"/api/v1/sessions/{thread}?limit=1000&since={since}")
-            items += [one for one in page["history"] if one["type"] != "step_info" or one["seq"] >= first_step]
+            items += [
+                one
+                for one in page["history"]
+                if one["type"] != "step_info" or one["seq"] >= first_step
+            ]
             since = page["next"]
         return items
 
@@ -233,26 +277,44 @@ class Daemon:
 
     def integrity(self) -> list[str]:
         """What SQLite says of the store; empty when it is sound."""
-        with contextlib.closing(sqlite3.connect(f"file:{self.home / 'ohmo.db'}?mode=ro", uri=True)) as connection:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{self.home / 'ohmo.db'}?mode=ro", uri=True)
+        ) as connection:
             found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
-            found += [f"foreign key: {row}" for row in connection.execute("PRAGMA foreign_key_check")]
+            found += [
+                f"foreign key: {row}" for row in connection.execute("PRAGMA foreign_key_check")
+            ]
         return [line for line in found if line != "ok"]
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        with contextlib.closing(sqlite3.connect(f"file:{self.home / 'ohmo.db'}?mode=ro", uri=True)) as connection:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{self.home / 'ohmo.db'}?mode=ro", uri=True)
+        ) as connection:
             return connection.execute(statement).fetchall()
 
     def holders(self) -> set[str]:
         """Lives that hold a conversation or a platform, as the store has it."""
-        threads = "SELECT owner FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL AND until > 0"
-        return {str(owner) for (owner,) in self.rows(f"{threads} UNION SELECT owner FROM leases WHERE until > 0")}
+        threads = (
+            "SELECT owner FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL AND"
+            " until > 0"
+        )
+        return {
+            str(owner)
+            for (owner,) in self.rows(f"{threads} UNION SELECT owner FROM leases WHERE until > 0")
+        }
 
     async def left_behind(self) -> list[str]:
         """Processes, a held lock, temp files: what is still there 5 s after the end."""
         deadline = time.monotonic() + 5
-        while (found := [*_orphans(self.home.parent), *self._held()]) and time.monotonic() < deadline:
+        while (
+            found := [*_orphans(self.home.parent), *self._held()]
+        ) and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
-        strays = [path for pattern in ("*.tmp*", "*.part", "*.new", "*-journal") for path in self.home.rglob(pattern)]
+        strays = [
+            path
+            for pattern in ("*.tmp*", "*.part", "*.new", "*-journal")
+            for path in self.home.rglob(pattern)
+        ]
         return found + [f"temp file {path}" for path in strays]
 
     def _held(self) -> list[str]:
@@ -269,7 +331,8 @@ def _all_sent(status: Mapping[str, Any]) -> bool:
 
 
 def _orphans(place: Path) -> list[str]:
-    """Processes that work below this folder or were started with it in their environment or on their command line."""
+    """Processes that work below this folder or were started with it in their environment or on
+    their command line."""
     found: list[str] = []
     name = str(place).encode()
     for process in Path("/proc").glob("[0-9]*"):
@@ -277,6 +340,13 @@ def _orphans(place: Path) -> list[str]:
             continue
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes()
-            if name in words or name in (process / "environ").read_bytes() or name in os.fsencode((process / "cwd").readlink()):
-                found.append(f"process {process.name}: {words.replace(bytes(1), b' ')[:200].decode(errors='replace')}")
+            if (
+                name in words
+                or name in (process / "environ").read_bytes()
+                or name in os.fsencode((process / "cwd").readlink())
+            ):
+                found.append(
+                    f"process {process.name}:"
+                    f" {words.replace(bytes(1), b' ')[:200].decode(errors='replace')}"
+                )
     return found

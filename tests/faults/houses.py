@@ -1,4 +1,5 @@
-"""One platform's real adapter under the real switchboard, in this process, whose waits take no time; several of them may share one platform."""
+"""One platform's real adapter under the real switchboard, in this process, whose waits take no
+time; several of them may share one platform."""
 
 from __future__ import annotations
 
@@ -39,11 +40,15 @@ class House:
     """One platform's link of a switchboard. ``lives``: how often it was begun."""
 
     def __init__(self, rig: Any, state: Path) -> None:
-        self.rig, self.time, self.lives, self.heard = rig, Time(settled), 0, 0
+        self.rig = rig
+        self.time = Time(settled)
+        self.lives = 0
+        self.heard = 0
         self.told: list[Arrival] = []
         self._began = datetime.now(UTC)
         self._new_id = IdSource()
-        self._state, self._store = state, MemoryStore(clock=lambda: datetime.now(UTC))
+        self._state = state
+        self._store = MemoryStore(clock=lambda: datetime.now(UTC))
         self.door = doors({rig.name: rig})[rig.name]
         self.door.weather = Weather(random.Random(1), 0.0)  # counts
 
@@ -55,7 +60,9 @@ class House:
         self.lives += 1
         return self.rig.channel(options=Options(state=self._state, since=self._began))
 
-    async def _publish(self, arrivals: Sequence[Arrival], cursor: CursorSave | None) -> list[Accepted]:
+    async def _publish(
+        self, arrivals: Sequence[Arrival], cursor: CursorSave | None
+    ) -> list[Accepted]:
         if cursor is not None:
             await self._store.accept([], cursor)
         self.heard += len(arrivals)
@@ -69,12 +76,30 @@ class House:
         store, clock = self._store, lambda: datetime.now(UTC)
         pace = Pace(chat=Rate(0.0), account=Rate(0.0))
         parts = BoardParts(
-            store, self._publish, Notices(store, (), address_of=lambda *_: None, new_id=self._new_id, clock=clock),
-            lambda channel: Sender(channel, store, clock=clock, pace=pace, failpoint=lambda _: None),
-            lambda channel, link: Drafts(channel, link.name, EventStream().listen, DraftRows(no_draft, self._new_id)),
-            [], clock, "me", sleep=self.time.sleep, now=lambda: self.time.now, draw=random.Random(3).random,
-        )  # fmt: skip
-        link = LinkSettings(self.rig.name, self.rig.name, self._build, self._state, (timedelta(hours=1), 100), heavy=False)
+            store,
+            self._publish,
+            Notices(store, (), address_of=lambda *_: None, new_id=self._new_id, clock=clock),
+            lambda channel: Sender(
+                channel, store, clock=clock, pace=pace, failpoint=lambda _: None
+            ),
+            lambda channel, link: Drafts(
+                channel, link.name, EventStream().listen, DraftRows(no_draft, self._new_id)
+            ),
+            [],
+            clock,
+            "me",
+            sleep=self.time.sleep,
+            now=lambda: self.time.now,
+            draw=random.Random(3).random,
+        )
+        link = LinkSettings(
+            self.rig.name,
+            self.rig.name,
+            self._build,
+            self._state,
+            (timedelta(hours=1), 100),
+            heavy=False,
+        )
         return Switchboard([link], parts)
 
     @asynccontextmanager
@@ -94,7 +119,11 @@ class House:
 
     async def waiting(self) -> list[str]:
         """What is still to be said on the platform."""
-        rows = [row for row in await self._store.outbox() if row.row.outbound.address.channel == self.rig.name]
+        rows = [
+            row
+            for row in await self._store.outbox()
+            if row.row.outbound.address.channel == self.rig.name
+        ]
         return [row.row.outbound.text for row in rows if row.state in ("ready", "sending")]
 
     async def back(self, board: Switchboard, within: float) -> None:
@@ -102,7 +131,9 @@ class House:
         began = self.time.now
 
         def stands() -> bool:
-            return (status := board.report()[self.rig.name]).state == "connected" or status.detail == DEAF
+            return (
+                status := board.report()[self.rig.name]
+            ).state == "connected" or status.detail == DEAF
 
         async def greeted() -> bool:
             return board.report()[self.rig.name].state == "connected"

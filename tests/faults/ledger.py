@@ -1,4 +1,5 @@
-"""The promise as a check: what people said against what they see, from the platforms' own histories only. Pure."""
+"""The promise as a check: what people said against what they see, from the platforms' own histories
+only. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ def problems(
     repeats: int = 0,
     also: Callable[[Visible], bool] | None = None,
 ) -> list[str]:
-    """L1 to L4. ``seen`` by (platform, chat). ``repeats``: second answers that may be there when each is marked.
-    ``also``: other messages of the bot that are right."""
+    """L1 to L4. ``seen`` by (platform, chat). ``repeats``: second answers that may be there when
+    each is marked. ``also``: other messages of the bot that are right."""
     places = {word.marker: word.place for word in words}
     times: Counter[str] = Counter()
     marked: Counter[str] = Counter()
@@ -64,10 +65,18 @@ def problems(
 def _bare(text: str) -> str:
     """Without the mark, wherever the platform puts it, and without what the work cost."""
     text = FOOTER.sub("", text)
-    return " ".join(text.replace(f"({MARK})", "").replace(f"_{MARK}_", "").replace(MARK, "").strip(" _()\n").split())
+    return " ".join(
+        text.replace(f"({MARK})", "")
+        .replace(f"_{MARK}_", "")
+        .replace(MARK, "")
+        .strip(" _()\n")
+        .split()
+    )
 
 
-def _counts(words: Iterable[Word], times: Counter[str], marked: Counter[str], repeats: int) -> list[str]:
+def _counts(
+    words: Iterable[Word], times: Counter[str], marked: Counter[str], repeats: int
+) -> list[str]:
     found: list[str] = []
     for word in words:
         number = times[word.marker]
@@ -76,7 +85,10 @@ def _counts(words: Iterable[Word], times: Counter[str], marked: Counter[str], re
         if not word.answered and number:
             found.append(f"L1: {word.marker} in {word.place} was stopped and is answered")
         if number > 1 and marked[word.marker] < number - 1:
-            found.append(f"L2: {word.marker} is answered {number} times, {marked[word.marker]} of them marked")
+            found.append(
+                f"L2: {word.marker} is answered {number} times, {marked[word.marker]} of them"
+                " marked"
+            )
     if (more := sum(number - 1 for number in times.values() if number > 1)) > repeats:
         found.append(f"L2: {more} second answers, {repeats} are allowed")
     return found
@@ -104,13 +116,29 @@ def transcript_problems(histories: Mapping[str, Sequence[Mapping[str, Any]]]) ->
             match step["type"]:
                 case "call_result":
                     call = step["result"]["call"]
-                    found += [] if call in waiting else [f"L6: {thread}: a result for {call}, which does not wait for one"]
+                    found += (
+                        []
+                        if call in waiting
+                        else [f"L6: {thread}: a result for {call}, which does not wait for one"]
+                    )
                     waiting = [one for one in waiting if one != call]
                 case "call_started":
-                    found += [] if step["call"] in waiting else [f"L6: {thread}: {step['call']} started without being asked for"]
-                case "model_step":  # a person may speak before a stopped call is closed; the request puts the result first
-                    found += [f"L6: {thread}: {waiting} have no result before the next answer"] if waiting else []
-                    waiting = [block["id"] for block in step["blocks"] if block["type"] == "tool_call"]
+                    found += (
+                        []
+                        if step["call"] in waiting
+                        else [f"L6: {thread}: {step['call']} started without being asked for"]
+                    )
+                # a person may speak before a stopped call is closed; the request puts the result
+                # first
+                case "model_step":
+                    found += (
+                        [f"L6: {thread}: {waiting} have no result before the next answer"]
+                        if waiting
+                        else []
+                    )
+                    waiting = [
+                        block["id"] for block in step["blocks"] if block["type"] == "tool_call"
+                    ]
                 case _:
                     pass
         found += [f"L6: {thread}: {waiting} have no result at the end"] if waiting else []

@@ -1,4 +1,5 @@
-"""Row 48: the store file is ruined in a thousand ways; nothing may get lost in silence. ``python -m tests.faults.mutations --seeds 1000``."""
+"""Row 48: the store file is ruined in a thousand ways; nothing may get lost in silence. ``python -m
+tests.faults.mutations --seeds 1000``."""
 
 from __future__ import annotations
 
@@ -27,7 +28,17 @@ from homes import furnished, markers, say
 
 KINDS = (
     *("flip", "truncate", "empty", "zeros", "foreign", "gone", "header", "log"),
-    *("log flip", "log cut", "log gone", "log and index gone", "index flip", "index gone", "all gone", "in its place", "and newest backup"),
+    *(
+        "log flip",
+        "log cut",
+        "log gone",
+        "log and index gone",
+        "index flip",
+        "index gone",
+        "all gone",
+        "in its place",
+        "and newest backup",
+    ),
 )
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BEFORE = NOW - timedelta(days=1)
@@ -104,7 +115,8 @@ def _in_its_place(file: Path, draw: random.Random) -> None:
 
 
 def killed(home: Path, *, backup: bool) -> Path:
-    """A home whose daemon was killed: some of its messages stand only in the log. ``backup``: two were made, the newer of everything."""
+    """A home whose daemon was killed: some of its messages stand only in the log. ``backup``: two
+    were made, the newer of everything."""
     alive = home / "alive"
     alive.mkdir()
     database = furnished(alive)
@@ -124,7 +136,8 @@ def killed(home: Path, *, backup: bool) -> Path:
 
 
 def one(seed: int, folder: Path, *, backup: bool) -> tuple[str, str]:
-    """Kind and outcome: ``sound`` (nothing was lost), ``told`` (what is missing was told), ``SILENT`` or ``SLOW`` (a violation)."""
+    """Kind and outcome: ``sound`` (nothing was lost), ``told`` (what is missing was told),
+    ``SILENT`` or ``SLOW`` (a violation)."""
     draw = random.Random(seed)
     home = folder / str(seed)
     home.mkdir()
@@ -142,7 +155,9 @@ def one(seed: int, folder: Path, *, backup: bool) -> tuple[str, str]:
     if health.state == "sound":
         return kind, "sound" if after == before else "SILENT"
     whole = after.keys() == before.keys()
-    old = after.keys() == set(range(20)) and kind == "and newest backup"  # what only the ruined backup knew
+    old = (
+        after.keys() == set(range(20)) and kind == "and newest backup"
+    )  # what only the ruined backup knew
     if not health.detail or health.state != "replaced" or (backup and not whole and not old):
         return kind, "SILENT"
     return kind, "told, whole" if whole else "told"
@@ -170,14 +185,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.mutations", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1_000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--table", type=Path, help="written anew, such as docs/evidence/mutations.md")
+    parser.add_argument(
+        "--table", type=Path, help="written anew, such as docs/evidence/mutations.md"
+    )
     wanted = parser.parse_args()
     violations, lines = 0, list[str]()
     for with_backup in (False, True):
         found = campaign(range(wanted.first, wanted.first + wanted.seeds), backup=with_backup)
         for (kind, outcome), count in sorted(found.items()):
             violations += count if outcome.isupper() else 0
-            cells = (f"{wanted.first} to {wanted.first + wanted.seeds - 1}", "yes" if with_backup else "no", kind, outcome, count)
+            cells = (
+                f"{wanted.first} to {wanted.first + wanted.seeds - 1}",
+                "yes" if with_backup else "no",
+                kind,
+                outcome,
+                count,
+            )
             lines.append("| " + " | ".join(map(str, cells)) + " |")
             print(lines[-1], flush=True)
     if wanted.table is not None:

@@ -1,4 +1,5 @@
-"""Kills a daemon at random moments while many people talk to it; shared by the test run and the long campaign."""
+"""Kills a daemon at random moments while many people talk to it; shared by the test run and the
+long campaign."""
 
 from __future__ import annotations
 
@@ -15,16 +16,25 @@ Thread = tuple[str, str, str | None]  # platform, chat, topic
 
 
 async def campaign(
-    scene: Scene, chance: random.Random, *, kills: int, messages: int, threads: int = 50, pause: float = 1.2
+    scene: Scene,
+    chance: random.Random,
+    *,
+    kills: int,
+    messages: int,
+    threads: int = 50,
+    pause: float = 1.2,
 ) -> list[dict[str, float]]:
-    """``messages`` in ``threads`` threads over all platforms of the scene while the daemon is killed ``kills`` times, up to ``pause`` seconds
-    after it is ready. Then the ledger: 0 lost; repeats on Telegram only, marked, at most 4 for each
-    kill. Returns how soon the lives after kills were there, of those that were let live."""
+    """``messages`` in ``threads`` threads over all platforms of the scene while the daemon is
+    killed ``kills`` times, up to ``pause`` seconds after it is ready. Then the ledger: 0 lost;
+    repeats on Telegram only, marked, at most 4 for each kill. Returns how soon the lives after
+    kills were there, of those that were let live."""
     places = await chats(scene, threads)
     awoke: list[Awake] = []
     await scene.daemon.start()
     share = Share(messages // (kills + 1))
-    talking = asyncio.create_task(_talk(scene, random.Random(chance.random()), places, messages, share))
+    talking = asyncio.create_task(
+        _talk(scene, random.Random(chance.random()), places, messages, share)
+    )
     try:
         for _ in range(kills):
             await asyncio.sleep(chance.uniform(0, pause))
@@ -44,10 +54,13 @@ async def campaign(
 
 
 class Share:
-    """People say as much in every life (and the time before it), however long it takes, so that each kill meets some of it."""
+    """People say as much in every life (and the time before it), however long it takes, so that
+    each kill meets some of it."""
 
     def __init__(self, each: int) -> None:
-        self._each, self._left, self._more = each, each, asyncio.Event()
+        self._each = each
+        self._left = each
+        self._more = asyncio.Event()
         self._more.set()
 
     def next_life(self, *, last: bool = False) -> None:
@@ -63,7 +76,8 @@ class Share:
 
 
 async def chats(scene: Scene, threads: int) -> Sequence[Thread]:
-    """Evenly over the platforms: threads of a group on Slack, direct chats elsewhere, rooms on Matrix."""
+    """Evenly over the platforms: threads of a group on Slack, direct chats elsewhere, rooms on
+    Matrix."""
     each = max(1, threads // len(scene.rigs))
     found: list[Thread] = []
     for on in scene.rigs:
@@ -71,14 +85,25 @@ async def chats(scene: Scene, threads: int) -> Sequence[Thread]:
             chat = f"dm:{number}" if on == "matrix" else scene.fresh_chat(on)
             if on == "matrix":
                 await scene.rigs[on].creates(chat, "ada")
-            topic = await scene.rigs[on].says(f"thread {number}", chat=chat, mention=False) if on == "slack" else None
+            topic = (
+                await scene.rigs[on].says(f"thread {number}", chat=chat, mention=False)
+                if on == "slack"
+                else None
+            )
             found.append((on, chat, topic))
     return found
 
 
-async def _talk(scene: Scene, chance: random.Random, places: Sequence[Thread], messages: int, share: Share) -> None:
+async def _talk(
+    scene: Scene, chance: random.Random, places: Sequence[Thread], messages: int, share: Share
+) -> None:
     for _ in range(messages):
         await share.take()
         on, chat, topic = chance.choices(places, [SLOW.get(place[0], 1) for place in places])[0]
-        await scene.says(f"#chunks{{{chance.randrange(1, 8)}}} #pace{{{chance.choice((0, 0.01, 0.1))}}}", on=on, chat=chat, topic=topic)
+        await scene.says(
+            f"#chunks{{{chance.randrange(1, 8)}}} #pace{{{chance.choice((0, 0.01, 0.1))}}}",
+            on=on,
+            chat=chat,
+            topic=topic,
+        )
         await asyncio.sleep(chance.uniform(0, 0.15))

@@ -1,4 +1,5 @@
-"""The browser chat of a daemon in another process: pages that keep what was said until it is stored, and show the durable history."""
+"""The browser chat of a daemon in another process: pages that keep what was said until it is
+stored, and show the durable history."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from tests.faults.daemon import Daemon
 
 
 class Pages:
-    """See tests/conformance/rig.py; what a daemon has lost the page would not show, so the store's own history is the platform's here."""
+    """See tests/conformance/rig.py; what a daemon has lost the page would not show, so the store's
+    own history is the platform's here."""
 
     name = "web"
 
@@ -42,15 +44,31 @@ class Pages:
                 if not stored:
                     await asyncio.sleep(0.05)
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         key = secrets.token_hex(10)
-        self._said[key] = (f"/api/v1/web/chats/{quote(_chat(chat))}/messages", {"text": text, "key": key})
+        self._said[key] = (
+            f"/api/v1/web/chats/{quote(_chat(chat))}/messages",
+            {"text": text, "key": key},
+        )
         self._outbox.put_nowait(key)
         return key
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         key = secrets.token_hex(10)
-        self._said[key] = (f"/api/v1/web/chats/{quote(_chat(chat))}/answers", {"message": message, "choice": choice, "key": key})
+        self._said[key] = (
+            f"/api/v1/web/chats/{quote(_chat(chat))}/answers",
+            {"message": message, "choice": choice, "key": key},
+        )
         self._outbox.put_nowait(key)
 
     async def redeliver(self, message: str, *, chat: str = "dm:ada") -> None:
@@ -60,7 +78,9 @@ class Pages:
         """Rows that were sent; one that targets another takes its place."""
         if _chat(chat) not in self._threads:
             _, found = await self._daemon.call("GET", "/api/v1/sessions?limit=1000&channel=web")
-            self._threads.update({one["address"]["chat"]: one["thread"] for one in found["sessions"]})
+            self._threads.update(
+                {one["address"]["chat"]: one["thread"] for one in found["sessions"]}
+            )
         thread = self._threads.get(_chat(chat))
         return _shown(await self._daemon.history(thread)) if thread is not None else ()
 

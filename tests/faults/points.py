@@ -1,4 +1,5 @@
-"""``kill -9`` at every named failpoint on a message's way, on one platform after the other; shared by the test run and the long campaign."""
+"""``kill -9`` at every named failpoint on a message's way, on one platform after the other; shared
+by the test run and the long campaign."""
 
 from __future__ import annotations
 
@@ -12,8 +13,20 @@ from tests.faults.directed_model import MARKER
 from tests.faults.ledger import problems
 from tests.faults.scene import Scene
 
-SAYING = ("inbound.received", "inbound.stored", "turn.claim", "model.chunk", "outbox.before", "outbox.committed", "send.accepted")
-RUNNING = {"tool.before": (0, 0), "tool.running": (0, 1), "tool.after": (1, 1)}  # least and most effects of a command that runs freely
+SAYING = (
+    "inbound.received",
+    "inbound.stored",
+    "turn.claim",
+    "model.chunk",
+    "outbox.before",
+    "outbox.committed",
+    "send.accepted",
+)
+RUNNING = {
+    "tool.before": (0, 0),
+    "tool.running": (0, 1),
+    "tool.after": (1, 1),
+}  # least and most effects of a command that runs freely
 ASKING = ("approval.stored", "approval.granted")
 POINTS = {"arrival": SAYING[:4], "answer": SAYING[4:], "command": (*RUNNING, *ASKING)}
 CHUNKS = 8
@@ -21,8 +34,11 @@ CONFIG = {"permissions": {"allow": ["Bash(truncate:*)"]}}
 CHAT = "dm:ada"
 
 
-async def at_points(scene: Scene, on: str, points: Sequence[str], work: Path, chance: random.Random) -> None:
-    """Each of ``points`` in a random order with a death of its own in the same home, then every delivery again. AssertionError names the point."""
+async def at_points(
+    scene: Scene, on: str, points: Sequence[str], work: Path, chance: random.Random
+) -> None:
+    """Each of ``points`` in a random order with a death of its own in the same home, then every
+    delivery again. AssertionError names the point."""
     allowed = 0
     for number, point in enumerate(chance.sample(points, len(points))):
         allowed += 4 if on == "telegram" and point == "send.accepted" else 0
@@ -43,11 +59,14 @@ def is_of_the_house(message: Visible) -> bool:
 
 
 async def _dies_at(scene: Scene, on: str, point: str, counter: Path, chance: random.Random) -> None:
-    """A life that ends at the point, words said meanwhile, and the life after it, which answers everything."""
+    """A life that ends at the point, words said meanwhile, and the life after it, which answers
+    everything."""
     count = chance.randint(1, 3) if point in SAYING else 1
     hit = chance.randint(1, CHUNKS if point == "model.chunk" else count)
     await scene.daemon.start(f"{point}=kill@{hit}", ready=False)
-    await scene.daemon.ready_or_dead()  # some platforms deliver the newest message again when one comes back
+    await (
+        scene.daemon.ready_or_dead()
+    )  # some platforms deliver the newest message again when one comes back
     for _ in range(count):
         if not scene.daemon.alive:
             break
@@ -63,7 +82,9 @@ async def _dies_at(scene: Scene, on: str, point: str, counter: Path, chance: ran
     if point == "approval.stored":
         await _allow(scene, on, counter)
     await scene.answered()
-    await scene.quiet()  # what can be read may still be a draft, whose turn would grow it anew in another life
+    await (
+        scene.quiet()
+    )  # what can be read may still be a draft, whose turn would grow it anew in another life
     least, most = RUNNING.get(point, (1, 1) if point in ASKING else (0, 0))
     effects = counter.stat().st_size if counter.exists() else 0
     assert least <= effects <= most, f"its command had {effects} effects, not {least} to {most}"
@@ -82,7 +103,9 @@ async def _allow(scene: Scene, on: str, counter: Path) -> None:
         return
 
     async def asked() -> bool:
-        return any(one.by_bot and counter.name in one.text for one in await scene.rigs[on].visible(CHAT))
+        return any(
+            one.by_bot and counter.name in one.text for one in await scene.rigs[on].visible(CHAT)
+        )
 
     await until("a question on Matrix", asked)
     await scene.rigs[on].says("/approve", chat=CHAT)

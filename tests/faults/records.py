@@ -1,4 +1,5 @@
-"""What a long campaign has done so far, so that it goes on where it was interrupted; and the page that tells it."""
+"""What a long campaign has done so far, so that it goes on where it was interrupted; and the page
+that tells it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ class Records:
         self._path = path
 
     def all(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._path.read_text().splitlines()] if self._path.exists() else []
+        return (
+            [json.loads(line) for line in self._path.read_text().splitlines()]
+            if self._path.exists()
+            else []
+        )
 
     def add(self, **facts: Any) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +33,9 @@ class Records:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Markdown; numbers stand to the right."""
-    right = [all(isinstance(row[column], int | float) for row in rows) for column in range(len(head))]
+    right = [
+        all(isinstance(row[column], int | float) for row in rows) for column in range(len(head))
+    ]
     lines = [head, ["--:" if one else "---" for one in right], *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
@@ -50,4 +57,7 @@ def spread(seconds: Sequence[float]) -> str:
     if not seconds:
         return "-"
     ordered = sorted(seconds)
-    return f"{ordered[len(ordered) // 2]:.2f} / {ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]:.2f} / {ordered[-1]:.2f}"
+    return (
+        f"{ordered[len(ordered) // 2]:.2f} /"
+        f" {ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]:.2f} / {ordered[-1]:.2f}"
+    )

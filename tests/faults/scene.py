@@ -28,20 +28,35 @@ from tests.platforms.model.server import ModelServer, serving
 from tests.platforms.slack.rig import rig as slack
 from tests.platforms.telegram.rig import rig as telegram
 
-RIGS = {"telegram": telegram, "slack": slack, "discord": discord, "matrix": matrix, "feishu": feishu}
+RIGS = {
+    "telegram": telegram,
+    "slack": slack,
+    "discord": discord,
+    "matrix": matrix,
+    "feishu": feishu,
+}
 
 
 class Scene:
-    """``rigs`` by platform. Everything that is said goes through ``says`` and is held against what is seen by ``check``."""
+    """``rigs`` by platform. Everything that is said goes through ``says`` and is held against what
+    is seen by ``check``."""
 
     def __init__(self, daemon: Daemon, model: ModelServer, rigs: Mapping[str, Any]) -> None:
-        self.daemon, self.model, self.rigs = daemon, model, rigs
+        self.daemon = daemon
+        self.model = model
+        self.rigs = rigs
         self.words: list[Word] = []
         self.messages: dict[str, str] = {}  # marker -> the platform's message
         self._numbers = itertools.count(1)
 
     async def says(
-        self, more: str = "", *, on: str = "telegram", chat: str = "dm:ada", topic: str | None = None, answered: bool = True
+        self,
+        more: str = "",
+        *,
+        on: str = "telegram",
+        chat: str = "dm:ada",
+        topic: str | None = None,
+        answered: bool = True,
     ) -> str:
         """A person says a new marker and ``more``; the marker."""
         marker = f"m-{next(self._numbers)}-{secrets.token_hex(4)}"
@@ -72,7 +87,11 @@ class Scene:
     async def answers(self, marker: str) -> list[Visible]:
         """Messages of the bot that show the marker."""
         place = next(word.place for word in self.words if word.marker == marker)
-        return [one for one in await self.rigs[place[0]].visible(place[1]) if one.by_bot and marker in one.text]
+        return [
+            one
+            for one in await self.rigs[place[0]].visible(place[1])
+            if one.by_bot and marker in one.text
+        ]
 
     async def answered(self, *markers: str, within: float = PATIENCE) -> None:
         """Each marker is answered in full; no longer than ``within`` seconds without any answer."""
@@ -80,9 +99,17 @@ class Scene:
         missing = set(wanted)
 
         async def all_there() -> bool:
-            for on, chat in sorted({word.place[:2] for word in self.words if word.marker in missing}):
-                texts = [one.text for one in await self.rigs[on].visible(chat) if one.by_bot and " end" in one.text]
-                missing.difference_update(marker for text in texts for marker in MARKER.findall(text))
+            for on, chat in sorted(
+                {word.place[:2] for word in self.words if word.marker in missing}
+            ):
+                texts = [
+                    one.text
+                    for one in await self.rigs[on].visible(chat)
+                    if one.by_bot and " end" in one.text
+                ]
+                missing.difference_update(
+                    marker for text in texts for marker in MARKER.findall(text)
+                )
             return not missing
 
         async def more() -> bool:
@@ -93,14 +120,26 @@ class Scene:
             while missing:
                 await until("", more, within, every=None if len(missing) < 50 else 0.5)
         except AssertionError:
-            shown = {place: [one.text[:200] for one in messages][-4:] for place, messages in (await self.seen()).items()}
-            lost = [f"{word.marker} in {word.place}: {shown[word.place[:2]]}" for word in self.words if word.marker in missing]
-            lines = [f"no answer for {within:g} s to {len(lost)} of {len(wanted)}", *lost[:10], self.daemon.said[-500:]]
+            shown = {
+                place: [one.text[:200] for one in messages][-4:]
+                for place, messages in (await self.seen()).items()
+            }
+            lost = [
+                f"{word.marker} in {word.place}: {shown[word.place[:2]]}"
+                for word in self.words
+                if word.marker in missing
+            ]
+            lines = [
+                f"no answer for {within:g} s to {len(lost)} of {len(wanted)}",
+                *lost[:10],
+                self.daemon.said[-500:],
+            ]
             raise AssertionError("\n".join(lines)) from None
 
     async def answered_or_died(self, marker: str) -> None:
-        """Whichever comes first. An answer counts when the daemon knows that it was delivered: a death in between would be another one
-        than the test asks for, and on Telegram, where nobody can ask what became of a message, it may be said twice."""
+        """Whichever comes first. An answer counts when the daemon knows that it was delivered: a
+        death in between would be another one than the test asks for, and on Telegram, where nobody
+        can ask what became of a message, it may be said twice."""
 
         async def either() -> bool:
             return not self.daemon.alive or await self._delivered(marker)
@@ -143,7 +182,11 @@ class Scene:
         for text in texts:
 
             async def stored(text: str = text) -> bool:
-                return bool((await self.daemon.call("GET", f"/api/v1/inbox?limit=1&text={quote(text)}"))[1]["inbox"])
+                return bool(
+                    (await self.daemon.call("GET", f"/api/v1/inbox?limit=1&text={quote(text)}"))[1][
+                        "inbox"
+                    ]
+                )
 
             await until(f"{text!r} is heard", stored)
 
@@ -162,7 +205,12 @@ class Scene:
             _, status = await self.daemon.call("GET", "/api/v1/status")
             _, found = await self.daemon.call("GET", "/api/v1/inbox?state=ended&limit=1000")
             ended = any(one["ending"] == "stopped" for one in found["inbox"])
-            return ended and not status["turns_running"] and not status["turns_parked"] and await self.daemon.idle()
+            return (
+                ended
+                and not status["turns_running"]
+                and not status["turns_parked"]
+                and await self.daemon.idle()
+            )
 
         await until("everything is stopped", nothing)
 
@@ -179,21 +227,33 @@ class Scene:
 
         async def idle() -> bool:
             telegram = self.rigs.get("telegram")
-            waiting = telegram is not None and bool(telegram.server.world.queue) and not telegram.server.methods.polling
+            waiting = (
+                telegram is not None
+                and bool(telegram.server.world.queue)
+                and not telegram.server.methods.polling
+            )
             return not waiting and await self.daemon.idle()
 
         await until("the daemon is idle", idle)
 
     async def redelivered(self) -> None:
-        """Every message is delivered once more (row 27); a last word proves that all of it was read."""
+        """Every message is delivered once more (row 27); a last word proves that all of it was
+        read."""
         for word in list(self.words):
             await self.rigs[word.place[0]].redeliver(self.messages[word.marker], chat=word.place[1])
         for on in sorted({word.place[0] for word in self.words}):
             chats = [word.place for word in self.words if word.place[0] == on]
             await self.says(on=on, chat=chats[-1][1], topic=chats[-1][2])
 
-    async def check(self, *, repeats: int = 0, also: Callable[[Visible], bool] | None = None, again: bool = False) -> None:
-        """Waits for every answer, then holds L1 to L7; the daemon is stopped by it. ``again``: everything is delivered twice first."""
+    async def check(
+        self,
+        *,
+        repeats: int = 0,
+        also: Callable[[Visible], bool] | None = None,
+        again: bool = False,
+    ) -> None:
+        """Waits for every answer, then holds L1 to L7; the daemon is stopped by it. ``again``:
+        everything is delivered twice first."""
         await self.answered()
         if again:
             await self.redelivered()
@@ -237,25 +297,43 @@ Rigs = Mapping[str, Callable[[], Any]]
 
 @asynccontextmanager
 async def scene(
-    home: Path, rigs: Rigs, *, web: bool = False, command: Sequence[str] | None = None, wire: str = "anthropic", **config: Any
+    home: Path,
+    rigs: Rigs,
+    *,
+    web: bool = False,
+    command: Sequence[str] | None = None,
+    wire: str = "anthropic",
+    **config: Any,
 ) -> AsyncGenerator[Scene]:
-    """Nothing is started yet but the platforms and the model. ``wire``: of which provider; ``config``: more top-level keys."""
+    """Nothing is started yet but the platforms and the model. ``wire``: of which provider;
+    ``config``: more top-level keys."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(serving(WatchedModel()))
-        open_rigs = {name: await stack.enter_async_context(factory()) for name, factory in rigs.items()}
+        open_rigs = {
+            name: await stack.enter_async_context(factory()) for name, factory in rigs.items()
+        }
         channels: dict[str, Any] = {"web": {"enabled": web}}
         for name, rig in open_rigs.items():
             channels[name] = {**rig.settings(), "enabled": True, "dm": "open", "groups": "open"}
-        url, name = {"anthropic": (model.url, "claude-sonnet-4-5"), "openai": (f"{model.url}/v1", "local-1")}[wire]
+        url, name = {
+            "anthropic": (model.url, "claude-sonnet-4-5"),
+            "openai": (f"{model.url}/v1", "local-1"),
+        }[wire]
         profile = {"provider": wire, "base_url": url, "api_key": "sk-ant-test", "models": [name]}
         wanted = {
-            "profiles": {"default": profile}, "control": {"listen": None}, "workspace": str(home.parent / "workspace"), "channels": channels,
-            "limits": {"concurrent_turns": 64}, **config,
-        }  # fmt: skip
+            "profiles": {"default": profile},
+            "control": {"listen": None},
+            "workspace": str(home.parent / "workspace"),
+            "channels": channels,
+            "limits": {"concurrent_turns": 64},
+            **config,
+        }
         (home / "config.yaml").write_text(json.dumps(wanted))  # JSON is YAML
         (home / "config.yaml").chmod(0o600)
         connected = [name for name, keys in channels.items() if keys["enabled"]]
-        daemon = Daemon(home, connected, command) if command is not None else Daemon(home, connected)
+        daemon = (
+            Daemon(home, connected, command) if command is not None else Daemon(home, connected)
+        )
         if web:
             pages = Pages(daemon)
             flushing = asyncio.create_task(pages.flush())

@@ -1,7 +1,9 @@
-"""The soak (row 66, G13): ``python -m tests.faults.soak`` lets people talk with the real daemon and watches what it holds on to.
+"""The soak (row 66, G13): ``python -m tests.faults.soak`` lets people talk with the real daemon and
+watches what it holds on to.
 
-Memory, file handles, threads and tasks are read every five seconds; the slope of the memory is a least-squares line from message ``--warm`` on. The
-page is written by the command itself, also when it is interrupted."""
+Memory, file handles, threads and tasks are read every five seconds; the slope of the memory is a
+least-squares line from message ``--warm`` on. The page is written by the command itself, also when
+it is interrupted."""
 
 from __future__ import annotations
 
@@ -24,9 +26,16 @@ from benchmarks.rig import FIRST_CHAT, Chats, Daemon, bench, cpu
 LOOK = 5.0  # seconds between two readings
 RISE = 1.0  # MiB per day of messages that memory may rise
 DAY = 86_400  # messages of a day at one a second
-TOGETHER = (0.2, 0.4, 0.6, 0.8)  # of the warm-up: everybody waits for everybody and then all speak at once
+TOGETHER = (
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+)  # of the warm-up: everybody waits for everybody and then all speak at once
 FRESH = 40  # messages of a chat between two /new
-_NUMBER = re.compile(r"^(ohmo_tasks|process_resident_memory_bytes|process_open_fds) (\S+)$", re.MULTILINE)
+_NUMBER = re.compile(
+    r"^(ohmo_tasks|process_resident_memory_bytes|process_open_fds) (\S+)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,8 @@ class Reading:
 
 @dataclass
 class Soak:
-    """What was seen so far. ``lost``: messages without an answer. ``integrity``: what SQLite says of the store at the end."""
+    """What was seen so far. ``lost``: messages without an answer. ``integrity``: what SQLite says
+    of the store at the end."""
 
     readings: list[Reading] = field(default_factory=list)
     said: int = 0
@@ -70,15 +80,25 @@ async def read(daemon: Daemon, said: int, began: float) -> Reading:
     threads = int(status.partition("Threads:")[2].split()[0])
     kept = sum(file.stat().st_size for file in daemon.home.glob("ohmo.db*")) / 2**20
     handles, tasks = int(float(found["process_open_fds"])), int(float(found["ohmo_tasks"]))
-    return Reading(said, time.monotonic() - began, float(found["process_resident_memory_bytes"]) / 2**20, handles, threads, tasks, kept)
+    return Reading(
+        said,
+        time.monotonic() - began,
+        float(found["process_resident_memory_bytes"]) / 2**20,
+        handles,
+        threads,
+        tasks,
+        kept,
+    )
 
 
 class Meeting:
-    """All ``people`` wait for each other once the next of ``moments`` (messages said) is reached. What as many turns need at once, connections to the
-    model above all, is so known before the line begins: a machine that stops for a second makes them all meet by chance."""
+    """All ``people`` wait for each other once the next of ``moments`` (messages said) is reached.
+    What as many turns need at once, connections to the model above all, is so known before the line
+    begins: a machine that stops for a second makes them all meet by chance."""
 
     def __init__(self, people: int, moments: Sequence[float]) -> None:
-        self._barrier, self._moments = asyncio.Barrier(people), list(moments)
+        self._barrier = asyncio.Barrier(people)
+        self._moments = list(moments)
         self._met: dict[int, int] = {}
 
     async def comes(self, person: int, said: int) -> None:
@@ -90,7 +110,9 @@ class Meeting:
                     await self._barrier.wait()
 
 
-async def talks(chats: Chats, chat: int, soak: Soak, most: int, until: float, meeting: Meeting) -> None:
+async def talks(
+    chats: Chats, chat: int, soak: Soak, most: int, until: float, meeting: Meeting
+) -> None:
     """One person who waits for each answer, and begins a new conversation now and then."""
     number = 0
     while soak.said < most and time.monotonic() < until:
@@ -119,8 +141,16 @@ async def run(wanted: argparse.Namespace, soak: Soak) -> None:
     async with bench() as one:
         until = time.monotonic() + wanted.minutes * 60
         watching = asyncio.create_task(watches(one.daemon, soak))
-        meeting = Meeting(wanted.people, [part * wanted.warm for part in TOGETHER if part * wanted.warm < wanted.messages / 2])
-        await asyncio.gather(*(talks(one.chats, FIRST_CHAT + n, soak, wanted.messages, until, meeting) for n in range(wanted.people)))
+        meeting = Meeting(
+            wanted.people,
+            [part * wanted.warm for part in TOGETHER if part * wanted.warm < wanted.messages / 2],
+        )
+        await asyncio.gather(
+            *(
+                talks(one.chats, FIRST_CHAT + n, soak, wanted.messages, until, meeting)
+                for n in range(wanted.people)
+            )
+        )
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
@@ -135,8 +165,9 @@ def _held(so: bool) -> str:
 
 
 def _steady(values: Sequence[int]) -> bool:
-    """Whether the calmest readings of the last third are no higher than those of the first, but for a tenth: how many connections are open moves with
-    what is being answered at that moment, what leaks is there at the calmest one, too."""
+    """Whether the calmest readings of the last third are no higher than those of the first, but for
+    a tenth: how many connections are open moves with what is being answered at that moment, what
+    leaks is there at the calmest one, too."""
     third = max(1, len(values) // 3)
     first, last = (sorted(part)[len(part) // 10] for part in (values[:third], values[-third:]))
     return last <= 1.1 * first
@@ -146,42 +177,77 @@ def page(wanted: argparse.Namespace, soak: Soak, load: float) -> str:
     """The whole of docs/evidence/soak.md."""
     warm = [one for one in soak.readings if one.messages >= wanted.warm]
     steady = warm or soak.readings[len(soak.readings) // 2 :]
-    since = f"message {wanted.warm}" if warm else f"message {steady[0].messages} (it did not come to {wanted.warm})"
+    since = (
+        f"message {wanted.warm}"
+        if warm
+        else f"message {steady[0].messages} (it did not come to {wanted.warm})"
+    )
     rows = soak.readings[:: max(1, len(soak.readings) // 20)]
     rise = slope(steady)
     lines = [
-        "# The soak", "",
-        (f"`python -m tests.faults.soak --messages {wanted.messages} --minutes {wanted.minutes:g} --people {wanted.people}` wrote this page on"
-        f" {datetime.now(UTC):%Y-%m-%d}: {wanted.people} people talk with the"),
-        (f"real daemon over a loopback Telegram, each waits for the answer, and every {FRESH} messages they begin a new conversation. In the warm-up all of"
-        "\nthem speak at the same moment a few times, so that later chance meetings show no new connections. The machine"
-        f" had {os.cpu_count()} cores and a load of {load:.1f}."), "",
-        "| figure | wanted | seen | held |", "| --- | --- | --- | --- |",
-        (f"| messages, lost | 100000, 0 | {soak.said}, {soak.lost} in {soak.readings[-1].seconds:.0f} s, {1e3 * soak.work / max(1, soak.said):.1f} ms of"
-        f" processor time each | {_held(soak.said >= 100_000 and not soak.lost)} |"),
-        (f"| memory from {since} on | ≤ {RISE:g} MiB per {DAY} messages | {rise:.1f} MiB per {DAY} messages (least squares, {len(steady)} readings)"
-        f" | {_held(rise <= RISE)} |"),
+        "# The soak",
+        "",
+        (
+            f"`python -m tests.faults.soak --messages {wanted.messages} --minutes"
+            f" {wanted.minutes:g} --people {wanted.people}` wrote this page on"
+            f" {datetime.now(UTC):%Y-%m-%d}: {wanted.people} people talk with the"
+        ),
+        (
+            f"real daemon over a loopback Telegram, each waits for the answer, and every {FRESH}"
+            " messages they begin a new conversation. In the warm-up all of\nthem speak at the"
+            " same moment a few times, so that later chance meetings show no new connections. The"
+            f" machine had {os.cpu_count()} cores and a load of {load:.1f}."
+        ),
+        "",
+        "| figure | wanted | seen | held |",
+        "| --- | --- | --- | --- |",
+        (
+            f"| messages, lost | 100000, 0 | {soak.said}, {soak.lost} in"
+            f" {soak.readings[-1].seconds:.0f} s, {1e3 * soak.work / max(1, soak.said):.1f} ms of"
+            f" processor time each | {_held(soak.said >= 100_000 and not soak.lost)} |"
+        ),
+        (
+            f"| memory from {since} on | ≤ {RISE:g} MiB per {DAY} messages | {rise:.1f} MiB per"
+            f" {DAY} messages (least squares, {len(steady)} readings) | {_held(rise <= RISE)} |"
+        ),
         *(
             f"| {name} | constant | {min(values)} to {max(values)} | {_held(_steady(values))} |"
             for name, values in (
-                ("file handles", [one.handles for one in steady]), ("threads", [one.threads for one in steady]), ("tasks", [one.tasks for one in steady])
+                ("file handles", [one.handles for one in steady]),
+                ("threads", [one.threads for one in steady]),
+                ("tasks", [one.tasks for one in steady]),
             )
         ),
-        f"| the store | sound | {soak.integrity} | {_held(soak.integrity == 'ok')} |", "",
-        "| messages | seconds | memory, MiB | handles | threads | tasks | store, MiB |", "| --: | --: | --: | --: | --: | --: | --: |",
-        *("| " + " | ".join(f"{value:.1f}" if isinstance(value, float) else str(value) for value in astuple(one)) + " |" for one in rows),
-    ]  # fmt: skip
+        f"| the store | sound | {soak.integrity} | {_held(soak.integrity == 'ok')} |",
+        "",
+        "| messages | seconds | memory, MiB | handles | threads | tasks | store, MiB |",
+        "| --: | --: | --: | --: | --: | --: | --: |",
+        *(
+            "| "
+            + " | ".join(
+                f"{value:.1f}" if isinstance(value, float) else str(value) for value in astuple(one)
+            )
+            + " |"
+            for one in rows
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.faults.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.faults.soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--minutes", type=float, default=60.0, help="it ends then, however many messages it was")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="it ends then, however many messages it was"
+    )
     parser.add_argument("--people", type=int, default=50)
-    parser.add_argument("--warm", type=int, default=20_000, help="the first message that counts for the slope")
+    parser.add_argument(
+        "--warm", type=int, default=20_000, help="the first message that counts for the slope"
+    )
     parser.add_argument("--page", type=Path, default=Path("docs/evidence/soak.md"))
     wanted = parser.parse_args()
     soak = Soak()

@@ -1,8 +1,11 @@
-"""The storm: ``python -m tests.faults.storm --seed 7`` lets 50 threads on five platforms talk at once while calls, answers and sockets break.
+"""The storm: ``python -m tests.faults.storm --seed 7`` lets 50 threads on five platforms talk at
+once while calls, answers and sockets break.
 
-Every call of the daemon meets one of the kinds of ``tests/platforms/weather.py`` with a chance of 5 %, every message is delivered twice with the
-same chance. Then the ledger: 0 lost, 0 said twice (Telegram: marked), order kept; and how long the acknowledgements took, from the platforms' own
-histories. ``--burst`` adds 1 000 messages on one platform after the other, said as fast as they can be. The tables go to ``--table``.
+Every call of the daemon meets one of the kinds of ``tests/platforms/weather.py`` with a chance of 5
+%, every message is delivered twice with the same chance. Then the ledger: 0 lost, 0 said twice
+(Telegram: marked), order kept; and how long the acknowledgements took, from the platforms' own
+histories. ``--burst`` adds 1 000 messages on one platform after the other, said as fast as they can
+be. The tables go to ``--table``.
 """
 
 from __future__ import annotations
@@ -34,21 +37,41 @@ from tests.platforms.slack.rig import rig as slack
 from tests.platforms.telegram.rig import rig as telegram
 from tests.platforms.weather import KINDS, Acks, Weather
 
-RIGS = {"slack": slack, "feishu": feishu, "discord": discord, "telegram": telegram, "matrix": matrix}
+RIGS = {
+    "slack": slack,
+    "feishu": feishu,
+    "discord": discord,
+    "telegram": telegram,
+    "matrix": matrix,
+}
 ACKNOWLEDGED = {
-    "slack": "envelope answered", "feishu": "frame answered with 200", "discord": "row committed", "telegram": "offset confirmed",
+    "slack": "envelope answered",
+    "feishu": "frame answered with 200",
+    "discord": "row committed",
+    "telegram": "offset confirmed",
     "matrix": "asked with the new since",
-}  # fmt: skip
+}
 
 
 def doors(rigs: Mapping[str, Any]) -> dict[str, Any]:
     """What carries the weather of each platform."""
-    return {name: rig.proxy if name == "matrix" else rig.server.door for name, rig in rigs.items() if name in RIGS}
+    return {
+        name: rig.proxy if name == "matrix" else rig.server.door
+        for name, rig in rigs.items()
+        if name in RIGS
+    }
 
 
 def watches(rigs: Mapping[str, Any]) -> dict[str, Acks]:
-    places = {name: getattr(rig, "proxy" if name == "matrix" else "server") for name, rig in rigs.items() if name in RIGS}
-    return {name: place.gateway.acks if name == "discord" else place.acks for name, place in places.items()}
+    places = {
+        name: getattr(rig, "proxy" if name == "matrix" else "server")
+        for name, rig in rigs.items()
+        if name in RIGS
+    }
+    return {
+        name: place.gateway.acks if name == "discord" else place.acks
+        for name, place in places.items()
+    }
 
 
 @dataclass
@@ -104,9 +127,13 @@ async def watching_rows(home: Path, acks: Acks) -> AsyncGenerator[None]:
 
     async def watch() -> None:
         last = 0
-        with contextlib.closing(sqlite3.connect(f"file:{home / 'ohmo.db'}?mode=ro", uri=True)) as connection:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{home / 'ohmo.db'}?mode=ro", uri=True)
+        ) as connection:
             while True:
-                rows = connection.execute("SELECT rowid, message FROM inbox WHERE rowid > ? ORDER BY rowid", (last,)).fetchall()
+                rows = connection.execute(
+                    "SELECT rowid, message FROM inbox WHERE rowid > ? ORDER BY rowid", (last,)
+                ).fetchall()
                 last = rows[-1][0] if rows else last
                 new = {message for _, message in rows} - stored
                 stored.update(new)
@@ -123,8 +150,17 @@ async def watching_rows(home: Path, acks: Acks) -> AsyncGenerator[None]:
             await task
 
 
-async def storm(scene: Scene, seed: int, *, messages: int, threads: int = 50, faults: float = 0.05, pause: float = 0.1) -> Report:
-    """Every thread begins in calm weather; then the storm, then the ledger, which stops the daemon."""
+async def storm(
+    scene: Scene,
+    seed: int,
+    *,
+    messages: int,
+    threads: int = 50,
+    faults: float = 0.05,
+    pause: float = 0.1,
+) -> Report:
+    """Every thread begins in calm weather; then the storm, then the ledger, which stops the
+    daemon."""
     report, chance, began = Report(), random.Random(seed), time.monotonic()
     await scene.daemon.start()
     async with watching_rows(scene.daemon.home, watches(scene.rigs)["discord"]):
@@ -133,13 +169,20 @@ async def storm(scene: Scene, seed: int, *, messages: int, threads: int = 50, fa
             await scene.says(on=on, chat=chat, topic=topic)
         await scene.answered()
         for acks in watches(scene.rigs).values():
-            acks.took.clear()  # the first messages after a start meet a house that still loads its model's library
+            # the first messages after a start meet a house that still loads its model's library
+            acks.took.clear()
         for number, (name, door) in enumerate(doors(scene.rigs).items()):
-            report.weathers[name] = door.weather = Weather(random.Random(f"{seed}:{number}"), faults)
+            report.weathers[name] = door.weather = Weather(
+                random.Random(f"{seed}:{number}"), faults
+            )
         while len(scene.words) < messages:
             on, chat, topic = chance.choice(talkers)
-            marker = await scene.says(f"#chunks{{{chance.randrange(1, 5)}}} #pace{{0.02}}", on=on, chat=chat, topic=topic)
-            if chance.random() < faults and (on != "matrix" or await scene.answers(marker := _earlier(scene, chat))):
+            marker = await scene.says(
+                f"#chunks{{{chance.randrange(1, 5)}}} #pace{{0.02}}", on=on, chat=chat, topic=topic
+            )
+            if chance.random() < faults and (
+                on != "matrix" or await scene.answers(marker := _earlier(scene, chat))
+            ):
                 await scene.rigs[on].redeliver(scene.messages[marker], chat=chat)
                 report.again += 1
             await asyncio.sleep(chance.uniform(0, 2 * pause))
@@ -162,10 +205,16 @@ def _earlier(scene: Scene, chat: str) -> str:
 async def _ledger(scene: Scene, report: Report) -> None:
     seen = await scene.seen()
     report.marked = sum(
-        "may be a duplicate" in one.text for (on, _), found in seen.items() if on == "telegram" for one in found if one.by_bot
+        "may be a duplicate" in one.text
+        for (on, _), found in seen.items()
+        if on == "telegram"
+        for one in found
+        if one.by_bot
     )
     others = [word for word in scene.words if word.place[0] != "telegram"]
-    found = problems(others, {place: rows for place, rows in seen.items() if place[0] != "telegram"})
+    found = problems(
+        others, {place: rows for place, rows in seen.items() if place[0] != "telegram"}
+    )
     assert found == [], "\n".join(found)
     await scene.check(repeats=report.marked)
 
@@ -179,7 +228,8 @@ class Burst:
 
 
 async def burst(scene: Scene, on: str, messages: int, threads: int = 50) -> Burst:
-    """``messages`` at once in ``threads`` threads of one platform; how long until each was acknowledged."""
+    """``messages`` at once in ``threads`` threads of one platform; how long until each was
+    acknowledged."""
     acks, chats = watches(scene.rigs)[on], [f"dm:{8_000 + number}" for number in range(threads)]
     if on == "matrix":
         chats = chats[:10]
@@ -196,7 +246,9 @@ async def burst(scene: Scene, on: str, messages: int, threads: int = 50) -> Burs
     async def all_acknowledged() -> bool:
         return len(acks.took) >= messages
 
-    await until(f"{messages} acknowledgements on {on}, {len(acks.took)} are there", all_acknowledged)
+    await until(
+        f"{messages} acknowledgements on {on}, {len(acks.took)} are there", all_acknowledged
+    )
     return Burst(on, messages, said, list(acks.took[:messages]))
 
 
@@ -226,26 +278,50 @@ def milliseconds(values: Sequence[float]) -> list[str]:
     return [f"{1000 * share(values, part):.0f}" for part in (0.5, 0.99, 1.0)]
 
 
-def page(report: Report, bursts: Sequence[Burst], seed: int, threads: int, faults: float, cores: int) -> str:
+def page(
+    report: Report, bursts: Sequence[Burst], seed: int, threads: int, faults: float, cores: int
+) -> str:
     twice = f"0; on Telegram {report.marked}, each marked" if report.marked else "0"
     text = HEAD.format(
-        seed=seed, day=datetime.now(UTC).date(), cores=cores, seconds=report.seconds, messages=sum(report.said.values()), threads=threads,
-        faults=faults, again=report.again, twice=twice, load=os.getloadavg()[1], nice=os.nice(0),
-    )  # fmt: skip
+        seed=seed,
+        day=datetime.now(UTC).date(),
+        cores=cores,
+        seconds=report.seconds,
+        messages=sum(report.said.values()),
+        threads=threads,
+        faults=faults,
+        again=report.again,
+        twice=twice,
+        load=os.getloadavg()[1],
+        nice=os.nice(0),
+    )
     text += "## Acknowledgements\n\n"
     head = ("platform", "acknowledged means", "said", "seen", "p50 ms", "p99 ms", "most ms")
-    text += table(head, [(on, ACKNOWLEDGED[on], report.said[on], len(took), *milliseconds(took)) for on, took in report.took.items()])
+    text += table(
+        head,
+        [
+            (on, ACKNOWLEDGED[on], report.said[on], len(took), *milliseconds(took))
+            for on, took in report.took.items()
+        ],
+    )
     text += "\n## Faults that were met\n\n"
-    rows = [(on, weather.calls, *(weather.met[kind] for kind in KINDS)) for on, weather in report.weathers.items()]
+    rows = [
+        (on, weather.calls, *(weather.met[kind] for kind in KINDS))
+        for on, weather in report.weathers.items()
+    ]
     text += table(("platform", "calls", *KINDS), rows)
     if bursts:
         text += (
-            "\n## Bursts\n\nSaid on one platform as fast as it can be, in calm weather; "
-            "wanted: 1 000 within a second, p99 ≤ 300 ms (Matrix: 200, as fast as the homeserver takes them).\n\n"
+            "\n## Bursts\n\nSaid on one platform as fast as it can be, in calm weather; wanted: 1"
+            " 000 within a second, p99 ≤ 300 ms (Matrix: 200, as fast as the homeserver takes"
+            " them).\n\n"
         )
         text += table(
             ("platform", "messages", "said in s", "p50 ms", "p99 ms", "most ms"),
-            [(one.platform, one.messages, f"{one.said:.2f}", *milliseconds(one.took)) for one in bursts],
+            [
+                (one.platform, one.messages, f"{one.said:.2f}", *milliseconds(one.took))
+                for one in bursts
+            ],
         )
     return text
 
@@ -257,8 +333,19 @@ async def run(wanted: argparse.Namespace, seed: int, cores: int) -> int:
     try:
         async with scene(home, RIGS) as opened:
             opened.model.keep = False
-            report = await storm(opened, seed, messages=wanted.messages, threads=wanted.threads, faults=wanted.faults, pause=wanted.pause)
-        bursts = [await calm(place, on, 200 if on == "matrix" else 1000) for on in RIGS] if wanted.burst else []
+            report = await storm(
+                opened,
+                seed,
+                messages=wanted.messages,
+                threads=wanted.threads,
+                faults=wanted.faults,
+                pause=wanted.pause,
+            )
+        bursts = (
+            [await calm(place, on, 200 if on == "matrix" else 1000) for on in RIGS]
+            if wanted.burst
+            else []
+        )
     except AssertionError as error:
         print(f"{error}\nseed {seed}, home kept: {home}")
         return 1
@@ -285,13 +372,17 @@ async def calm(place: Path, on: str, messages: int) -> Burst:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.faults.storm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.faults.storm",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, default=0, help="0: a new one, printed")
     parser.add_argument("--messages", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=50)
     parser.add_argument("--faults", type=float, default=0.05, help="share of the calls that break")
-    parser.add_argument("--pause", type=float, default=0.1, help="mean seconds between two messages")
+    parser.add_argument(
+        "--pause", type=float, default=0.1, help="mean seconds between two messages"
+    )
     parser.add_argument("--burst", action="store_true")
     parser.add_argument("--table", type=Path, default=Path("docs/evidence/storm.md"))
     wanted = parser.parse_args()

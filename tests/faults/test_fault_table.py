@@ -17,32 +17,52 @@ from tests.faults.table import CLAIMED, PAGE, PLATFORMS, ROOT, ROWS, cell, marke
 def shown() -> dict[tuple[int, str], str]:
     """The cells of the page."""
     rows = re.findall(r"^\| (\d+) \| [^|]+ \|(.+)\|$", PAGE.read_text(), re.MULTILINE)
-    return {(int(row), on): one.strip() for row, cells in rows for on, one in zip(PLATFORMS, cells.split("|"), strict=True)}
+    return {
+        (int(row), on): one.strip()
+        for row, cells in rows
+        for on, one in zip(PLATFORMS, cells.split("|"), strict=True)
+    }
 
 
 @pytest.fixture
-def claimed(request: pytest.FixtureRequest, tmp_path: Path) -> Mapping[str, Sequence[tuple[int, str]]]:
+def claimed(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Mapping[str, Sequence[tuple[int, str]]]:
     """Of all tests: this run knows them if it was asked for everything, else they are collected."""
     known = request.config.stash[CLAIMED]
-    if request.config.args_source is pytest.Config.ArgsSource.TESTPATHS and {name.partition("::")[0] for name in known}.issuperset(
-        marked()
-    ):
+    if request.config.args_source is pytest.Config.ArgsSource.TESTPATHS and {
+        name.partition("::")[0] for name in known
+    }.issuperset(marked()):
         return known
     claims = tmp_path / "claims.json"
     words = ["--collect-only", "-m", "fault", "--fault-claims", str(claims), *marked()]
-    done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-3000:]
     return json.loads(claims.read_text())
 
 
-def test_the_page_shows_every_cell_as_the_tests_claim_it(claimed: Mapping[str, Sequence[tuple[int, str]]]) -> None:
+def test_the_page_shows_every_cell_as_the_tests_claim_it(
+    claimed: Mapping[str, Sequence[tuple[int, str]]],
+) -> None:
     cells: dict[tuple[int, str], list[str]] = {(row, on): [] for row in ROWS for on in PLATFORMS}
     for rows in claimed.values():
         for row, on in rows:
             cells[row, on].append("passed")
     wanted = {(row, on): cell(row, on, outcomes) for (row, on), outcomes in cells.items()}
-    stale = {place: (text, shown().get(place)) for place, text in wanted.items() if shown().get(place) != text}
-    assert not stale, f"python -m tests.faults.table writes the page anew; cell: (claimed, shown) {stale}"
+    stale = {
+        place: (text, shown().get(place))
+        for place, text in wanted.items()
+        if shown().get(place) != text
+    }
+    assert not stale, (
+        f"python -m tests.faults.table writes the page anew; cell: (claimed, shown) {stale}"
+    )
 
 
 def test_a_failed_a_skipped_and_a_missing_test_are_told_apart() -> None:

@@ -1,4 +1,5 @@
-"""Rows 13 and 14: kill -9 while a question is open and right after its answer; the command runs once, whoever answers by whatever door."""
+"""Rows 13 and 14: kill -9 while a question is open and right after its answer; the command runs
+once, whoever answers by whatever door."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ async def press(scene: Scene, on: str) -> None:
 async def by_api(scene: Scene) -> None:
     _, found = await scene.daemon.call("GET", "/api/v1/approvals")
     assert len(found["approvals"]) == 1, found
-    status, said = await scene.daemon.call("POST", f"/api/v1/approvals/{found['approvals'][0]['ask']['id']}", {"verdict": "allowed"})
+    status, said = await scene.daemon.call(
+        "POST", f"/api/v1/approvals/{found['approvals'][0]['ask']['id']}", {"verdict": "allowed"}
+    )
     assert status == 200, said
 
 
@@ -41,10 +44,19 @@ def runs(work: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("on", "door"), [("telegram", "button"), ("telegram", "api"), ("slack", "button"), ("discord", "button"), ("web", "button")]
+    ("on", "door"),
+    [
+        ("telegram", "button"),
+        ("telegram", "api"),
+        ("slack", "button"),
+        ("discord", "button"),
+        ("web", "button"),
+    ],
 )
 @pytest.mark.person("allow", "restart")
-async def test_a_question_outlives_a_kill_and_its_button_still_works(stage: Stage, work: Path, on: str, door: str) -> None:
+async def test_a_question_outlives_a_kill_and_its_button_still_works(
+    stage: Stage, work: Path, on: str, door: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start("approval.stored=kill")
         await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
@@ -53,19 +65,28 @@ async def test_a_question_outlives_a_kill_and_its_button_still_works(stage: Stag
         await scene.asked(on)
         await answer(scene, on, door)
         await scene.answered()
-        assert [one.choices for one in await scene.rigs[on].visible() if is_card(one)] == [()], "one card, closed"
+        assert [one.choices for one in await scene.rigs[on].visible() if is_card(one)] == [()], (
+            "one card, closed"
+        )
         await scene.check(also=is_card)
         assert runs(work) == 1
 
 
-@pytest.mark.parametrize(("on", "door"), [("telegram", "button"), ("telegram", "api"), ("slack", "button"), ("discord", "button")])
-async def test_a_kill_after_the_answer_executes_once(stage: Stage, work: Path, on: str, door: str) -> None:
+@pytest.mark.parametrize(
+    ("on", "door"),
+    [("telegram", "button"), ("telegram", "api"), ("slack", "button"), ("discord", "button")],
+)
+async def test_a_kill_after_the_answer_executes_once(
+    stage: Stage, work: Path, on: str, door: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start("approval.granted=kill")
         await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
         await scene.asked(on)
         if door == "api":
-            with pytest.raises(ClientError):  # the answer is stored, its confirmation dies with the process
+            with pytest.raises(
+                ClientError
+            ):  # the answer is stored, its confirmation dies with the process
                 await by_api(scene)
         else:
             await press(scene, on)
@@ -75,8 +96,13 @@ async def test_a_kill_after_the_answer_executes_once(stage: Stage, work: Path, o
         assert runs(work) == 1
 
 
-@pytest.mark.parametrize(("failpoint", "least"), [("tool.before=kill", 0), ("tool.running=kill", 0), ("tool.after=kill", 1)])
-async def test_an_allowed_command_that_was_interrupted_is_not_run_twice(stage: Stage, work: Path, failpoint: str, least: int) -> None:
+@pytest.mark.parametrize(
+    ("failpoint", "least"),
+    [("tool.before=kill", 0), ("tool.running=kill", 0), ("tool.after=kill", 1)],
+)
+async def test_an_allowed_command_that_was_interrupted_is_not_run_twice(
+    stage: Stage, work: Path, failpoint: str, least: int
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start(failpoint)
         await scene.says(f"#run{{echo x >> {work / 'counter'}}}")

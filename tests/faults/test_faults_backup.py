@@ -1,4 +1,5 @@
-"""A backup made while fifty turns run, taken back: a sound store, nobody answered twice, and what was open is told."""
+"""A backup made while fifty turns run, taken back: a sound store, nobody answered twice, and what
+was open is told."""
 
 from __future__ import annotations
 
@@ -16,18 +17,31 @@ from typing import Any
 from tests.faults.conftest import Stage
 from tests.faults.ledger import problems
 
-FREELY: dict[str, Any] = {"permissions": {"mode": "full_auto"}, "access": {"default_role": "admin"}, "sandbox": {"backend": "none"}}
+FREELY: dict[str, Any] = {
+    "permissions": {"mode": "full_auto"},
+    "access": {"default_role": "admin"},
+    "sandbox": {"backend": "none"},
+}
 
 
 def types(home: Path, *words: str, code: int | None = 0) -> str:
     """As typed beside the daemon; what it printed."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "OHMO_HOME": str(home)}
-    ran = subprocess.run([sys.executable, "-m", "ohmo", *words], env=environ, capture_output=True, text=True, timeout=90, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-m", "ohmo", *words],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
     assert code in (None, ran.returncode), (words, ran.returncode, ran.stdout, ran.stderr)
     return ran.stdout + ran.stderr
 
 
-async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_answered_twice(stage: Stage, work: Path) -> None:
+async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_answered_twice(
+    stage: Stage, work: Path
+) -> None:
     counter = work / "counter"
     async with stage("telegram", "slack", **FREELY) as scene:
         home = scene.daemon.home
@@ -38,7 +52,9 @@ async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_a
         made = json.loads(await asyncio.to_thread(types, home, "backup", "--json"))
         scene.model.go.set()
         await scene.answered()  # nobody was lost or kept waiting by it
-        open_then = 50 - archived(Path(made["path"]), work, "SELECT COUNT(*) FROM inbox WHERE state = 'ended'")
+        open_then = 50 - archived(
+            Path(made["path"]), work, "SELECT COUNT(*) FROM inbox WHERE state = 'ended'"
+        )
         assert open_then > 0
         for on in scene.rigs:  # what the backup does not know
             await scene.says(on=on)
@@ -47,7 +63,9 @@ async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_a
         assert await scene.daemon.stop() == 0
 
         said = types(home, "restore", made["path"])
-        assert "had no answer yet" not in said  # the store that was replaced told that all of them have one,
+        assert (
+            "had no answer yet" not in said
+        )  # the store that was replaced told that all of them have one,
         assert "is not known" not in said  # and what was said since
         assert "nothing is wrong" in types(home, "store", "check")
 

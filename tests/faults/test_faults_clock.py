@@ -1,4 +1,5 @@
-"""Row 44: the wall clock of the real daemon is set by a year, to 1970 and back; nothing is over early or runs twice, all is answered in order."""
+"""Row 44: the wall clock of the real daemon is set by a year, to 1970 and back; nothing is over
+early or runs twice, all is answered in order."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ YEAR = 365 * 86_400.0
 async def noticed(scene: Scene, times: int) -> None:
     async def logged() -> bool:
         try:  # another day: another file
-            older = "".join(gzip.decompress(path.read_bytes()).decode() for path in (scene.daemon.home / "logs").glob("*.gz"))
+            older = "".join(
+                gzip.decompress(path.read_bytes()).decode()
+                for path in (scene.daemon.home / "logs").glob("*.gz")
+            )
         except (FileNotFoundError, EOFError):
             return False  # it is turned over just now, or packed
         return (older + scene.daemon.log).count('"clock_was_set"') >= times
@@ -28,10 +32,17 @@ async def noticed(scene: Scene, times: int) -> None:
 
 
 @pytest.mark.needs("cc")
-async def test_a_clock_that_is_set_ends_no_question_and_loses_no_word(stage: Stage, work: Path, tmp_path: Path) -> None:
+async def test_a_clock_that_is_set_ends_no_question_and_loses_no_word(
+    stage: Stage, work: Path, tmp_path: Path
+) -> None:
     clock = WallClock(tmp_path)
-    jobs = {"timezone": "UTC", "jobs": [{"name": "j", "schedule": "0 * * * *", "prompt": "m-1-cafe0044 report"}]}
-    async with stage("telegram", permissions={"approval_timeout": "90s"}, cron=jobs, owner=["telegram:1001"]) as scene:
+    jobs = {
+        "timezone": "UTC",
+        "jobs": [{"name": "j", "schedule": "0 * * * *", "prompt": "m-1-cafe0044 report"}],
+    }
+    async with stage(
+        "telegram", permissions={"approval_timeout": "90s"}, cron=jobs, owner=["telegram:1001"]
+    ) as scene:
         scene.daemon.environ.update(clock.environ)
         await scene.daemon.start()
         await scene.says(f"#run{{echo x >> {work / 'counter'}}}")
@@ -46,8 +57,13 @@ async def test_a_clock_that_is_set_ends_no_question_and_loses_no_word(stage: Sta
         _, found = await scene.daemon.call("GET", "/api/v1/cron/j/history")
         dues = [one["due"] for one in found["occurrences"]]
         assert len(set(dues)) == len(dues)
-        # who believes a clock that is a year ahead must think that what is said now was said long ago, and that Telegram lost a year
-        told = ("Scheduled runs were missed", "I was away", "Telegram keeps messages for 24 hours only")
+        # who believes a clock that is a year ahead must think that what is said now was said long
+        # ago, and that Telegram lost a year
+        told = (
+            "Scheduled runs were missed",
+            "I was away",
+            "Telegram keeps messages for 24 hours only",
+        )
         await scene.check(also=lambda one: is_card(one) or any(text in one.text for text in told))
         assert runs(work) == 1
         assert scene.daemon.lives == 1
@@ -72,5 +88,10 @@ async def test_a_clock_that_is_set_while_the_daemon_is_dead_leaves_no_killed_tur
         await scene.daemon.start()
         await noticed(scene, 1)
         await scene.answered()
-        await scene.check(also=lambda one: any(text in one.text for text in ("I was away", "Telegram keeps messages for 24 hours only")))
+        await scene.check(
+            also=lambda one: any(
+                text in one.text
+                for text in ("I was away", "Telegram keeps messages for 24 hours only")
+            )
+        )
         assert scene.daemon.lives == 2

@@ -14,7 +14,12 @@ from tests.faults.scene import Scene
 
 
 def job(prompt: str, every: str = "1h") -> dict[str, Any]:
-    return {"cron": {"timezone": "UTC", "jobs": [{"name": "j", "every": every, "prompt": prompt, "rules": ["Bash(echo:*)"]}]}}
+    return {
+        "cron": {
+            "timezone": "UTC",
+            "jobs": [{"name": "j", "every": every, "prompt": prompt, "rules": ["Bash(echo:*)"]}],
+        }
+    }
 
 
 async def history(scene: Scene) -> list[dict[str, Any]]:
@@ -58,9 +63,15 @@ async def test_a_kill_between_claim_and_run_runs_it_once(stage: Stage) -> None:
         assert first["attempts"] == 1
 
 
-async def test_a_kill_after_the_run_and_before_its_mark_runs_nothing_twice(stage: Stage, work: Path) -> None:
+async def test_a_kill_after_the_run_and_before_its_mark_runs_nothing_twice(
+    stage: Stage, work: Path
+) -> None:
     counter = work / "counter"
-    async with stage("telegram", **job(f"m-1-cafe0002 #run{{echo x >> {counter}}}"), permissions={"mode": "full_auto"}) as scene:
+    async with stage(
+        "telegram",
+        **job(f"m-1-cafe0002 #run{{echo x >> {counter}}}"),
+        permissions={"mode": "full_auto"},
+    ) as scene:
         await died_running(scene, "cron.ran=kill")
         assert counter.read_text() == "x\n"
         assert len(await history(scene)) == 1

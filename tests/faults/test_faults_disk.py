@@ -1,4 +1,5 @@
-"""Rows 40 and 41: the disk is full or fails under the real daemon; nothing is acknowledged that could get lost, and what was said meanwhile is answered."""
+"""Rows 40 and 41: the disk is full or fails under the real daemon; nothing is acknowledged that
+could get lost, and what was said meanwhile is answered."""
 
 from __future__ import annotations
 
@@ -58,7 +59,10 @@ async def outage(scene: Scene, disk: Disk, number: int, words: str) -> None:
 
 
 @pytest.mark.needs("cc")
-@pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "reading or writing the disk failed")])
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "reading or writing the disk failed")],
+)
 async def test_a_disk_that_takes_nothing_stops_the_acknowledging_and_heals_without_a_restart(
     stage: Stage, disk: Disk, number: int, words: str
 ) -> None:
@@ -69,7 +73,9 @@ async def test_a_disk_that_takes_nothing_stops_the_acknowledging_and_heals_witho
 
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("on", ["slack", "discord", "feishu"])
-async def test_what_was_said_while_the_disk_was_full_is_answered_on_every_platform(stage: Stage, disk: Disk, on: str) -> None:
+async def test_what_was_said_while_the_disk_was_full_is_answered_on_every_platform(
+    stage: Stage, disk: Disk, on: str
+) -> None:
     async with stage(on) as scene:
         scene.daemon.environ.update(disk.environ)
         await scene.daemon.start()
@@ -85,8 +91,11 @@ async def test_what_was_said_while_the_disk_was_full_is_answered_on_every_platfo
 
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("after", [0, 3])
-async def test_a_sync_that_fails_ends_the_process_and_the_next_life_loses_nothing(stage: Stage, disk: Disk, after: int) -> None:
-    """After a failed fsync(2) the kernel may call pages clean that never reached the disk: whoever goes on would promise what is not there."""
+async def test_a_sync_that_fails_ends_the_process_and_the_next_life_loses_nothing(
+    stage: Stage, disk: Disk, after: int
+) -> None:
+    """After a failed fsync(2) the kernel may call pages clean that never reached the disk: whoever
+    goes on would promise what is not there."""
     async with stage("slack") as scene:
         scene.daemon.environ.update(disk.environ)
         await scene.daemon.start()
@@ -117,13 +126,17 @@ async def test_a_disk_that_cannot_be_read_costs_no_message(stage: Stage, disk: D
 
 @pytest.fixture
 def small_home(home: Path) -> Iterator[Path]:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL},mode=0700", "tmpfs", str(home)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SMALL},mode=0700", "tmpfs", str(home)], check=True
+    )
     yield home
     subprocess.run(["umount", "-l", str(home)], check=True)
 
 
 @pytest.mark.needs("mounts")
-async def test_a_small_file_system_that_runs_full_heals_without_a_restart(small_home: Path, stage: Stage) -> None:
+async def test_a_small_file_system_that_runs_full_heals_without_a_restart(
+    small_home: Path, stage: Stage
+) -> None:
     """Everything of the home is on it: store, log, media."""
     async with stage("telegram", **OWNED) as scene:
         await scene.daemon.start()

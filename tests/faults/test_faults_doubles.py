@@ -1,4 +1,5 @@
-"""Row 51: two houses with one token, each with a store of its own; real SDKs, five minutes that take no time, and real daemons."""
+"""Row 51: two houses with one token, each with a store of its own; real SDKs, five minutes that
+take no time, and real daemons."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Running:
     """A house and its board."""
 
     def __init__(self, house: House, board: Switchboard, ending: AsyncExitStack) -> None:
-        self.house, self._board, self._ending = house, board, ending
+        self.house = house
+        self._board = board
+        self._ending = ending
 
     @property
     def state(self) -> str:
@@ -42,7 +45,10 @@ class Running:
         return self._board.report()[self.house.rig.name].detail
 
     async def becomes(self, state: str) -> None:
-        await holds(f"{self.house.rig.name} is {state}, not {self.state}: {self.detail}", lambda: self.state == state)
+        await holds(
+            f"{self.house.rig.name} is {state}, not {self.state}: {self.detail}",
+            lambda: self.state == state,
+        )
 
     async def tries(self) -> None:
         """Five minutes, to the second: as long as it is stopped nothing but its next try waits."""
@@ -77,13 +83,18 @@ class Street:
     """Where houses on one platform stand."""
 
     def __init__(self, rig: Any, folder: Path) -> None:
-        self._rig, self._folder, self._all = rig, folder, AsyncExitStack()
+        self._rig = rig
+        self._folder = folder
+        self._all = AsyncExitStack()
 
     async def builds(self, name: str) -> Running:
         """Or opens anew, with what its life before left in its folder."""
         state = self._folder / name
         state.mkdir(mode=0o700, exist_ok=True)
-        made, ending = House(self._rig, state), await self._all.enter_async_context(AsyncExitStack())
+        made, ending = (
+            House(self._rig, state),
+            await self._all.enter_async_context(AsyncExitStack()),
+        )
         return Running(made, await ending.enter_async_context(made.running()), ending)
 
     async def close(self) -> None:
@@ -101,12 +112,16 @@ async def street(on: str, folder: Path) -> AsyncGenerator[tuple[Any, Street]]:
 
 
 @pytest.mark.fault(51, on="telegram")
-async def test_of_two_houses_on_one_bot_the_one_that_came_later_stops_and_tries_once_in_five_minutes(tmp_path: Path) -> None:
+async def test_of_two_houses_on_one_bot_the_one_that_came_later_stops_and_tries_once_in_five_minutes(
+    tmp_path: Path,
+) -> None:
     async with street("telegram", tmp_path) as (rig, houses):
         rig.pace = replace(rig.pace, held=0.0)  # which takes a second where it waits for one
 
         def conflicts() -> int:
-            return [call.code for call in rig.server.calls if call.method == "getUpdates"].count(409)
+            return [call.code for call in rig.server.calls if call.method == "getUpdates"].count(
+                409
+            )
 
         one = await houses.builds("one")
         await one.becomes("connected")
@@ -119,12 +134,19 @@ async def test_of_two_houses_on_one_bot_the_one_that_came_later_stops_and_tries_
         assert stays.state == "connected"
         seen = conflicts()
         assert seen == 2 + 2, "two of each"
-        await rests.house.posts("kept until the other one is gone", Address("telegram", str(BOT["id"]), ChatId("1001")))
+        await rests.house.posts(
+            "kept until the other one is gone", Address("telegram", str(BOT["id"]), ChatId("1001"))
+        )
         for count in (1, 2, 3):
-            await rig.says("who is there?")  # a poll of the other one that succeeds, as in five minutes there are many
+            await rig.says(
+                "who is there?"
+            )  # a poll of the other one that succeeds, as in five minutes there are many
             await holds("the other one hears", lambda count=count: stays.house.heard == count + 1)
             await rests.tries()
-            await holds("the try ends two polls of the other one, and twice is ended by it", lambda seen=seen: conflicts() == seen + 4)
+            await holds(
+                "the try ends two polls of the other one, and twice is ended by it",
+                lambda seen=seen: conflicts() == seen + 4,
+            )
             await rests.becomes("conflict")
             seen += 4
         assert "still" in rests.detail
@@ -135,9 +157,13 @@ async def test_of_two_houses_on_one_bot_the_one_that_came_later_stops_and_tries_
         await rests.tries()
         await rests.speaks()
         await holds("it hears again", lambda: rests.house.heard == 1)
-        assert [one.text for one in await rig.visible() if one.by_bot] == ["kept until the other one is gone"]
+        assert [one.text for one in await rig.visible() if one.by_bot] == [
+            "kept until the other one is gone"
+        ]
         await rests.leaves()
-        rig.server.faults.conflicts = 1  # the platform still holds the poll of the life that was killed
+        rig.server.faults.conflicts = (
+            1  # the platform still holds the poll of the life that was killed
+        )
         again = await houses.builds("two")
         await rig.says("and after a kill?")
         await holds("it hears without waiting for five minutes", lambda: again.house.heard == 1)
@@ -149,7 +175,10 @@ async def question(rig: Any, text: str, *houses: Running) -> Address:
     await rig.says(text)
 
     def heard() -> list[list[Inbound]]:
-        return [[said for said in one.house.told if isinstance(said, Inbound) and text in said.text] for one in houses]
+        return [
+            [said for said in one.house.told if isinstance(said, Inbound) and text in said.text]
+            for one in houses
+        ]
 
     await holds(f"all of them hear {text}", lambda: all(heard()))
     return heard()[0][0].address
@@ -166,7 +195,9 @@ async def answer(rig: Any, house: Running, text: str, at: Address) -> None:
 
 @pytest.mark.fault(51)
 @pytest.mark.parametrize("on", ["discord"])
-async def test_of_two_houses_that_both_answer_the_younger_one_stops_and_tries_once_in_five_minutes(tmp_path: Path, on: str) -> None:
+async def test_of_two_houses_that_both_answer_the_younger_one_stops_and_tries_once_in_five_minutes(
+    tmp_path: Path, on: str
+) -> None:
     async with street(on, tmp_path) as (rig, houses):
         one = await houses.builds("one")
         await one.becomes("connected")
@@ -193,11 +224,15 @@ async def test_of_two_houses_that_both_answer_the_younger_one_stops_and_tries_on
         await two.tries()
         await two.speaks()
         await question(rig, "and now?", two)
-        assert "kept until the other one is gone" in [shown.text for shown in await rig.visible() if shown.by_bot]
+        assert "kept until the other one is gone" in [
+            shown.text for shown in await rig.visible() if shown.by_bot
+        ]
 
 
 @pytest.mark.fault(51, on="slack")
-async def test_of_two_houses_on_one_slack_app_the_younger_one_stops_and_tries_once_in_five_minutes(tmp_path: Path) -> None:
+async def test_of_two_houses_on_one_slack_app_the_younger_one_stops_and_tries_once_in_five_minutes(
+    tmp_path: Path,
+) -> None:
     async with street("slack", tmp_path) as (rig, houses):
         rig.pace = SlackPace(echo=0.2, look=0.05)
         one = await houses.builds("one")
@@ -215,24 +250,32 @@ async def test_of_two_houses_on_one_slack_app_the_younger_one_stops_and_tries_on
         assert "3 times in a row" in two.detail
         await two.house.posts("kept until the other one is gone", at)
         for count in (1, 2):
-            await answer(rig, one, f"one goes on {count}", await question(rig, f"question {count}", one))
+            await answer(
+                rig, one, f"one goes on {count}", await question(rig, f"question {count}", one)
+            )
             await two.tries()
             await two.becomes("conflict")
             assert "still" in two.detail
         assert one.state == "connected"
-        assert not [said for said in two.house.told if isinstance(said, Inbound) and "question" in said.text], "it takes nothing meanwhile"
+        assert not [
+            said for said in two.house.told if isinstance(said, Inbound) and "question" in said.text
+        ], "it takes nothing meanwhile"
         assert await two.house.waiting() == ["kept until the other one is gone"]
         await one.leaves()
         await two.tries()
         await two.becomes("connected")
         await question(rig, "and now?", two)
         await two.speaks()
-        assert "kept until the other one is gone" in [shown.text for shown in await rig.visible() if shown.by_bot]
+        assert "kept until the other one is gone" in [
+            shown.text for shown in await rig.visible() if shown.by_bot
+        ]
 
 
 @pytest.mark.needs("synapse")
 @pytest.mark.fault(51, on="matrix")
-async def test_of_two_houses_on_one_matrix_account_the_younger_one_stops_and_tries_once_in_five_minutes(tmp_path: Path) -> None:
+async def test_of_two_houses_on_one_matrix_account_the_younger_one_stops_and_tries_once_in_five_minutes(
+    tmp_path: Path,
+) -> None:
     async with street("matrix", tmp_path) as (rig, houses):
         rig.pace = MatrixPace(ask=0.1)
         one = await houses.builds("one")
@@ -255,7 +298,9 @@ async def test_of_two_houses_on_one_matrix_account_the_younger_one_stops_and_tri
         await two.becomes("connected")
         await question(rig, "and now?", two)
         await two.speaks()
-        assert [shown.text for shown in await rig.visible() if shown.by_bot] == ["kept until the other one is gone"]
+        assert [shown.text for shown in await rig.visible() if shown.by_bot] == [
+            "kept until the other one is gone"
+        ]
         assert json.loads(note(tmp_path / "two").read_text())["back"], (
             "it keeps the place it came back to, whatever becomes of its connections"
         )
@@ -293,7 +338,11 @@ async def notice(daemon: Daemon) -> tuple[str, str]:
     async def there() -> bool:
         _, found = await daemon.call("GET", "/api/v1/outbox?limit=100&state=sent")
         outbounds = [row["row"]["outbound"] for row in found["outbox"]]
-        told[:] = [(one["address"]["channel"], one["text"]) for one in outbounds if "is stopped" in one["text"]]
+        told[:] = [
+            (one["address"]["channel"], one["text"])
+            for one in outbounds
+            if "is stopped" in one["text"]
+        ]
         return bool(told)
 
     await until("the owner is told", there)
@@ -302,7 +351,9 @@ async def notice(daemon: Daemon) -> tuple[str, str]:
 
 
 @pytest.mark.fault(51, on="telegram")
-async def test_of_two_daemons_on_one_telegram_bot_one_rests_and_goes_on_when_the_other_one_is_gone(stage: Stage, home: Path) -> None:
+async def test_of_two_daemons_on_one_telegram_bot_one_rests_and_goes_on_when_the_other_one_is_gone(
+    stage: Stage, home: Path
+) -> None:
     async with stage("telegram", "web") as scene:
         await scene.daemon.start()
         await scene.says()
@@ -325,10 +376,15 @@ async def test_of_two_daemons_on_one_telegram_bot_one_rests_and_goes_on_when_the
             marker = await scene.says()
             await scene.answered(marker)
             assert len(await scene.answers(marker)) == 1
-            assert (await state(rests, "telegram"), await state(stays, "telegram")) == ("conflict", "connected")
+            assert (await state(rests, "telegram"), await state(stays, "telegram")) == (
+                "conflict",
+                "connected",
+            )
             assert await stays.stop() == 0
             await rests.kill()
-            scene.rigs["telegram"].server.faults.conflicts = 1  # for a moment the platform holds a killed life's poll
+            scene.rigs[
+                "telegram"
+            ].server.faults.conflicts = 1  # for a moment the platform holds a killed life's poll
             await rests.start()  # nobody waits five minutes here
             marker = await scene.says()
             await scene.answered(marker)
@@ -339,7 +395,9 @@ async def test_of_two_daemons_on_one_telegram_bot_one_rests_and_goes_on_when_the
 
 
 @pytest.mark.fault(51, on="discord")
-async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_double_answers(stage: Stage, home: Path) -> None:
+async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_double_answers(
+    stage: Stage, home: Path
+) -> None:
     async with stage("discord", "web") as scene:
         await scene.daemon.start()
         await scene.says(on="discord")
@@ -363,11 +421,17 @@ async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_double_an
             stays = second if rests is scene.daemon else scene.daemon
             through, words = await notice(rests)
             assert through == "web"
-            assert "discord is stopped: Discord: another ohmo answers with this token (3 times in a row)" in words
+            assert (
+                "discord is stopped: Discord: another ohmo answers with this token (3 times in a"
+                " row)" in words
+            )
             marker = await scene.says(on="discord")
             await scene.answered(marker)
             assert len(await scene.answers(marker)) == 1, "one of them answers"
-            assert (await state(rests, "discord"), await state(stays, "discord")) == ("conflict", "connected")
+            assert (await state(rests, "discord"), await state(stays, "discord")) == (
+                "conflict",
+                "connected",
+            )
         finally:
             if second.alive:
                 await second.kill()
@@ -375,7 +439,8 @@ async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_double_an
 
 @pytest.mark.fault(51, on="slack")
 async def test_a_daemon_that_connects_anew_is_as_old_as_before(stage: Stage) -> None:
-    """Of two the younger one leaves: neither a lost connection nor a changed configuration must make the elder one the younger."""
+    """Of two the younger one leaves: neither a lost connection nor a changed configuration must
+    make the elder one the younger."""
     async with stage("slack") as scene:
         await scene.daemon.start()
         rig = scene.rigs["slack"]
@@ -386,6 +451,10 @@ async def test_a_daemon_that_connects_anew_is_as_old_as_before(stage: Stage) -> 
         await reload(scene, permissions={"mode": "plan"})
         await new_house(scene)
         await scene.answered(await scene.says(on="slack"))
-        told = [row["metadata"]["event_payload"]["since"] for row in rig.server.workspace.rows["D0ADA"] if "metadata" in row]
+        told = [
+            row["metadata"]["event_payload"]["since"]
+            for row in rig.server.workspace.rows["D0ADA"]
+            if "metadata" in row
+        ]
         assert len(told) >= 3
         assert len(set(told)) == 1

@@ -1,4 +1,5 @@
-"""``full_auto`` by a word in a chat: the owner's, with ``--i-know``, for eight hours, over restarts; its end is said once."""
+"""``full_auto`` by a word in a chat: the owner's, with ``--i-know``, for eight hours, over
+restarts; its end is said once."""
 
 from __future__ import annotations
 
@@ -21,14 +22,18 @@ async def told(scene: Scene, chat: str = "dm:ada") -> list[Visible]:
     return [one for one in await scene.rigs["telegram"].visible(chat) if one.by_bot]
 
 
-async def says(scene: Scene, words: str, line: str, chat: str = "dm:ada", person: str = "ada") -> str:
+async def says(
+    scene: Scene, words: str, line: str, chat: str = "dm:ada", person: str = "ada"
+) -> str:
     """The reply that holds the line."""
     before = {one.id for one in await told(scene, chat)}
     await scene.rigs["telegram"].says(words, chat=chat, person=person)
     found: list[str] = []
 
     async def there() -> bool:
-        found[:] = [one.text for one in await told(scene, chat) if one.id not in before and line in one.text]
+        found[:] = [
+            one.text for one in await told(scene, chat) if one.id not in before and line in one.text
+        ]
         return bool(found)
 
     await until(f"{line!r} is said to {words}", there)
@@ -50,7 +55,9 @@ async def ran(scene: Scene, work: Path, name: str) -> bool:
 
 
 @pytest.mark.needs("cc")
-async def test_full_auto_is_the_owners_with_open_eyes_and_ends_by_itself(stage: Stage, work: Path, tmp_path: Path) -> None:
+async def test_full_auto_is_the_owners_with_open_eyes_and_ends_by_itself(
+    stage: Stage, work: Path, tmp_path: Path
+) -> None:
     clock = WallClock(tmp_path)
     async with stage("telegram", cron={"timezone": "UTC"}, **OWNER) as scene:
         scene.daemon.environ.update(clock.environ)
@@ -58,7 +65,9 @@ async def test_full_auto_is_the_owners_with_open_eyes_and_ends_by_itself(stage: 
         await says(scene, "/mode full_auto --i-know", "Only the owner", "dm:bob", "bob")
         await says(scene, "/mode full_auto", "no sandbox holds it")
         assert not await ran(scene, work, "warned")
-        text = await says(scene, "/mode full_auto --i-know", "nothing is asked in this conversation until")
+        text = await says(
+            scene, "/mode full_auto --i-know", "nothing is asked in this conversation until"
+        )
         end = re.search(r"until (\S+ \S+ UTC)", text)
         assert end is not None
         assert await ran(scene, work, "free")
@@ -79,7 +88,9 @@ async def test_full_auto_is_the_owners_with_open_eyes_and_ends_by_itself(stage: 
 
 
 @pytest.mark.needs("cc")
-async def test_full_auto_that_ends_while_the_daemon_is_away_is_over_when_it_is_back(stage: Stage, work: Path, tmp_path: Path) -> None:
+async def test_full_auto_that_ends_while_the_daemon_is_away_is_over_when_it_is_back(
+    stage: Stage, work: Path, tmp_path: Path
+) -> None:
     clock = WallClock(tmp_path)
     async with stage("telegram", **OWNER) as scene:
         scene.daemon.environ.update(clock.environ)

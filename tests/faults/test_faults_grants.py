@@ -1,5 +1,6 @@
-"""Once, for this session, always: on the page's own routes, at the keyboard and on Telegram, for Write and Bash, on both wires, with and
-without a kill between question and answer. What is looked at is the file, what the model heard, and whether the next like call asks."""
+"""Once, for this session, always: on the page's own routes, at the keyboard and on Telegram, for
+Write and Bash, on both wires, with and without a kill between question and answer. What is looked
+at is the file, what the model heard, and whether the next like call asks."""
 
 from __future__ import annotations
 
@@ -37,14 +38,20 @@ class Cell:
     markers: list[str] = field(default_factory=list)
 
     def order(self, turn: int) -> str:
-        return f"#write{{{self.file} {turn}}}" if self.tool == "Write" else f"#run{{touch {self.file}}}"
+        return (
+            f"#write{{{self.file} {turn}}}"
+            if self.tool == "Write"
+            else f"#run{{touch {self.file}}}"
+        )
 
     def done(self, turn: int) -> bool:
         return self.file.exists() and (self.tool == "Bash" or self.file.read_text() == str(turn))
 
     @property
     def name(self) -> str:
-        return f"{self.scope} on {self.surface} for {self.tool}{', restarted' if self.restart else ''}"
+        return (
+            f"{self.scope} on {self.surface} for {self.tool}{', restarted' if self.restart else ''}"
+        )
 
 
 def cells(work: Path, surfaces: Iterable[str]) -> list[Cell]:
@@ -59,7 +66,9 @@ async def says(scene: Scene, cell: Cell, turn: int) -> None:
     if cell.surface != "terminal":
         cell.markers.append(await scene.says(cell.order(turn), on=cell.surface, chat=cell.chat))
         return
-    cell.markers.append(marker := f"m-{len(cell.markers)}-{abs(hash((cell.name, turn))) % 16**8:08x}")
+    cell.markers.append(
+        marker := f"m-{len(cell.markers)}-{abs(hash((cell.name, turn))) % 16**8:08x}"
+    )
     body = {"text": f"{marker} {cell.order(turn)}", "thread": cell.chat if turn > 1 else None}
     status, accepted = await scene.daemon.call("POST", "/api/v1/messages", body)
     assert status == 202, accepted
@@ -88,7 +97,9 @@ async def answers(scene: Scene, cell: Cell) -> None:
     if cell.surface != "terminal":
         asked = await card(scene, cell)
         assert asked is not None
-        await scene.rigs[cell.surface].presses(asked.id, asked.choices[SCOPES.index(cell.scope)], chat=cell.chat)
+        await scene.rigs[cell.surface].presses(
+            asked.id, asked.choices[SCOPES.index(cell.scope)], chat=cell.chat
+        )
         return
     words = ("approvals", "approve", (await open_ids(scene))[cell.chat], "--scope", cell.scope)
     code, said = await ohmo(scene, "", *words)
@@ -98,10 +109,22 @@ async def answers(scene: Scene, cell: Cell) -> None:
 async def ohmo(scene: Scene, lines: str, *words: str) -> tuple[int | None, str]:
     """The command itself, fed ``lines``."""
     daemon = scene.daemon
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(daemon.home.parent), "OHMO_HOME": str(daemon.home)}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(daemon.home.parent),
+        "OHMO_HOME": str(daemon.home),
+    }
     pipe, out = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ohmo", *words, cwd=ROOT, env=environ, stdin=pipe, stdout=pipe, stderr=out
+        sys.executable,
+        "-m",
+        "ohmo",
+        *words,
+        cwd=ROOT,
+        env=environ,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=out,
     )
     try:
         async with asyncio.timeout(120):
@@ -128,7 +151,9 @@ async def each(scene: Scene, what: str, some: Iterable[Cell], holds: Any) -> Non
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
-async def test_every_answer_runs_the_call_wherever_it_was_given(stage: Stage, work: Path, wire: str) -> None:
+async def test_every_answer_runs_the_call_wherever_it_was_given(
+    stage: Stage, work: Path, wire: str
+) -> None:
     async with stage("telegram", "web", wire=wire) as scene:
         table = cells(work, SURFACES)
         late = [cell for cell in table if cell.restart]
@@ -146,17 +171,25 @@ async def test_every_answer_runs_the_call_wherever_it_was_given(stage: Stage, wo
         for cell in table:
             if not cell.restart:
                 await answers(scene, cell)
-        await each(scene, "what was allowed is done", [cell for cell in table if not cell.restart], ran)
+        await each(
+            scene, "what was allowed is done", [cell for cell in table if not cell.restart], ran
+        )
         await scene.daemon.kill()
         await scene.daemon.start()
         for cell in late:
             await answers(scene, cell)
         await each(scene, "what was allowed after a restart is done", late, ran)
         heard = {cell.name: scene.told(cell.markers[0]) for cell in table}
-        assert {name: texts for name, texts in heard.items() if len(texts) != 1 or "restart" in texts[0] or "Not allowed" in texts[0]} == {}
+        assert {
+            name: texts
+            for name, texts in heard.items()
+            if len(texts) != 1 or "restart" in texts[0] or "Not allowed" in texts[0]
+        } == {}
 
         for cell in table:
-            if cell.tool == "Bash" or not cell.restart:  # a file that this life has not seen is read before it is written over
+            if (
+                cell.tool == "Bash" or not cell.restart
+            ):  # a file that this life has not seen is read before it is written over
                 cell.file.unlink()
             await says(scene, cell, 2)
 
@@ -171,7 +204,9 @@ async def test_every_answer_runs_the_call_wherever_it_was_given(stage: Stage, wo
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 @pytest.mark.person("always", on="terminal")
-async def test_an_answer_typed_into_a_conversation_at_the_keyboard_runs_the_call(stage: Stage, work: Path, wire: str) -> None:
+async def test_an_answer_typed_into_a_conversation_at_the_keyboard_runs_the_call(
+    stage: Stage, work: Path, wire: str
+) -> None:
     async with stage(wire=wire) as scene:
         await scene.daemon.start()
         table = [cell for cell in cells(work, ["terminal"]) if not cell.restart]
@@ -183,12 +218,18 @@ async def test_an_answer_typed_into_a_conversation_at_the_keyboard_runs_the_call
             cell.markers.append(marker)
         code, said = await ohmo(scene, "\n".join([*lines, ""]), "chat")
         assert code == 0, said
-        assert [said.count("Allow it?"), said.count("nobody is there")] == [0, 0]  # no prompt goes into a pipe
+        assert [said.count("Allow it?"), said.count("nobody is there")] == [
+            0,
+            0,
+        ]  # no prompt goes into a pipe
         for cell in table:
             assert cell.done(1 if cell.scope == "once" else 2), (cell.name, said)
             heard = scene.told(cell.markers[0])
             refused = ["Not allowed" in text for text in heard]
-            assert refused == ([False, True] if cell.scope == "once" else [False, False]), (cell.name, heard)
+            assert refused == ([False, True] if cell.scope == "once" else [False, False]), (
+                cell.name,
+                heard,
+            )
             assert not any("restart" in text for text in heard), (cell.name, heard)
 
 
@@ -202,7 +243,9 @@ async def test_a_prompt_that_may_do_it_runs_the_call(stage: Stage, work: Path) -
         assert "restart" not in "".join(scene.told("m-1-00000001"))
 
 
-async def test_a_no_holds_although_a_grant_given_meanwhile_covers_the_call(stage: Stage, work: Path) -> None:
+async def test_a_no_holds_although_a_grant_given_meanwhile_covers_the_call(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
         file = work / "both.txt"
@@ -220,7 +263,9 @@ async def test_a_no_holds_although_a_grant_given_meanwhile_covers_the_call(stage
         assert ["the person said no" in text for text in scene.told(second)] == [True]
 
 
-async def test_what_a_link_led_elsewhere_meanwhile_is_told_as_that(stage: Stage, work: Path) -> None:
+async def test_what_a_link_led_elsewhere_meanwhile_is_told_as_that(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
         for name in ("one", "two"):
@@ -254,7 +299,9 @@ async def writes(scene: Scene, path: Path, text: str = "new") -> tuple[str, Visi
     return marker, next((one for one in shown if one.choices), None)
 
 
-async def test_all_edits_of_the_workspace_are_one_choice_and_protected_places_still_ask(stage: Stage, work: Path) -> None:
+async def test_all_edits_of_the_workspace_are_one_choice_and_protected_places_still_ask(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
         first, asked = await writes(scene, work / "one.txt")
@@ -277,7 +324,9 @@ async def test_all_edits_of_the_workspace_are_one_choice_and_protected_places_st
         assert "in this workspace" not in outside.text
 
 
-async def test_what_was_allowed_is_listed_and_revoked_at_the_keyboard_and_in_the_chat(stage: Stage, work: Path) -> None:
+async def test_what_was_allowed_is_listed_and_revoked_at_the_keyboard_and_in_the_chat(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
         rig = scene.rigs["telegram"]
@@ -290,7 +339,11 @@ async def test_what_was_allowed_is_listed_and_revoked_at_the_keyboard_and_in_the
             code, listed = await ohmo(scene, "", "permissions", "list", "--json")
             assert code == 0, listed
             [one] = json.loads(listed)
-            assert (one["rule"], one["means"], one["until"]) == (f"Edit({file})", f"changes to {file}", "always")
+            assert (one["rule"], one["means"], one["until"]) == (
+                f"Edit({file})",
+                f"changes to {file}",
+                "always",
+            )
             await rig.says("/permissions")
 
             async def told(text: str) -> bool:
@@ -298,7 +351,10 @@ async def test_what_was_allowed_is_listed_and_revoked_at_the_keyboard_and_in_the
 
             await until("the chat lists it", lambda: told(f"/permissions revoke {one['id']}"))  # noqa: B023 - waited for at once
             if revoked_by == "keyboard":
-                assert await ohmo(scene, "", "permissions", "revoke", one["id"]) == (0, f"{one['id']}: revoked\n")
+                assert await ohmo(scene, "", "permissions", "revoke", one["id"]) == (
+                    0,
+                    f"{one['id']}: revoked\n",
+                )
                 code, said = await ohmo(scene, "", "permissions", "revoke", one["id"])
                 assert code != 0
                 assert "no such permission" in said
@@ -312,10 +368,15 @@ async def test_what_was_allowed_is_listed_and_revoked_at_the_keyboard_and_in_the
             await scene.answered(marker)
 
 
-async def test_why_a_command_is_refused_is_told_in_the_words_people_write(stage: Stage, work: Path) -> None:
+async def test_why_a_command_is_refused_is_told_in_the_words_people_write(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram", permissions={"mode": "full_auto"}) as scene:
         await scene.daemon.start()
-        for command, words in ((f"touch {work}/x; cat $PLACE/.ssh/id_rsa", "…/.ssh/id_rsa"), ("touch x; cat ~/.ss*/id_*", ".ss*/id_*")):
+        for command, words in (
+            (f"touch {work}/x; cat $PLACE/.ssh/id_rsa", "…/.ssh/id_rsa"),
+            ("touch x; cat ~/.ss*/id_*", ".ss*/id_*"),
+        ):
             marker = await scene.says(f"#run{{{command}}}")
             told: list[str] = []
 
@@ -326,7 +387,13 @@ async def test_why_a_command_is_refused_is_told_in_the_words_people_write(stage:
 
             await until(f"{command} is refused or asked about", said)
             assert words in told[0].replace("\\", ""), told
-            assert not any(sign in told[0] for sign in ("\ue000", "\ue001", r"\ue000", r"\ue001")), told
-            if (asked := next((one for one in await scene.rigs["telegram"].visible() if one.choices), None)) is not None:
+            assert not any(
+                sign in told[0] for sign in ("\ue000", "\ue001", r"\ue000", r"\ue001")
+            ), told
+            if (
+                asked := next(
+                    (one for one in await scene.rigs["telegram"].visible() if one.choices), None
+                )
+            ) is not None:
                 await scene.rigs["telegram"].presses(asked.id, asked.choices[-1])
             await scene.answered(marker)

@@ -1,4 +1,5 @@
-"""Rows 21 and 26: an hour without a platform, and an hour with a refused token; real SDKs, an hour that takes no time, every call at the platform's door counted."""
+"""Rows 21 and 26: an hour without a platform, and an hour with a refused token; real SDKs, an hour
+that takes no time, every call at the platform's door counted."""
 
 from __future__ import annotations
 
@@ -14,12 +15,16 @@ from tests.faults.houses import house
 from tests.platforms.weather import Weather
 
 HOUR = 3600.0
-ON = [pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS]
+ON = [
+    pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS
+]
 
 
 @pytest.mark.fault(21)
 @pytest.mark.parametrize("on", ON)
-async def test_an_hour_without_the_platform_sees_at_most_a_hundred_calls_and_ends_within_a_minute(tmp_path: Path, on: str) -> None:
+async def test_an_hour_without_the_platform_sees_at_most_a_hundred_calls_and_ends_within_a_minute(
+    tmp_path: Path, on: str
+) -> None:
     async with house(on, tmp_path / "state") as made:
         weather = made.door.weather = Weather(random.Random(1), 1.0, ("reset",))
         async with made.running() as board:
@@ -33,7 +38,9 @@ async def test_an_hour_without_the_platform_sees_at_most_a_hundred_calls_and_end
 
 @pytest.mark.fault(26)
 @pytest.mark.parametrize("on", ON)
-async def test_an_hour_with_a_refused_token_sees_at_most_thirteen_tries_and_ends_within_five_minutes(tmp_path: Path, on: str) -> None:
+async def test_an_hour_with_a_refused_token_sees_at_most_thirteen_tries_and_ends_within_five_minutes(
+    tmp_path: Path, on: str
+) -> None:
     async with house(on, tmp_path / "state") as made:
         made.rig.revoke()
         async with made.running() as board:
@@ -46,7 +53,9 @@ async def test_an_hour_with_a_refused_token_sees_at_most_thirteen_tries_and_ends
 
 
 @pytest.mark.fault(20, on="slack")
-async def test_slack_is_not_called_connected_while_its_handshakes_are_refused(tmp_path: Path) -> None:
+async def test_slack_is_not_called_connected_while_its_handshakes_are_refused(
+    tmp_path: Path,
+) -> None:
     async with house("slack", tmp_path / "state") as made:
         made.rig.server.refuse_sockets = True
         async with made.running() as board:

@@ -1,4 +1,5 @@
-"""Mission T21: what nobody allowed in time is not run, and can be run afterwards, once, on every platform; also when the house dies right then."""
+"""Mission T21: what nobody allowed in time is not run, and can be run afterwards, once, on every
+platform; also when the house dies right then."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ async def lapses(scene: Scene, on: str) -> None:
 
 @pytest.mark.needs("synapse")
 @pytest.mark.person("late", on=("page", "telegram", "slack", "discord", "feishu", "matrix"))
-async def test_on_every_platform_a_question_that_is_over_offers_to_run_it_now(stage: Stage, work: Path) -> None:
+async def test_on_every_platform_a_question_that_is_over_offers_to_run_it_now(
+    stage: Stage, work: Path
+) -> None:
     async with stage(*PLATFORMS, permissions={"approval_timeout": "1s"}) as scene:
         await scene.daemon.start()
         for on in PLATFORMS:
@@ -60,7 +63,9 @@ async def test_on_every_platform_a_question_that_is_over_offers_to_run_it_now(st
 
 
 @pytest.mark.parametrize("failpoint", ["turn.claim=kill", "tool.after=kill"])
-async def test_a_kill_around_what_is_run_late_runs_it_once(stage: Stage, work: Path, failpoint: str) -> None:
+async def test_a_kill_around_what_is_run_late_runs_it_once(
+    stage: Stage, work: Path, failpoint: str
+) -> None:
     async with stage("telegram", permissions={"approval_timeout": "1s"}) as scene:
         await scene.daemon.start()
         await scene.says(f"#run{{echo x >> {work}/counter}}")
@@ -77,11 +82,18 @@ async def test_a_kill_around_what_is_run_late_runs_it_once(stage: Stage, work: P
         assert (work / "counter").read_text() == "x\n"
 
 
-@pytest.mark.parametrize("on", ["telegram", pytest.param("matrix", marks=pytest.mark.needs("synapse"))])
-async def test_a_message_nobody_said_is_still_wanted_can_be_answered_after_all(stage: Stage, home: Path, on: str) -> None:
+@pytest.mark.parametrize(
+    "on", ["telegram", pytest.param("matrix", marks=pytest.mark.needs("synapse"))]
+)
+async def test_a_message_nobody_said_is_still_wanted_can_be_answered_after_all(
+    stage: Stage, home: Path, on: str
+) -> None:
     """The question stands for a week; its time is put back while the house is away."""
     async with stage(on, sessions={"ask_after": "3s"}) as scene:
-        answering, scene.model.default = scene.model.default, lambda _: Turn(status=529, kind="overloaded_error", message="Overloaded")
+        answering, scene.model.default = (
+            scene.model.default,
+            lambda _: Turn(status=529, kind="overloaded_error", message="Overloaded"),
+        )
         await scene.daemon.start()
         marker = await scene.says(on=on, answered=False)
 
@@ -94,7 +106,12 @@ async def test_a_message_nobody_said_is_still_wanted_can_be_answered_after_all(s
         await until("it is asked about", lambda: shown("Shall I still answer it?"))
         assert await scene.daemon.stop() == 0
         with contextlib.closing(sqlite3.connect(home / "ohmo.db")) as store, store:
-            assert store.execute("UPDATE approvals SET deadline = asked_at WHERE state = 'asked'").rowcount == 1
+            assert (
+                store.execute(
+                    "UPDATE approvals SET deadline = asked_at WHERE state = 'asked'"
+                ).rowcount
+                == 1
+            )
         await scene.daemon.start()
         await until("its time is over", lambda: shown("to have it answered now"))
         assert not await shown("run it now")
@@ -102,7 +119,11 @@ async def test_a_message_nobody_said_is_still_wanted_can_be_answered_after_all(s
         if on == "matrix":
             await scene.rigs[on].says("/approve")
         else:
-            (card,) = [one for one in await scene.rigs[on].visible() if "to have it answered now" in one.text]
+            (card,) = [
+                one
+                for one in await scene.rigs[on].visible()
+                if "to have it answered now" in one.text
+            ]
             for _ in range(2):
                 await scene.rigs[on].presses(card.id, card.choices[0])
         await until("the model is asked", lambda: asked(scene, before))

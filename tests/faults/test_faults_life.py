@@ -1,4 +1,5 @@
-"""Rows 12, 32, 36, 50 and 68: a start that dies, a message that kills, a tool that lasts, a second instance, commands in the middle of everything."""
+"""Rows 12, 32, 36, 50 and 68: a start that dies, a message that kills, a tool that lasts, a second
+instance, commands in the middle of everything."""
 
 from __future__ import annotations
 
@@ -16,7 +17,13 @@ from tests.faults.ledger import Word
 from tests.faults.scene import Scene
 
 FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
-ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")  # unshare(1): a pid namespace, as a container has one
+ALONE = (
+    "unshare",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+)  # unshare(1): a pid namespace, as a container has one
 
 
 def is_notice(message: Visible) -> bool:
@@ -28,18 +35,24 @@ LAST = sum(len(statements) + 1 for statements in MIGRATIONS.values())
 
 
 @pytest.mark.parametrize("step", [1, 20, LAST])
-async def test_a_first_start_that_dies_while_it_makes_the_store_is_made_good_by_the_next(stage: Stage, step: int) -> None:
+async def test_a_first_start_that_dies_while_it_makes_the_store_is_made_good_by_the_next(
+    stage: Stage, step: int
+) -> None:
     async with stage("telegram") as scene:
         await scene.says()
         await scene.daemon.start(f"migrate.step=kill@{step}", ready=False)
         await scene.daemon.died()
-        assert not (scene.daemon.home / "ohmo.db").exists(), "a store that is half made stands under its name"
+        assert not (scene.daemon.home / "ohmo.db").exists(), (
+            "a store that is half made stands under its name"
+        )
         await scene.daemon.start()
         await scene.check()
 
 
 @pytest.mark.fault(32, on="telegram")
-async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_and_others_go_on(stage: Stage) -> None:
+async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_and_others_go_on(
+    stage: Stage,
+) -> None:
     async with stage("telegram", "web") as scene:  # the owner is told in the browser
         await scene.says("#chunks{8}", answered=False)
         for _ in range(8):  # the last three only after the house lived without it for a while
@@ -49,13 +62,19 @@ async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_a
         await scene.says(chat="dm:bob")
         await scene.daemon.start()
         await scene.check(also=is_notice)
-        notices = [one.text for one in await scene.rigs["telegram"].visible() if one.by_bot and is_notice(one)]
+        notices = [
+            one.text
+            for one in await scene.rigs["telegram"].visible()
+            if one.by_bot and is_notice(one)
+        ]
         assert len(notices) == 1, notices
         assert "ended the process 8 times" in notices[0]
 
 
 @pytest.mark.fault(32, on="telegram")
-async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and_others_go_on(stage: Stage, work: Path) -> None:
+async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and_others_go_on(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram", **FREELY) as scene:
         await scene.daemon.start("tool.running=raise;model.chunk=raise;outbox.before=raise")
         poison = await scene.says(f"#run{{echo x >> {work / 'counter'}}}", answered=False)
@@ -65,7 +84,11 @@ async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and
         await scene.answered()
         assert time.monotonic() - began < 45, "the thread waited too long behind its poison"
         await scene.check(also=is_notice)
-        notices = [one.text for one in await scene.rigs["telegram"].visible() if one.by_bot and is_notice(one)]
+        notices = [
+            one.text
+            for one in await scene.rigs["telegram"].visible()
+            if one.by_bot and is_notice(one)
+        ]
         assert len(notices) == 1, notices
         assert "failed 3 times" in notices[0]
         assert "effect is unknown" in scene.told(poison)[0]
@@ -73,11 +96,15 @@ async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and
 
 
 @pytest.mark.fault(36, on="telegram")
-async def test_a_thread_that_waits_for_a_tool_holds_up_nobody_else_and_loses_no_later_message(stage: Stage, work: Path) -> None:
+async def test_a_thread_that_waits_for_a_tool_holds_up_nobody_else_and_loses_no_later_message(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram", **FREELY) as scene:
         await scene.daemon.start()
         begun, gate = work / "begun", work / "gate"
-        slow = await scene.says(f"#run{{touch {begun}; while [ ! -e {gate} ]; do sleep 0.05; done}}")
+        slow = await scene.says(
+            f"#run{{touch {begun}; while [ ! -e {gate} ]; do sleep 0.05; done}}"
+        )
         await scene.appears(begun)
         later = await scene.says()
         for other in [await scene.says(chat="dm:bob"), *await scene.bursts(5)]:
@@ -137,9 +164,17 @@ def is_reply(message: Visible) -> bool:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("command", [pytest.param(f"/{act}", marks=pytest.mark.person(act, on="telegram")) for act in ("stop", "new")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(f"/{act}", marks=pytest.mark.person(act, on="telegram"))
+        for act in ("stop", "new")
+    ],
+)
 @pytest.mark.fault(68, on="telegram")
-async def test_a_command_takes_effect_at_once_whatever_runs(stage: Stage, work: Path, moment: object, command: str) -> None:
+async def test_a_command_takes_effect_at_once_whatever_runs(
+    stage: Stage, work: Path, moment: object, command: str
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
         await moment(scene, work)  # pyright: ignore[reportCallIssue]
@@ -155,7 +190,9 @@ async def test_a_command_takes_effect_at_once_whatever_runs(stage: Stage, work: 
 @pytest.mark.parametrize("moment", [in_the_stream, in_an_approval])
 @pytest.mark.parametrize("failpoint", ["inbound.stored=kill@2", "inbound.received=kill@2"])
 @pytest.mark.fault(68, on="telegram")
-async def test_a_stop_that_met_a_kill_is_carried_out_by_the_next_life(stage: Stage, work: Path, moment: object, failpoint: str) -> None:
+async def test_a_stop_that_met_a_kill_is_carried_out_by_the_next_life(
+    stage: Stage, work: Path, moment: object, failpoint: str
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start(failpoint)
         await moment(scene, work)  # pyright: ignore[reportCallIssue]
@@ -170,7 +207,9 @@ async def test_a_stop_that_met_a_kill_is_carried_out_by_the_next_life(stage: Sta
 
 @pytest.mark.parametrize("failpoint", ["inbound.stored=kill@2", "inbound.received=kill@2"])
 @pytest.mark.person("more", "restart", on="telegram")
-async def test_words_that_should_have_steered_a_turn_that_was_killed_are_answered_once(stage: Stage, failpoint: str) -> None:
+async def test_words_that_should_have_steered_a_turn_that_was_killed_are_answered_once(
+    stage: Stage, failpoint: str
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start(failpoint)
         await scene.says("#hold{0}")
@@ -186,7 +225,8 @@ async def test_words_that_should_have_steered_a_turn_that_was_killed_are_answere
 
 @pytest.mark.needs("namespaces")
 async def test_lives_that_share_one_pid_do_not_wait_for_each_other(stage: Stage) -> None:
-    """In a container every life is pid 1 on the same host name: the dead one's leases must not look like one's own."""
+    """In a container every life is pid 1 on the same host name: the dead one's leases must not look
+    like one's own."""
     async with stage("telegram", command=(*ALONE, sys.executable, "-m", "ohmo", "run")) as scene:
         await scene.says("#wait{60}")
         await scene.daemon.start()

@@ -1,4 +1,5 @@
-"""Rows 17 and 18: many turns at once, a graceful stop among them, kills at random; 50 messages in flight as in the figures of the promise."""
+"""Rows 17 and 18: many turns at once, a graceful stop among them, kills at random; 50 messages in
+flight as in the figures of the promise."""
 
 from __future__ import annotations
 

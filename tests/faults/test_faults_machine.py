@@ -1,4 +1,5 @@
-"""Rows 43, 49, 52 and 64: no file descriptors left, one thread's rows ruined, a broken config.yaml, a log that cannot be written."""
+"""Rows 43, 49, 52 and 64: no file descriptors left, one thread's rows ruined, a broken config.yaml,
+a log that cannot be written."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ def cpu(pid: int) -> float:
 def no_descriptors(pid: int) -> object:
     """As under ``ulimit -n``: what is open stays, nothing more is given."""
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()) + 1, hard))
+    resource.prlimit(
+        pid,
+        resource.RLIMIT_NOFILE,
+        (max(int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()) + 1, hard),
+    )
     try:
         yield
     finally:
@@ -51,9 +56,12 @@ def visitors(path: Path, many: int) -> list[socket.socket]:
 
 
 def heaps_of_threads(pid: int) -> list[str]:
-    """glibc gives a thread a heap of its own in an aligned room of 64 MiB: what is in use, and behind it what nobody may touch (malloc/arena.c)."""
+    """glibc gives a thread a heap of its own in an aligned room of 64 MiB: what is in use, and
+    behind it what nobody may touch (malloc/arena.c)."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    ranges = [(*(int(end, 16) for end in line.split()[0].split("-")), line.split()[1]) for line in lines]
+    ranges = [
+        (*(int(end, 16) for end in line.split()[0].split("-")), line.split()[1]) for line in lines
+    ]
     return [
         line
         for line, (begin, _, mode), (_, end, closed) in zip(lines, ranges, ranges[1:], strict=False)
@@ -67,11 +75,19 @@ async def test_the_threads_of_a_daemon_share_one_heap(stage: Stage) -> None:
         await scene.daemon.start()
         await scene.says()
         await scene.answered()
-        assert not heaps_of_threads(scene.daemon.pid), "the first of its threads began before share_one_heap"
+        assert not heaps_of_threads(scene.daemon.pid), (
+            "the first of its threads began before share_one_heap"
+        )
 
 
-async def test_without_file_descriptors_nothing_spins_and_everything_is_answered_afterwards(stage: Stage, work: Path) -> None:
-    async with stage("telegram", permissions={"mode": "full_auto"}, access={"roles": {"owner": ["telegram:1001"]}}) as scene:
+async def test_without_file_descriptors_nothing_spins_and_everything_is_answered_afterwards(
+    stage: Stage, work: Path
+) -> None:
+    async with stage(
+        "telegram",
+        permissions={"mode": "full_auto"},
+        access={"roles": {"owner": ["telegram:1001"]}},
+    ) as scene:
         await scene.daemon.start()
         await scene.says()
         await scene.answered()
@@ -140,15 +156,22 @@ async def test_a_ruined_transcript_ends_one_conversation_and_no_other(stage: Sta
         await scene.quiet()
         assert await scene.daemon.stop() == 0
         with contextlib.closing(sqlite3.connect(scene.daemon.home / "ohmo.db")) as store, store:
-            (thread,) = store.execute("SELECT thread FROM inbox WHERE body LIKE ?", (f"%{first}%",)).fetchone()
-            assert store.execute("UPDATE steps SET body = '{\"torn' WHERE thread = ?", (thread,)).rowcount
+            (thread,) = store.execute(
+                "SELECT thread FROM inbox WHERE body LIKE ?", (f"%{first}%",)
+            ).fetchone()
+            assert store.execute(
+                "UPDATE steps SET body = '{\"torn' WHERE thread = ?", (thread,)
+            ).rowcount
         await scene.daemon.start()
         other = await scene.says(chat="dm:bob")
         await scene.says(answered=False)
         await scene.answered(other)
 
         async def noticed() -> bool:
-            return any(one.by_bot and "could not finish" in one.text for one in await scene.rigs["telegram"].visible("dm:ada"))
+            return any(
+                one.by_bot and "could not finish" in one.text
+                for one in await scene.rigs["telegram"].visible("dm:ada")
+            )
 
         await until("the person is told", noticed)
         assert scene.daemon.alive
@@ -159,16 +182,23 @@ def test_no_broken_configuration_is_taken_over_and_each_is_named_by_its_line() -
     assert not {key: count for key, count in campaign(range(12)).items() if violation(key[1])}
 
 
-async def test_a_daemon_that_runs_keeps_its_configuration_while_the_file_is_broken(stage: Stage) -> None:
+async def test_a_daemon_that_runs_keeps_its_configuration_while_the_file_is_broken(
+    stage: Stage,
+) -> None:
     async with stage("telegram", owner=["telegram:1001"]) as scene:
         await scene.daemon.start()
         file = scene.daemon.home / "config.yaml"
         whole = file.read_text()
-        for broken, word in ((whole[: len(whole) // 2], "config.yaml:"), (whole.replace('"limits"', '"limitz"'), "limitz")):
+        for broken, word in (
+            (whole[: len(whole) // 2], "config.yaml:"),
+            (whole.replace('"limits"', '"limitz"'), "limitz"),
+        ):
             file.write_text(broken)
 
             async def warned(word: str = word) -> bool:
-                return word in " ".join((await scene.daemon.call("GET", "/api/v1/status"))[1]["warnings"])
+                return word in " ".join(
+                    (await scene.daemon.call("GET", "/api/v1/status"))[1]["warnings"]
+                )
 
             await until(f"the status warns of {word}", warned)
             await scene.says(chat="dm:bob")

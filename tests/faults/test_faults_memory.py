@@ -1,4 +1,5 @@
-"""Row 42: a limit of memory that a command runs into, or that the house comes near to; a real control group of the kernel."""
+"""Row 42: a limit of memory that a command runs into, or that the house comes near to; a real
+control group of the kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ class Group:
     """A control group with a limit of memory, version 1 or 2: cgroups(7)."""
 
     def __init__(self, folder: Path, kind: str, limit: str, used: str, events: str) -> None:
-        self.folder, self._kind, self._limit, self._used, self._events = folder, kind, limit, used, events
+        self.folder = folder
+        self._kind = kind
+        self._limit = limit
+        self._used = used
+        self._events = events
 
     def limit(self, most: int) -> None:
         (self.folder / self._limit).write_text(str(most))
@@ -35,19 +40,25 @@ class Group:
     def around(self) -> Generator[None]:
         """What is started inside is born in the group."""
         before = next(
-            line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines() if line.split(":", 2)[1] == self._kind
+            line.split(":", 2)
+            for line in Path("/proc/self/cgroup").read_text().splitlines()
+            if line.split(":", 2)[1] == self._kind
         )
         self.take(os.getpid())
         try:
             yield
         finally:
-            (self.folder.parent / before[2].lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
+            (self.folder.parent / before[2].lstrip("/") / "cgroup.procs").write_text(
+                str(os.getpid())
+            )
 
     def used(self) -> int:
         return int((self.folder / self._used).read_text())
 
     def kills(self) -> int:
-        found = re.search(r"^oom_kill (\d+)$", (self.folder / self._events).read_text(), re.MULTILINE)
+        found = re.search(
+            r"^oom_kill (\d+)$", (self.folder / self._events).read_text(), re.MULTILINE
+        )
         assert found is not None
         return int(found[1])
 
@@ -57,7 +68,9 @@ def group() -> Iterator[Group]:
     name = f"ohmo-test-{os.getpid()}"
     one = GROUPS / "memory" / name
     if (GROUPS / "memory").is_dir():
-        group = Group(one, "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control")
+        group = Group(
+            one, "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control"
+        )
     else:
         group = Group(GROUPS / name, "", "memory.max", "memory.current", "memory.events")
     try:
@@ -76,20 +89,31 @@ async def warned(scene: Scene) -> bool:
     return any("memory is short" in line for line in status["warnings"])
 
 
-async def test_a_command_that_eats_the_memory_is_killed_and_the_daemon_is_not(stage: Stage, group: Group) -> None:
-    async with stage("telegram", permissions={"mode": "full_auto"}, access={"roles": {"owner": ["telegram:1001"]}}) as scene:
+async def test_a_command_that_eats_the_memory_is_killed_and_the_daemon_is_not(
+    stage: Stage, group: Group
+) -> None:
+    async with stage(
+        "telegram",
+        permissions={"mode": "full_auto"},
+        access={"roles": {"owner": ["telegram:1001"]}},
+    ) as scene:
         await scene.daemon.start()
         group.take(scene.daemon.pid)
         eater = await scene.says("#run{head -c 2000000000 /dev/zero | tail -n 1}")
         await scene.answered()
         assert group.kills() >= 1
-        assert any("SIGKILL" in text or "exit code 137" in text or "Killed" in text for text in scene.told(eater))
+        assert any(
+            "SIGKILL" in text or "exit code 137" in text or "Killed" in text
+            for text in scene.told(eater)
+        )
         await scene.says()
         await scene.check()
         assert scene.daemon.lives == 1
 
 
-async def test_near_its_limit_the_house_says_so_and_loses_nothing(stage: Stage, group: Group) -> None:
+async def test_near_its_limit_the_house_says_so_and_loses_nothing(
+    stage: Stage, group: Group
+) -> None:
     async def short() -> bool:
         group.limit(int(group.used() / 0.92))
         return await warned(scene)

@@ -1,4 +1,5 @@
-"""Row 12: kill -9 at every statement of a migration; the next start finishes it, and until then the old version opens the old file."""
+"""Row 12: kill -9 at every statement of a migration; the next start finishes it, and until then the
+old version opens the old file."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def old_store(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         for number in range(100):
             connection.execute(
-                "INSERT INTO threads (thread, channel, account, chat, topic, person) VALUES (?, 'c', 'a', ?, '', '')",
+                "INSERT INTO threads (thread, channel, account, chat, topic, person) VALUES (?,"
+                " 'c', 'a', ?, '', '')",
                 (f"t{number}", number),
             )
         connection.commit()
@@ -51,10 +53,18 @@ def rows(path: Path, table: str) -> int:
 
 
 @pytest.mark.parametrize("step", range(1, len(STATEMENTS) + 2))
-def test_a_kill_in_a_migration_leaves_the_old_store_and_the_next_start_finishes_it(tmp_path: Path, step: int) -> None:
+def test_a_kill_in_a_migration_leaves_the_old_store_and_the_next_start_finishes_it(
+    tmp_path: Path, step: int
+) -> None:
     path = tmp_path / "ohmo.db"
     old_store(path)
-    died = subprocess.run([sys.executable, "-c", DYING, str(path), str(step)], cwd=ROOT, check=False, capture_output=True, text=True)
+    died = subprocess.run(
+        [sys.executable, "-c", DYING, str(path), str(step)],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert died.returncode == -signal.SIGKILL, died.stderr
     bring_forward(path, inert, MIGRATIONS)  # the old version: as if nothing had been tried
     assert rows(path, "threads") == 100

@@ -1,4 +1,5 @@
-"""Rows 39 and 65: no model answers for a while, and an event loop that hangs; with the real daemon."""
+"""Rows 39 and 65: no model answers for a while, and an event loop that hangs; with the real
+daemon."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tests.faults.scene import Scene
 from tests.platforms.model.script import Asked, Script, Turn
 
 KEPT, OLD = "Your message is kept", "Shall I still answer it?"
-ANSWER = "no marker"  # what the directed model says when the last words are the house's: that the message is still wanted
+# what the directed model says when the last words are the house's: that the message is still wanted
+ANSWER = "no marker"
 
 
 def is_the_house(message: Visible) -> bool:
@@ -36,14 +38,20 @@ async def shown(scene: Scene, chat: str, text: str, times: int = 1) -> list[Visi
     found: list[Visible] = []
 
     async def there() -> bool:
-        found[:] = [one for one in await scene.rigs["telegram"].visible(chat) if one.by_bot and text in one.text]
+        found[:] = [
+            one
+            for one in await scene.rigs["telegram"].visible(chat)
+            if one.by_bot and text in one.text
+        ]
         return len(found) >= times
 
     await until(f"{chat} reads {text!r} {times} times", there)
     return found
 
 
-async def test_while_no_model_answers_each_thread_reads_one_notice_and_later_all_answers_in_order(stage: Stage) -> None:
+async def test_while_no_model_answers_each_thread_reads_one_notice_and_later_all_answers_in_order(
+    stage: Stage,
+) -> None:
     chats = ("dm:ada", "dm:bob", "dm:7001")
     async with stage("telegram", sessions={"ask_after": "1h"}) as scene:
         there, scene.model.default = scene.model.default, away
@@ -65,7 +73,9 @@ async def test_while_no_model_answers_each_thread_reads_one_notice_and_later_all
         await scene.check(also=is_the_house)
 
 
-async def test_what_has_waited_too_long_for_a_model_is_asked_about_before_it_is_answered(stage: Stage) -> None:
+async def test_what_has_waited_too_long_for_a_model_is_asked_about_before_it_is_answered(
+    stage: Stage,
+) -> None:
     async with stage("telegram", sessions={"ask_after": "3s"}) as scene:
         there, scene.model.default = scene.model.default, away
         await scene.daemon.start()
@@ -73,7 +83,9 @@ async def test_what_has_waited_too_long_for_a_model_is_asked_about_before_it_is_
         await shown(scene, "dm:ada", KEPT)
         asked = scene.model.count
         comes_back(scene, there)
-        for number, marker in enumerate(said):  # the first as soon as it is tried again, the second after it
+        for number, marker in enumerate(
+            said
+        ):  # the first as soon as it is tried again, the second after it
             card = (await shown(scene, "dm:ada", OLD, number + 1))[number]
             assert marker in card.text
             assert "say /approve or /deny." in card.text  # there is nothing to remember
@@ -83,8 +95,19 @@ async def test_what_has_waited_too_long_for_a_model_is_asked_about_before_it_is_
         await scene.check(also=lambda one: is_the_house(one) or one.text == ANSWER)
 
 
-async def test_a_loop_that_hangs_is_ended_by_its_watchdog_with_the_cause_in_the_log_and_loses_nothing(stage: Stage, home: Path) -> None:
-    supervisor = [sys.executable, "-P", "-m", "ohmo.service.supervisor", sys.executable, "-m", "ohmo", "run"]
+async def test_a_loop_that_hangs_is_ended_by_its_watchdog_with_the_cause_in_the_log_and_loses_nothing(
+    stage: Stage, home: Path
+) -> None:
+    supervisor = [
+        sys.executable,
+        "-P",
+        "-m",
+        "ohmo.service.supervisor",
+        sys.executable,
+        "-m",
+        "ohmo",
+        "run",
+    ]
     asked = home / ".env"
     asked.touch(mode=0o600)
     asked.write_text("OHMO_FAILPOINTS=model.chunk=delay:300s@2\n")

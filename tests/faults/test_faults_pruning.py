@@ -1,4 +1,5 @@
-"""kill -9 while the house lets go of what is old, and while a newer version brings the store forward: what is open stays, and the next start goes on."""
+"""kill -9 while the house lets go of what is old, and while a newer version brings the store
+forward: what is open stays, and the next start goes on."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def grow_old(home: Path) -> None:
     now = round(time.time() * 1000)
     with closing(sqlite3.connect(home / "ohmo.db")) as store, store:
         for statement in FILL.strip().split(";"):
-            store.execute(statement, {"now": now, "then": now - 40 * DAY} if ":" in statement.replace("::", "") else {})
+            store.execute(
+                statement,
+                {"now": now, "then": now - 40 * DAY} if ":" in statement.replace("::", "") else {},
+            )
 
 
 def open_rows(daemon: Daemon) -> list[object]:
@@ -54,13 +58,25 @@ def open_rows(daemon: Daemon) -> list[object]:
 def left(daemon: Daemon) -> dict[str, int]:
     """Rows of the long past."""
     where = f"WHERE thread = '{GONE}'"
-    return {table: daemon.rows(f"SELECT COUNT(*) FROM {table} {where}")[0][0] for table in ("inbox", "turns", "steps", "outbox", "seen")}
+    return {
+        table: daemon.rows(f"SELECT COUNT(*) FROM {table} {where}")[0][0]
+        for table in ("inbox", "turns", "steps", "outbox", "seen")
+    }
 
 
-async def test_a_kill_while_the_house_lets_go_of_what_is_old_loses_nothing_that_is_open(stage: Stage, tmp_path: Path, work: Path) -> None:
+async def test_a_kill_while_the_house_lets_go_of_what_is_old_loses_nothing_that_is_open(
+    stage: Stage, tmp_path: Path, work: Path
+) -> None:
     """Each life dies in the middle of a transaction, the later ones some batches further on."""
-    soon = built(tmp_path / "soon", ohmo.__version__, also=(("assembly/upkeep.py", "FIRST = 60.0", "FIRST = 0.1"),))
-    keep = {"retention": {"inbox": "30d", "transcripts": "30d"}, "permissions": {"approval_timeout": 86_400}}
+    soon = built(
+        tmp_path / "soon",
+        ohmo.__version__,
+        also=(("assembly/upkeep.py", "FIRST = 60.0", "FIRST = 0.1"),),
+    )
+    keep = {
+        "retention": {"inbox": "30d", "transcripts": "30d"},
+        "permissions": {"approval_timeout": 86_400},
+    }
     async with stage("telegram", command=COMMAND, **keep) as scene:
         scene.daemon.environ.update(soon.environ)
         await scene.daemon.start()
@@ -78,12 +94,20 @@ async def test_a_kill_while_the_house_lets_go_of_what_is_old_loses_nothing_that_
             await scene.daemon.died()
             assert scene.daemon.integrity() == []
             assert open_rows(scene.daemon) == before
-            assert (sum(left(scene.daemon).values()) < rest) == (hit > 1), "a batch is all or nothing"
+            assert (sum(left(scene.daemon).values()) < rest) == (hit > 1), (
+                "a batch is all or nothing"
+            )
             rest = sum(left(scene.daemon).values())
         await scene.daemon.start()
 
         async def gone() -> bool:
-            return left(scene.daemon) == {"inbox": 10, "turns": 0, "steps": 0, "outbox": 0, "seen": 0}
+            return left(scene.daemon) == {
+                "inbox": 10,
+                "turns": 0,
+                "steps": 0,
+                "outbox": 0,
+                "seen": 0,
+            }
 
         await until("what is old has gone", gone)
         assert open_rows(scene.daemon) == before
@@ -92,23 +116,35 @@ async def test_a_kill_while_the_house_lets_go_of_what_is_old_loses_nothing_that_
         assert (work / "counter").read_text() == "x\n"
 
 
-async def test_a_daemon_that_dies_while_it_brings_the_store_forward_leaves_it_as_it_was(stage: Stage, tmp_path: Path) -> None:
+async def test_a_daemon_that_dies_while_it_brings_the_store_forward_leaves_it_as_it_was(
+    stage: Stage, tmp_path: Path
+) -> None:
     old = built(tmp_path / "old", ohmo.__version__)
-    new = built(tmp_path / "new", "0.2.0", statement="ALTER TABLE threads ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'")
+    new = built(
+        tmp_path / "new",
+        "0.2.0",
+        statement="ALTER TABLE threads ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",
+    )
     async with stage("telegram", command=COMMAND) as scene:
         scene.daemon.environ.update(old.environ)
         for chat in ("dm:ada", "dm:bob", "dm:7001"):
             await scene.says(chat=chat)
         await scene.daemon.start("turn.claim=kill@3", ready=False)
         await scene.daemon.died()
-        before, schema = open_rows(scene.daemon), scene.daemon.rows("SELECT value FROM meta WHERE name = 'schema'")
+        before, schema = (
+            open_rows(scene.daemon),
+            scene.daemon.rows("SELECT value FROM meta WHERE name = 'schema'"),
+        )
         assert before
         scene.daemon.environ.update(new.environ)
         for step in (1, 2):
             await scene.daemon.start(f"migrate.step=kill@{step}", ready=False)
             await scene.daemon.died()
             assert scene.daemon.integrity() == []
-            assert (open_rows(scene.daemon), scene.daemon.rows("SELECT value FROM meta WHERE name = 'schema'")) == (before, schema)
+            assert (
+                open_rows(scene.daemon),
+                scene.daemon.rows("SELECT value FROM meta WHERE name = 'schema'"),
+            ) == (before, schema)
         await scene.daemon.start()
         await scene.check()
         assert scene.daemon.rows("SELECT DISTINCT colour FROM threads") == [("red",)]

@@ -1,4 +1,5 @@
-"""Row 53: a configuration that changes while turns run tightens at once and loosens only for turns that begin after it."""
+"""Row 53: a configuration that changes while turns run tightens at once and loosens only for turns
+that begin after it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ OWNER = {"access": {"roles": {"owner": ["telegram:1001"]}}}
 
 
 async def reload(scene: Scene, **changed: Any) -> None:
-    """Writes the file anew and says so; returns when the house that has read it is about to make room for the next."""
+    """Writes the file anew and says so; returns when the house that has read it is about to make
+    room for the next."""
     file = scene.daemon.home / "config.yaml"
     file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
     os.kill(scene.daemon.pid, signal.SIGHUP)
@@ -45,7 +47,11 @@ async def asked_again(scene: Scene, command: str) -> str:
 
     async def there() -> bool:
         _, said = await scene.daemon.call("GET", "/api/v1/approvals")
-        found[:] = [one["ask"]["id"] for one in said["approvals"] if command in one["ask"]["question"]["title"]]
+        found[:] = [
+            one["ask"]["id"]
+            for one in said["approvals"]
+            if command in one["ask"]["question"]["title"]
+        ]
         return bool(found)
 
     await until(f"a question about {command}", there)
@@ -53,11 +59,15 @@ async def asked_again(scene: Scene, command: str) -> str:
 
 
 async def allow(scene: Scene, approval: str) -> None:
-    status, said = await scene.daemon.call("POST", f"/api/v1/approvals/{approval}", {"verdict": "allowed"})
+    status, said = await scene.daemon.call(
+        "POST", f"/api/v1/approvals/{approval}", {"verdict": "allowed"}
+    )
     assert status == 200, said
 
 
-async def test_what_a_new_configuration_forbids_is_forbidden_to_a_turn_that_runs(stage: Stage, work: Path) -> None:
+async def test_what_a_new_configuration_forbids_is_forbidden_to_a_turn_that_runs(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram", permissions={"mode": "full_auto"}, **OWNER) as scene:
         await scene.daemon.start()
         waits = f"touch {work}/running; until [ -e {work}/go ]; do sleep 0.05; done"
@@ -72,8 +82,11 @@ async def test_what_a_new_configuration_forbids_is_forbidden_to_a_turn_that_runs
 
 
 async def numbers(scene: Scene) -> dict[str, float]:
-    """Every counter of /metrics, those of the histograms too; a Prometheus that sees one fall takes it for a process that was started anew."""
-    async with ClientSession(connector=UnixConnector(str(scene.daemon.home / "run" / "ohmo.sock"))) as session:
+    """Every counter of /metrics, those of the histograms too; a Prometheus that sees one fall takes
+    it for a process that was started anew."""
+    async with ClientSession(
+        connector=UnixConnector(str(scene.daemon.home / "run" / "ohmo.sock"))
+    ) as session:
         async with session.get("http://localhost/metrics") as answer:
             lines = (await answer.text()).splitlines()
     kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ohmo_")}
@@ -107,7 +120,9 @@ async def test_counters_never_fall_under_load_and_across_a_new_configuration(sta
         assert seen[-1]['ohmo_model_tokens_total{kind="output"}'] > 0
 
 
-async def test_a_person_who_lost_a_role_is_asked_in_the_turn_that_runs_for_them(stage: Stage, work: Path) -> None:
+async def test_a_person_who_lost_a_role_is_asked_in_the_turn_that_runs_for_them(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram", permissions={"mode": "full_auto"}, **OWNER) as scene:
         await scene.daemon.start()
         waits = f"touch {work}/running; until [ -e {work}/go ]; do sleep 0.05; done"
@@ -121,10 +136,14 @@ async def test_a_person_who_lost_a_role_is_asked_in_the_turn_that_runs_for_them(
         assert "guests may only use tools that read public things" in scene.told(marker)[-1]
 
 
-async def test_what_a_new_configuration_allows_is_allowed_to_new_turns_only(stage: Stage, work: Path) -> None:
+async def test_what_a_new_configuration_allows_is_allowed_to_new_turns_only(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram", **OWNER) as scene:
         await scene.daemon.start()
-        await scene.says(f"#run{{echo first >> {work}/counter}} #then{{echo second >> {work}/counter}}")
+        await scene.says(
+            f"#run{{echo first >> {work}/counter}} #then{{echo second >> {work}/counter}}"
+        )
         first = await asked_again(scene, "echo first")
         await reload(scene, permissions={"mode": "full_auto"})
         await new_house(scene)

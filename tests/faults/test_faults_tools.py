@@ -1,4 +1,5 @@
-"""Rows 5 to 7: kill -9 around a command that must not run twice; the model hears what happened, and the transcript stays valid."""
+"""Rows 5 to 7: kill -9 around a command that must not run twice; the model hears what happened, and
+the transcript stays valid."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["
 
 
 async def counted(scene: Scene, failpoint: str, work: Path) -> tuple[str, int]:
-    """A command that leaves one line per run, a death at the failpoint, a new life: what the model was told, and the number of runs."""
+    """A command that leaves one line per run, a death at the failpoint, a new life: what the model
+    was told, and the number of runs."""
     counter = work / "counter"
     await scene.daemon.start(failpoint)
     marker = await scene.says(f"#run{{echo x >> {counter}}}")
@@ -27,7 +29,9 @@ async def counted(scene: Scene, failpoint: str, work: Path) -> tuple[str, int]:
 
 
 @pytest.mark.fault(5, on="telegram")
-async def test_a_command_that_had_not_started_is_reported_as_not_executed(stage: Stage, work: Path) -> None:
+async def test_a_command_that_had_not_started_is_reported_as_not_executed(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram", **FREELY) as scene:
         told, runs = await counted(scene, "tool.before=kill", work)
         assert "not executed" in told

@@ -1,4 +1,5 @@
-"""Traces of the real daemon at a collector on loopback: what is promised arrives, nothing that was said does, and a collector that is gone or hangs costs nothing."""
+"""Traces of the real daemon at a collector on loopback: what is promised arrives, nothing that was
+said does, and a collector that is gone or hangs costs nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from tests.faults.test_faults_backup import FREELY
 
 
 class Collector:
-    """OTLP/HTTP (opentelemetry.io, "OTLP/HTTP Request": protobuf, POST /v1/traces). ``hang``: takes a request and never answers."""
+    """OTLP/HTTP (opentelemetry.io, "OTLP/HTTP Request": protobuf, POST /v1/traces). ``hang``: takes
+    a request and never answers."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -36,7 +38,9 @@ class Collector:
         raw = await request.read()  # aiohttp has unpacked it
         self.raw.append(raw)
         for resource in ExportTraceServiceRequest.FromString(raw).resource_spans:
-            self.resources |= {(one.key, one.value.string_value) for one in resource.resource.attributes}
+            self.resources |= {
+                (one.key, one.value.string_value) for one in resource.resource.attributes
+            }
             for scope in resource.scope_spans:
                 self.spans += scope.spans
         return web.Response(content_type="application/x-protobuf")
@@ -57,25 +61,38 @@ class Collector:
             await runner.cleanup()
 
 
-async def test_spans_of_a_turn_arrive_and_a_collector_that_hangs_holds_nobody_up(stage: Stage, work: Path) -> None:
+async def test_spans_of_a_turn_arrive_and_a_collector_that_hangs_holds_nobody_up(
+    stage: Stage, work: Path
+) -> None:
     collector = Collector()
     async with collector.serving(), stage("telegram", **FREELY) as scene:
         scene.daemon.environ |= {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "house", "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_EXPORTER_OTLP_TIMEOUT": "3",
-        }  # fmt: skip
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+            "OTEL_SERVICE_NAME": "house",
+            "OTEL_BSP_SCHEDULE_DELAY": "200",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "3",
+        }
         await scene.daemon.start()
         marker = await scene.says(f"#run{{echo private >> {work}/counter}}")
         await scene.answered()
 
         async def arrived() -> bool:
-            return sorted(span.name for span in collector.spans) == ["model", "model", "send", "tool Bash", "turn"]
+            return sorted(span.name for span in collector.spans) == [
+                "model",
+                "model",
+                "send",
+                "tool Bash",
+                "turn",
+            ]
 
         await until("the spans of a turn", arrived)
         turn = next(span for span in collector.spans if span.name == "turn")
         inside = [span for span in collector.spans if span.name not in ("turn", "send")]
         assert {span.parent_span_id for span in inside} == {turn.span_id}
         assert ("service.name", "house") in collector.resources
-        assert not any(word.encode() in raw for raw in collector.raw for word in (marker, "private", "word1"))
+        assert not any(
+            word.encode() in raw for raw in collector.raw for word in (marker, "private", "word1")
+        )
 
         collector.hang = True
         for _ in range(3):
@@ -94,7 +111,10 @@ async def test_spans_of_a_turn_arrive_and_a_collector_that_hangs_holds_nobody_up
             return "traces_arrive" in scene.daemon.log
 
         await until("it is told that they arrive again", again)
-        assert (scene.daemon.log.count('"traces_lost"'), scene.daemon.log.count("opentelemetry")) == (1, 0)
+        assert (
+            scene.daemon.log.count('"traces_lost"'),
+            scene.daemon.log.count("opentelemetry"),
+        ) == (1, 0)
         assert await scene.daemon.stop() == 0
 
         collector.hang = True
@@ -102,4 +122,6 @@ async def test_spans_of_a_turn_arrive_and_a_collector_that_hangs_holds_nobody_up
         await scene.daemon.start()
         await scene.says()
         await scene.answered()
-        assert await scene.daemon.stop(within=25) == 0  # the SDK itself would wait for thirty seconds
+        assert (
+            await scene.daemon.stop(within=25) == 0
+        )  # the SDK itself would wait for thirty seconds

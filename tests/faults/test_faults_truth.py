@@ -1,4 +1,5 @@
-"""What the daemon says of itself while things go wrong: the API, the probes and the numbers tell the same, and it is so."""
+"""What the daemon says of itself while things go wrong: the API, the probes and the numbers tell
+the same, and it is so."""
 
 from __future__ import annotations
 
@@ -22,8 +23,12 @@ from tests.platforms.model.script import Turn
 class Told:
     """The answers of one moment."""
 
-    def __init__(self, status: dict[str, Any], ready: tuple[int, dict[str, Any]], numbers: str) -> None:
-        self.status, self.ready, self.numbers = status, ready, numbers
+    def __init__(
+        self, status: dict[str, Any], ready: tuple[int, dict[str, Any]], numbers: str
+    ) -> None:
+        self.status = status
+        self.ready = ready
+        self.numbers = numbers
         self.channel: dict[str, Any] = status["channels"]["telegram"]
 
     @property
@@ -33,14 +38,23 @@ class Told:
 
     def number(self, name: str) -> float:
         """Of a metric; its labels as they stand in the text."""
-        return next((float(line.rpartition(" ")[2]) for line in self.numbers.splitlines() if line.startswith(f"{name} ")), 0.0)
+        return next(
+            (
+                float(line.rpartition(" ")[2])
+                for line in self.numbers.splitlines()
+                if line.startswith(f"{name} ")
+            ),
+            0.0,
+        )
 
 
 async def told(scene: Scene) -> Told:
     """Raises ClientError or OSError when nobody answers."""
     _, status = await scene.daemon.call("GET", "/api/v1/status")
     ready = await scene.daemon.call("GET", "/readyz")
-    async with ClientSession(connector=UnixConnector(str(scene.daemon.home / "run" / "ohmo.sock"))) as session:
+    async with ClientSession(
+        connector=UnixConnector(str(scene.daemon.home / "run" / "ohmo.sock"))
+    ) as session:
         async with session.get("http://localhost/metrics") as answer:
             return Told(status, ready, await answer.text())
 
@@ -61,16 +75,25 @@ def probe(scene: Scene, kind: str) -> int:
     """As a container engine asks."""
     environ = {**os.environ, "OHMO_HOME": str(scene.daemon.home)}
     return subprocess.run(
-        [sys.executable, "-m", "ohmo", "status", "--check", kind], env=environ, capture_output=True, check=False, timeout=60
+        [sys.executable, "-m", "ohmo", "status", "--check", kind],
+        env=environ,
+        capture_output=True,
+        check=False,
+        timeout=60,
     ).returncode
 
 
 async def test_a_model_that_is_down_is_told_until_it_answers_again(stage: Stage) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
-        works, scene.model.default = scene.model.default, lambda _: Turn(status=500, message="the model is down")
+        works, scene.model.default = (
+            scene.model.default,
+            lambda _: Turn(status=500, message="the model is down"),
+        )
         marker = await scene.says()
-        down = await shows(scene, "the model is told to be down", lambda seen: bool(seen.status["warnings"]))
+        down = await shows(
+            scene, "the model is told to be down", lambda seen: bool(seen.status["warnings"])
+        )
         assert "The model cannot be reached" in down.status["warnings"][0]
         assert "the model is down" in down.status["warnings"][0]
         assert down.ready[0] == 200  # what is said is taken and waits
@@ -80,7 +103,9 @@ async def test_a_model_that_is_down_is_told_until_it_answers_again(stage: Stage)
         await shows(scene, "nothing is wrong any more", lambda seen: seen.status["warnings"] == [])
 
 
-async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_the_other_breaks(stage: Stage) -> None:
+async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_the_other_breaks(
+    stage: Stage,
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
         faults = scene.rigs["telegram"].server.faults
@@ -90,9 +115,18 @@ async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_th
         before = datetime.now(UTC)
         await scene.says()
         await scene.answered()
-        well = await shows(scene, "the answer was delivered", lambda seen: seen.delivered is not None and seen.delivered >= before)
+        well = await shows(
+            scene,
+            "the answer was delivered",
+            lambda seen: seen.delivered is not None and seen.delivered >= before,
+        )
         assert datetime.fromisoformat(well.channel["last_event"]) >= before
-        assert (well.channel["waiting"], well.channel["oldest_waiting"], well.channel["outgoing"], well.channel["dead"]) == (0, None, 0, 0)
+        assert (
+            well.channel["waiting"],
+            well.channel["oldest_waiting"],
+            well.channel["outgoing"],
+            well.channel["dead"],
+        ) == (0, None, 0, 0)
         assert well.ready == (200, {"ready": True, "channels": {"telegram": True}})
         assert well.number('ohmo_channel_connected{channel="telegram"}') == 1
         spent = well.status["budget"]["day"]["tokens"]
@@ -103,7 +137,9 @@ async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_th
         await scene.says("#hold{0}")
         await scene.models_asked(2)
         await scene.says()
-        slow = await shows(scene, "two wait for an answer", lambda seen: seen.channel["waiting"] == 2)
+        slow = await shows(
+            scene, "two wait for an answer", lambda seen: seen.channel["waiting"] == 2
+        )
         assert slow.status["turns_running"] == 1
         oldest = datetime.fromisoformat(slow.channel["oldest_waiting"])
         assert since <= oldest <= datetime.now(UTC)
@@ -112,12 +148,21 @@ async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_th
         scene.model.go.set()
         await scene.answered()
 
-        # a platform that takes nothing we say: what is to be sent is counted, and the last delivery stays what it was
-        await shows(scene, "nothing is open", lambda seen: seen.channel["waiting"] == 0 and seen.channel["outgoing"] == 0)
+        # a platform that takes nothing we say: what is to be sent is counted, and the last delivery
+        # stays what it was
+        await shows(
+            scene,
+            "nothing is open",
+            lambda seen: seen.channel["waiting"] == 0 and seen.channel["outgoing"] == 0,
+        )
         delivered = (await told(scene)).delivered
         faults.fail = 10_000
         await scene.says()
-        blocked = await shows(scene, "an answer cannot be sent", lambda seen: seen.channel["waiting"] == 0 and seen.channel["outgoing"] > 0)
+        blocked = await shows(
+            scene,
+            "an answer cannot be sent",
+            lambda seen: seen.channel["waiting"] == 0 and seen.channel["outgoing"] > 0,
+        )
         assert (blocked.delivered, blocked.status["outbox"].get("dead", 0)) == (delivered, 0)
         faults.fail = 0
         await scene.answered()
@@ -129,7 +174,9 @@ async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_th
 
         # a token that was revoked: the channel is down, the house is not
         scene.rigs["telegram"].revoke()
-        revoked = await shows(scene, "the token is refused", lambda seen: seen.channel["state"] == "auth_failed")
+        revoked = await shows(
+            scene, "the token is refused", lambda seen: seen.channel["state"] == "auth_failed"
+        )
         assert revoked.channel["detail"]
         assert revoked.ready == (200, {"ready": True, "channels": {"telegram": False}})
         assert revoked.number('ohmo_channel_connected{channel="telegram"}') == 0
@@ -144,6 +191,10 @@ async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_th
         # a new life knows what the earlier one delivered
         await scene.daemon.kill()
         await scene.daemon.start()
-        again = await shows(scene, "connected again", lambda seen: seen.channel["state"] == "connected" and seen.delivered is not None)
+        again = await shows(
+            scene,
+            "connected again",
+            lambda seen: seen.channel["state"] == "connected" and seen.delivered is not None,
+        )
         assert again.delivered is not None
         assert delivered < again.delivered <= healed.delivered

@@ -1,4 +1,5 @@
-"""Row 67: two builds take turns on one home while people go on talking; nothing is lost, and a build that cannot read the store leaves it alone."""
+"""Row 67: two builds take turns on one home while people go on talking; nothing is lost, and a
+build that cannot read the store leaves it alone."""
 
 from __future__ import annotations
 
@@ -46,11 +47,15 @@ async def lives(scene: Scene, build: Build, *, gracefully: bool = True) -> None:
 def looks(home: Path) -> dict[str, str]:
     """Every file of the store, by its content."""
     return {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(home.glob("ohmo.db*")) if not file.name.endswith("-shm")
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(home.glob("ohmo.db*"))
+        if not file.name.endswith("-shm")
     }
 
 
-async def test_up_and_down_by_a_minor_version_under_load_loses_nothing(stage: Stage, tmp_path: Path) -> None:
+async def test_up_and_down_by_a_minor_version_under_load_loses_nothing(
+    stage: Stage, tmp_path: Path
+) -> None:
     old, new = built(tmp_path / "old", ohmo.__version__), built(tmp_path / "new", "0.2.0")
     async with stage("telegram", command=COMMAND) as scene:
         for build, gracefully in ((old, True), (new, False), (old, False), (new, True)):
@@ -60,11 +65,18 @@ async def test_up_and_down_by_a_minor_version_under_load_loses_nothing(stage: St
         await scene.check(repeats=2 * AT_ONCE)
 
 
-async def test_a_store_of_the_next_form_is_refused_by_the_old_version_and_not_touched(stage: Stage, tmp_path: Path) -> None:
-    old, new = built(tmp_path / "old", ohmo.__version__), built(tmp_path / "new", "0.2.0", statement=STATEMENT)
+async def test_a_store_of_the_next_form_is_refused_by_the_old_version_and_not_touched(
+    stage: Stage, tmp_path: Path
+) -> None:
+    old, new = (
+        built(tmp_path / "old", ohmo.__version__),
+        built(tmp_path / "new", "0.2.0", statement=STATEMENT),
+    )
     async with stage("telegram", command=COMMAND) as scene:
         await lives(scene, old, gracefully=False)
-        await lives(scene, new, gracefully=False)  # what was open is carried over into the next form
+        await lives(
+            scene, new, gracefully=False
+        )  # what was open is carried over into the next form
         before = looks(scene.daemon.home)
         for _ in range(2):
             scene.daemon.environ.update(old.environ)

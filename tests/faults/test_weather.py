@@ -1,4 +1,5 @@
-"""Every kind of fault of the shared door happens, on every platform, and the same seed gives the same weather."""
+"""Every kind of fault of the shared door happens, on every platform, and the same seed gives the
+same weather."""
 
 from __future__ import annotations
 
@@ -30,14 +31,20 @@ async def test_every_kind_of_fault_reaches_the_caller(on: str) -> None:
         async with http.get(url) as response:
             usual = response.status
         for kind in KINDS:
-            rig.server.door.weather = weather = Weather(random.Random(7), 1.0, (kind,), slowest=0.01)
+            rig.server.door.weather = weather = Weather(
+                random.Random(7), 1.0, (kind,), slowest=0.01
+            )
             if kind in {"reset", "cut", "lose"}:
                 with pytest.raises((aiohttp.ClientError, ConnectionError)):
                     await http.get(url)
             else:
                 async with http.get(url) as response:
                     seen = response.status
-                assert {"status": seen in (500, 502, 503), "limit": seen == 429, "delay": seen == usual}[kind], (kind, seen)
+                assert {
+                    "status": seen in (500, 502, 503),
+                    "limit": seen == 429,
+                    "delay": seen == usual,
+                }[kind], (kind, seen)
             assert weather.met[kind] >= 1
 
 
@@ -47,7 +54,11 @@ def test_the_same_seed_gives_the_same_weather_and_about_its_share() -> None:
     assert kinds == [second.next(socket=False) for _ in range(4000)]
     assert 120 < sum(first.met.values()) < 280
     assert set(first.met) == set(KINDS)
-    assert {Weather(random.Random(3), 1.0).next(socket=True) for _ in range(9)} <= {"status", "reset", "delay"}
+    assert {Weather(random.Random(3), 1.0).next(socket=True) for _ in range(9)} <= {
+        "status",
+        "reset",
+        "delay",
+    }
 
 
 async def test_a_repeated_delivery_starts_the_watch_anew_and_a_lost_one_does_not_count() -> None:

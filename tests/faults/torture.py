@@ -1,7 +1,9 @@
-"""The long campaigns behind docs/evidence/torture.md: ``python -m tests.faults.torture --seed 7``, or one of them with ``--only kills``.
+"""The long campaigns behind docs/evidence/torture.md: ``python -m tests.faults.torture --seed 7``,
+or one of them with ``--only kills``.
 
-Each is made of pieces, and each finished piece is a line of ``--state``, so that a campaign that was interrupted goes on with ``--resume`` under
-the same seed. The page is written anew after every piece. Exit code 1 when a piece broke the promise; its home is kept.
+Each is made of pieces, and each finished piece is a line of ``--state``, so that a campaign that
+was interrupted goes on with ``--resume`` under the same seed. The page is written anew after every
+piece. Exit code 1 when a piece broke the promise; its home is kept.
 """
 
 from __future__ import annotations
@@ -64,7 +66,12 @@ async def stage(platforms: Sequence[str], **config: Any) -> AsyncIterator[Scene]
     home.mkdir(mode=0o700)
     (place / "workspace").mkdir()
     try:
-        async with scene(home, {name: RIGS[name] for name in platforms if name != "web"}, web="web" in platforms, **config) as opened:
+        async with scene(
+            home,
+            {name: RIGS[name] for name in platforms if name != "web"},
+            web="web" in platforms,
+            **config,
+        ) as opened:
             opened.model.keep = False
             yield opened
     except AssertionError as error:
@@ -81,28 +88,68 @@ async def kills(wish: Wish) -> int:
     rounds = max(1, -(-wish.kills // KILLS_OF_A_ROUND))
     each, messages = min(wish.kills, KILLS_OF_A_ROUND), max(1, wish.messages // rounds)
     for number in range(len(records.all()), rounds):
-        began, chance, problem, awoke = time.monotonic(), random.Random(f"{wish.seed}:{number}"), "", []
+        began, chance, problem, awoke = (
+            time.monotonic(),
+            random.Random(f"{wish.seed}:{number}"),
+            "",
+            [],
+        )
         try:
             async with stage(wish.platforms) as opened:
-                awoke = await campaign(opened, chance, kills=each, messages=messages, pause=max(1.2, messages * 0.05 / each))
+                awoke = await campaign(
+                    opened,
+                    chance,
+                    kills=each,
+                    messages=messages,
+                    pause=max(1.2, messages * 0.05 / each),
+                )
         except AssertionError as error:
             problem = str(error)
         print(f"kills, round {number + 1} of {rounds}: {problem or 'the promise held'}", flush=True)
-        records.add(kills=each, messages=messages, seconds=round(time.monotonic() - began), awoke=awoke, problem=problem)
+        records.add(
+            kills=each,
+            messages=messages,
+            seconds=round(time.monotonic() - began),
+            awoke=awoke,
+            problem=problem,
+        )
         section(wish.page, "Random kills under load", _kills_told(wish, records.all()))
     return sum(bool(one["problem"]) for one in records.all())
 
 
 def _kills_told(wish: Wish, found: Sequence[dict[str, Any]]) -> str:
     def times(rounds: Sequence[dict[str, Any]], what: str) -> str:
-        return spread([life[what] for one in rounds for life in one["awoke"] if life[what] is not None])
+        return spread(
+            [life[what] for one in rounds for life in one["awoke"] if life[what] is not None]
+        )
 
     def row(name: object, rounds: Sequence[dict[str, Any]]) -> list[object]:
-        held = "; ".join(one["problem"].splitlines()[0][:160] for one in rounds if one["problem"]) or "0 lost, 0 unmarked repeats"
+        held = (
+            "; ".join(one["problem"].splitlines()[0][:160] for one in rounds if one["problem"])
+            or "0 lost, 0 unmarked repeats"
+        )
         sums = [sum(one[key] for one in rounds) for key in ("kills", "messages", "seconds")]
-        return [name, *sums, times(rounds, "ready"), times(rounds, "work"), times(rounds, "connected"), times(rounds, "out"), held]
+        return [
+            name,
+            *sums,
+            times(rounds, "ready"),
+            times(rounds, "work"),
+            times(rounds, "connected"),
+            times(rounds, "out"),
+            held,
+        ]
 
-    head = ["round", "kills", "messages", "seconds", "ready, s", "CPU until then, s", "connected, s", "first words out, s", "result"]
+    head = [
+        "round",
+        "kills",
+        "messages",
+        "seconds",
+        "ready, s",
+        "CPU until then, s",
+        "connected, s",
+        "first words out, s",
+        "result",
+    ]
     rows = [row(number, [one]) for number, one in enumerate(found, 1)]
     return f"""`python -m tests.faults.torture --only kills --seed {wish.seed}`: {", ".join(wish.platforms)}; 50 threads in every round. Each message is checked
 against what its person sees (docs/evidence/faults.md, L1 to L7). Times are seconds from the start of the next life's process to: the house is ready,
@@ -118,19 +165,28 @@ async def points(wish: Wish) -> int:
     """One piece for each platform, group of points and seed. Returns how many broke the promise."""
     records = wish.records("points")
     done = {(one["on"], one["group"], one["seed"]) for one in records.all()}
-    for number, on, (group, names) in itertools.product(range(SEEDS), wish.platforms, POINTS.items()):
+    for number, on, (group, names) in itertools.product(
+        range(SEEDS), wish.platforms, POINTS.items()
+    ):
         if (on, group, number) in done:
             continue
         problem = ""
         try:
             async with stage([on], **CONFIG) as opened:
                 work = opened.daemon.home.parent / "workspace"
-                await at_points(opened, on, names, work, random.Random(f"{wish.seed}:{number}:{on}:{group}"))
+                await at_points(
+                    opened, on, names, work, random.Random(f"{wish.seed}:{number}:{on}:{group}")
+                )
         except AssertionError as error:
             problem = str(error)
-        print(f"points, seed {number + 1}, {group} on {on}: {problem or 'the promise held'}", flush=True)
+        print(
+            f"points, seed {number + 1}, {group} on {on}: {problem or 'the promise held'}",
+            flush=True,
+        )
         records.add(on=on, group=group, seed=number, problem=problem)
-        section(wish.page, "Kills at every step of a message's way", _points_told(wish, records.all()))
+        section(
+            wish.page, "Kills at every step of a message's way", _points_told(wish, records.all())
+        )
     return sum(bool(one["problem"]) for one in records.all())
 
 
@@ -138,9 +194,16 @@ def _points_told(wish: Wish, found: Sequence[dict[str, Any]]) -> str:
     def cell(on: str, group: str) -> str:
         there = [one for one in found if (one["on"], one["group"]) == (on, group)]
         broken = "; ".join(one["problem"].splitlines()[0][:160] for one in there if one["problem"])
-        return f"{len(there)} held" if not broken else f"{sum(not one['problem'] for one in there)} of {len(there)} held: {broken}"
+        return (
+            f"{len(there)} held"
+            if not broken
+            else f"{sum(not one['problem'] for one in there)} of {len(there)} held: {broken}"
+        )
 
-    rows = [[f"{group}: {', '.join(names)}", *(cell(on, group) for on in wish.platforms)] for group, names in POINTS.items()]
+    rows = [
+        [f"{group}: {', '.join(names)}", *(cell(on, group) for on in wish.platforms)]
+        for group, names in POINTS.items()
+    ]
     return f"""`python -m tests.faults.torture --only points --seed {wish.seed}`: seeds that held, of {SEEDS} for every cell.
 In each the daemon dies at every named point of the row, at a random hit of it, with one to three messages on their way; at the end everything is delivered once more.
 
@@ -166,12 +229,18 @@ async def home(wish: Wish) -> int:
         except AssertionError as error:
             problem = str(error)
         print(f"old store: {problem or 'the promise held'}", flush=True)
-        records.add(awoke=awoke, problem=problem, load=round(os.getloadavg()[1], 1), cores=os.cpu_count())
+        records.add(
+            awoke=awoke, problem=problem, load=round(os.getloadavg()[1], 1), cores=os.cpu_count()
+        )
     (found,) = records.all()
-    rows = [[what, spread([life[key] for life in found["awoke"] if life[key] is not None])] for what, key in TIMES]
+    rows = [
+        [what, spread([life[key] for life in found["awoke"] if life[key] is not None])]
+        for what, key in TIMES
+    ]
     held = found["problem"].splitlines()[:1] or ["Nothing was lost, nothing said twice."]
     machine = (
-        f"The machine had {found['cores']} cores and a load of {found['load']} meanwhile: times are long by that, processor time is not."
+        f"The machine had {found['cores']} cores and a load of {found['load']} meanwhile: times are"
+        " long by that, processor time is not."
     )
     text = f"""`python -m tests.faults.torture --only home`: Telegram, 1 000 sessions with 100 messages each;
 {len(found["awoke"])} times `kill -9` while {WAITING} people wait for the model. {held[0]}
@@ -219,7 +288,12 @@ and no effect came twice: {len(broken)} violations. {" ".join(broken)}"""
     return sum(bool(one["problem"]) for one in records.all())
 
 
-PARTS: Mapping[str, Callable[[Wish], Awaitable[int]]] = {"kills": kills, "points": points, "home": home, "turns": turns}
+PARTS: Mapping[str, Callable[[Wish], Awaitable[int]]] = {
+    "kills": kills,
+    "points": points,
+    "home": home,
+    "turns": turns,
+}
 
 
 def main() -> int:
@@ -231,9 +305,14 @@ def main() -> int:
     parser.add_argument("--platforms", default="telegram,slack,discord,matrix,feishu,web")
     parser.add_argument("--page", type=Path, default=Path("docs/evidence/torture.md"))
     parser.add_argument("--state", type=Path, default=Path("build/torture"))
-    parser.add_argument("--resume", action="store_true", help="go on where a campaign with this --seed stopped")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where a campaign with this --seed stopped"
+    )
     asked = parser.parse_args()
-    platforms, parts = _names(parser, "--platforms", asked.platforms, (*RIGS, "web")), _names(parser, "--only", asked.only, PARTS)
+    platforms, parts = (
+        _names(parser, "--platforms", asked.platforms, (*RIGS, "web")),
+        _names(parser, "--only", asked.only, PARTS),
+    )
     if asked.resume and not asked.seed:
         parser.error("--resume needs the --seed of the campaign that was interrupted")
     seed = asked.seed or random.SystemRandom().randrange(1, 10**6)
@@ -246,7 +325,9 @@ async def _broken(part: Callable[[Wish], Awaitable[int]], wish: Wish) -> int:
     return await part(wish)
 
 
-def _names(parser: argparse.ArgumentParser, option: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
+def _names(
+    parser: argparse.ArgumentParser, option: str, text: str, known: Iterable[str]
+) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if unknown := set(names) - set(known):
         parser.error(f"{option}: {', '.join(sorted(unknown))} is none of {', '.join(known)}")

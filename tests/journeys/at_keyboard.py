@@ -1,4 +1,5 @@
-"""A person at a terminal: the real daemon, the real command in a process of its own, and a scripted model behind a real endpoint."""
+"""A person at a terminal: the real daemon, the real command in a process of its own, and a scripted
+model behind a real endpoint."""
 
 from __future__ import annotations
 
@@ -27,19 +28,34 @@ class Said:
 
 
 class Keyboard:
-    """``home`` with its configuration, its daemon (started by the story, or not at all), and the person's shell."""
+    """``home`` with its configuration, its daemon (started by the story, or not at all), and the
+    person's shell."""
 
     def __init__(self, folder: Path, model_url: str, **configuration: Any) -> None:
-        self.home, self.work = folder / "home", folder / "work"
+        self.home = folder / "home"
+        self.work = folder / "work"
         for made in (self.home, self.work):
             made.mkdir(mode=0o700, exist_ok=True)
-        profile = {"provider": "openai", "base_url": f"{model_url}/v1", "models": ["gpt-5"], "api_key": "env:KEY"}
-        written = {"workspace": str(self.work), "control": {"listen": "127.0.0.1:0"}, "profiles": {"default": profile}}
+        profile = {
+            "provider": "openai",
+            "base_url": f"{model_url}/v1",
+            "models": ["gpt-5"],
+            "api_key": "env:KEY",
+        }
+        written = {
+            "workspace": str(self.work),
+            "control": {"listen": "127.0.0.1:0"},
+            "profiles": {"default": profile},
+        }
         self.configure({**written, **configuration})
         self.environ = {
-            "PATH": os.environ["PATH"], "HOME": str(folder), "OHMO_HOME": str(self.home), "PYTHONPATH": str(ROOT), "KEY": "sk-test",
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "OHMO_HOME": str(self.home),
+            "PYTHONPATH": str(ROOT),
+            "KEY": "sk-test",
             "LANG": "C.UTF-8",
-        }  # fmt: skip
+        }
         self.daemon = Daemon(self.home, environ={"KEY": "sk-test"})
 
     def configure(self, written: dict[str, Any]) -> None:
@@ -50,9 +66,16 @@ class Keyboard:
         """The command, as it goes on by itself."""
         pipe = asyncio.subprocess.PIPE
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "ohmo", *arguments,
-            stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=self.environ | environ, cwd=self.work,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "ohmo",
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            env=self.environ | environ,
+            cwd=self.work,
+        )
 
     async def ohmo(self, *arguments: str, **environ: str) -> Said:
         return await heard(await self.start(*arguments, **environ))
@@ -70,7 +93,9 @@ async def heard(process: asyncio.subprocess.Process) -> Said:
 
 
 @asynccontextmanager
-async def keyboard(folder: Path, server: ModelServer, *, running: bool = True, **configuration: Any) -> AsyncGenerator[Keyboard]:
+async def keyboard(
+    folder: Path, server: ModelServer, *, running: bool = True, **configuration: Any
+) -> AsyncGenerator[Keyboard]:
     """``running``: the daemon stands beside it."""
     async with serving(server):
         one = Keyboard(folder, server.url, **configuration)

@@ -1,4 +1,5 @@
-"""Every journey begins with a platform, a model and a clock; the house is entered by the story itself."""
+"""Every journey begins with a platform, a model and a clock; the house is entered by the story
+itself."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ def world(tmp_path: Path) -> Callable[..., World]:
 
     def make(*script: Any, **changes: Any) -> World:
         clock = ManualClock()
-        return World(tmp_path / "home", FakePlatform(clock=clock), ScriptedProvider(script), clock, **changes)
+        return World(
+            tmp_path / "home", FakePlatform(clock=clock), ScriptedProvider(script), clock, **changes
+        )
 
     return make

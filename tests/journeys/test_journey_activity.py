@@ -1,4 +1,5 @@
-"""People see what the agent does while it does it, and what it cost beneath the answer; once, whatever dies in between."""
+"""People see what the agent does while it does it, and what it cost beneath the answer; once,
+whatever dies in between."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1))
 LOOK = Says("", calls=(("Glob", {"pattern": "*.py"}),))
 
 
-async def test_the_work_is_seen_while_it_is_done_and_summed_up_beneath_the_answer(world: Callable[..., World]) -> None:
+async def test_the_work_is_seen_while_it_is_done_and_summed_up_beneath_the_answer(
+    world: Callable[..., World],
+) -> None:
     gate = asyncio.Event()
     life = world(LOOK, Says("There is none.", before=gate.wait), capabilities=LIKE_SLACK)
     async with house(life):
@@ -32,9 +35,17 @@ async def test_the_work_is_seen_while_it_is_done_and_summed_up_beneath_the_answe
     assert done.text.endswith(" · 2 turns · 1 call_")
 
 
-async def test_the_lines_stay_where_that_is_wanted_and_count_what_an_earlier_life_did(world: Callable[..., World]) -> None:
+async def test_the_lines_stay_where_that_is_wanted_and_count_what_an_earlier_life_did(
+    world: Callable[..., World],
+) -> None:
     gate = asyncio.Event()
-    life = world(LOOK, Says("never", before=gate.wait), "There is none.", capabilities=LIKE_SLACK, activity="keep")
+    life = world(
+        LOOK,
+        Says("never", before=gate.wait),
+        "There is none.",
+        capabilities=LIKE_SLACK,
+        activity="keep",
+    )
     async with house(life, drain=0.0):
         await life.platform.says("look")
         await life.hears("🔍 Glob")
@@ -45,7 +56,9 @@ async def test_the_lines_stay_where_that_is_wanted_and_count_what_an_earlier_lif
     assert done.text.endswith(" · 2 turns · 1 call_")
 
 
-async def test_where_nobody_wants_to_see_it_there_is_only_the_answer(world: Callable[..., World]) -> None:
+async def test_where_nobody_wants_to_see_it_there_is_only_the_answer(
+    world: Callable[..., World],
+) -> None:
     life = world(LOOK, "There is none.", activity="off")
     async with house(life):
         await life.platform.says("look")
@@ -61,13 +74,20 @@ async def test_a_plain_answer_has_no_footer(world: Callable[..., World]) -> None
     assert life.texts() == ["Hello."]
 
 
-async def test_a_turn_that_fails_leaves_what_could_be_read_of_it(world: Callable[..., World]) -> None:
+async def test_a_turn_that_fails_leaves_what_could_be_read_of_it(
+    world: Callable[..., World],
+) -> None:
     gate = asyncio.Event()
     life = world(capabilities=LIKE_SLACK)
 
     def grows(request: ModelRequest) -> Answer:
         life.model.default = BadKey("The key was refused.")
-        return Says("Half of it and then some more", calls=(("Glob", {"pattern": "*"}),), chunks=2, between=gate.wait)
+        return Says(
+            "Half of it and then some more",
+            calls=(("Glob", {"pattern": "*"}),),
+            chunks=2,
+            between=gate.wait,
+        )
 
     life.model.default = grows
     async with house(life):
@@ -76,15 +96,20 @@ async def test_a_turn_that_fails_leaves_what_could_be_read_of_it(world: Callable
         gate.set()
         await life.hears("I could not finish this")
     assert len(life.texts()) == 1
-    assert life.texts()[0].startswith("Half of it and then some more\n\n_I could not finish this: The key was refused.")
+    assert life.texts()[0].startswith(
+        "Half of it and then some more\n\n_I could not finish this: The key was refused."
+    )
 
 
-async def test_a_turn_that_goes_on_after_a_restart_grows_in_its_old_draft(world: Callable[..., World]) -> None:
+async def test_a_turn_that_goes_on_after_a_restart_grows_in_its_old_draft(
+    world: Callable[..., World],
+) -> None:
     first, second = asyncio.Event(), asyncio.Event()
     life = world(
-        Says("First try, which takes long", chunks=2, between=first.wait), Says("Second try, which grows", chunks=2, between=second.wait),
+        Says("First try, which takes long", chunks=2, between=first.wait),
+        Says("Second try, which grows", chunks=2, between=second.wait),
         capabilities=LIKE_SLACK,
-    )  # fmt: skip
+    )
     async with house(life, drain=0.0):
         await life.platform.says("tell me")
         await life.hears("First try")

@@ -1,4 +1,5 @@
-"""The weekday-morning CI report: one into its thread when something broke, silence while nothing changes, a line when it is mended."""
+"""The weekday-morning CI report: one into its thread when something broke, silence while nothing
+changes, a line when it is mended."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ DAY = 86_400
 
 
 class Ci:
-    """A loopback CI API with the shape of GitHub's: docs.github.com/rest/actions/workflow-runs and workflow-jobs."""
+    """A loopback CI API with the shape of GitHub's: docs.github.com/rest/actions/workflow-runs and
+    workflow-jobs."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -38,17 +40,32 @@ class Ci:
         self.runs.insert(
             0,
             {
-                "id": number, "run_attempt": 1, "name": "CI", "head_sha": commit, "status": "completed", "conclusion": conclusion, "html_url": page,
-                "created_at": f"2026-01-{number:02}T07:00:00Z", "jobs_url": f"{self.url}/runs/{number}/jobs",
+                "id": number,
+                "run_attempt": 1,
+                "name": "CI",
+                "head_sha": commit,
+                "status": "completed",
+                "conclusion": conclusion,
+                "html_url": page,
+                "created_at": f"2026-01-{number:02}T07:00:00Z",
+                "jobs_url": f"{self.url}/runs/{number}/jobs",
             },
-        )  # fmt: skip
+        )
         self.jobs[str(number)] = [
             {
-                "id": number * 10 + at, "run_id": number, "name": job, "status": "completed", "conclusion": "failure", "html_url": f"{page}/job/{at}",
-                "steps": [{"name": "Set up job", "conclusion": "success"}, {"name": step, "conclusion": "failure"}],
+                "id": number * 10 + at,
+                "run_id": number,
+                "name": job,
+                "status": "completed",
+                "conclusion": "failure",
+                "html_url": f"{page}/job/{at}",
+                "steps": [
+                    {"name": "Set up job", "conclusion": "success"},
+                    {"name": step, "conclusion": "failure"},
+                ],
             }
             for at, (job, step) in enumerate(failed)
-        ]  # fmt: skip
+        ]
 
     @contextmanager
     def serving(self) -> Iterator[None]:
@@ -58,7 +75,11 @@ class Ci:
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
                 parts = self.path.split("/")
-                found = {"workflow_runs": outer.runs} if parts[-1] == "runs" else {"jobs": outer.jobs[parts[-2]]}
+                found = (
+                    {"workflow_runs": outer.runs}
+                    if parts[-1] == "runs"
+                    else {"jobs": outer.jobs[parts[-2]]}
+                )
                 body = json.dumps({"total_count": 1, **found}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -98,7 +119,9 @@ def sums_it_up(_: ModelRequest) -> Answer:
 def commit(folder: Path, subject: str) -> str:
     git = ["git", "-C", str(folder), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", subject], check=True)
-    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 async def ended(built: House, count: int) -> tuple[str, str | None]:
@@ -121,13 +144,21 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
     work = life.work
     work.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(work)], check=True)
-    good, bad, later, mended = (commit(work, text) for text in ("Begin", "Drop the index", "Say more", "Put the index back"))
+    good, bad, later, mended = (
+        commit(work, text) for text in ("Begin", "Drop the index", "Say more", "Put the index back")
+    )
     with ci.serving():
         ci.add(1, good)
         ci.add(2, bad, ("unit (3.11)", "Run tests"), ("unit (3.12)", "Run tests"))
         async with house(life) as built:
             await eventually(lambda: built.board.report()["fake"].state == "connected")
-            given = {"recipe": "ci-triage-http", "to": "fake:team", "thread": "ci", "tz": "UTC", "schedule": "0 10 * * 1-5"}
+            given = {
+                "recipe": "ci-triage-http",
+                "to": "fake:team",
+                "thread": "ci",
+                "tz": "UTC",
+                "schedule": "0 10 * * 1-5",
+            }
             await built.clockwork.desk.create(given, values={"url": f"{ci.url}/runs"})
             life.clock.tick(3_600)  # Monday, ten o'clock
             said = await life.hears("CI triage: 1 new", "team")
@@ -149,7 +180,9 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
     assert life.bot("boss") == []  # no question was asked, no failure told
 
 
-@pytest.mark.parametrize(("says", "above"), [(distorts_it, ""), (sums_it_up, "The index that Ada dropped")])
+@pytest.mark.parametrize(
+    ("says", "above"), [(distorts_it, ""), (sums_it_up, "The index that Ada dropped")]
+)
 async def test_the_report_is_posted_word_for_word_whatever_the_model_makes_of_it(
     world: Callable[..., World], says: Callable[[ModelRequest], Answer], above: str
 ) -> None:
@@ -163,7 +196,13 @@ async def test_the_report_is_posted_word_for_word_whatever_the_model_makes_of_it
         ci.add(2, bad, ("unit (3.11)", "Run tests"))
         async with house(life) as built:
             await eventually(lambda: built.board.report()["fake"].state == "connected")
-            given = {"recipe": "ci-triage-http", "to": "fake:team", "thread": "ci", "tz": "UTC", "schedule": "0 10 * * 1-5"}
+            given = {
+                "recipe": "ci-triage-http",
+                "to": "fake:team",
+                "thread": "ci",
+                "tz": "UTC",
+                "schedule": "0 10 * * 1-5",
+            }
             await built.clockwork.desk.create(given, values={"url": f"{ci.url}/runs"})
             life.clock.tick(3_600)
             said = await life.hears("CI triage: 1 new", "team")

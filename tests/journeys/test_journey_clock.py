@@ -1,4 +1,5 @@
-"""Somebody sets the clock, by an hour or a year, forward or back to 1970: nothing that waits is over early, and no job runs twice."""
+"""Somebody sets the clock, by an hour or a year, forward or back to 1970: nothing that waits is
+over early, and no job runs twice."""
 
 from __future__ import annotations
 
@@ -27,8 +28,14 @@ async def connected(built: House) -> None:
     await eventually(lambda: built.board.report()["fake"].state == "connected")
 
 
-async def test_a_question_stays_open_for_as_long_as_it_would_have(world: Callable[..., World]) -> None:
-    life = world(Says(calls=(("Bash", {"command": "touch allowed"}),)), "done", config="permissions: {approval_timeout: 10m}\n")
+async def test_a_question_stays_open_for_as_long_as_it_would_have(
+    world: Callable[..., World],
+) -> None:
+    life = world(
+        Says(calls=(("Bash", {"command": "touch allowed"}),)),
+        "done",
+        config="permissions: {approval_timeout: 10m}\n",
+    )
     async with house(life) as built:
         await connected(built)
         await life.platform.says("touch it")
@@ -43,7 +50,9 @@ async def test_a_question_stays_open_for_as_long_as_it_would_have(world: Callabl
         assert (life.work / "allowed").exists()
 
 
-async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(world: Callable[..., World]) -> None:
+async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(
+    world: Callable[..., World],
+) -> None:
     life = world(config="sessions: {ask_after: 12h}\n")
     life.model.default = lambda request: Overloaded("The model is overloaded.")
     async with house(life) as built:
@@ -63,7 +72,13 @@ async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(world: Ca
 
 async def test_a_slot_runs_once_though_its_hour_comes_again(world: Callable[..., World]) -> None:
     life = world("first", "second", config="owner: ['fake:boss']\n")
-    job = {"name": "brief", "schedule": "0 10 * * *", "tz": "UTC", "prompt": "what is new?", "to": "fake:team"}
+    job = {
+        "name": "brief",
+        "schedule": "0 10 * * *",
+        "tz": "UTC",
+        "prompt": "what is new?",
+        "to": "fake:team",
+    }
     async with house(life) as built:
         await connected(built)
         await built.clockwork.desk.create(job)
@@ -77,7 +92,9 @@ async def test_a_slot_runs_once_though_its_hour_comes_again(world: Callable[...,
         await life.hears("second", "team")
 
         async def over() -> bool:
-            return all(row.state != "claimed" for row in await built.clockwork.desk.history("brief"))
+            return all(
+                row.state != "claimed" for row in await built.clockwork.desk.history("brief")
+            )
 
         await eventually(over)
         rows = await built.clockwork.desk.history("brief")
@@ -85,9 +102,17 @@ async def test_a_slot_runs_once_though_its_hour_comes_again(world: Callable[...,
     assert life.texts("team") == ["first", "second"]
 
 
-async def test_a_year_forward_is_told_as_missed_once_and_the_next_slot_is_on_time(world: Callable[..., World]) -> None:
+async def test_a_year_forward_is_told_as_missed_once_and_the_next_slot_is_on_time(
+    world: Callable[..., World],
+) -> None:
     life = world("tomorrow's", config="owner: ['fake:boss']\n")
-    job = {"name": "brief", "schedule": "0 10 * * *", "tz": "UTC", "prompt": "what is new?", "to": "fake:team"}
+    job = {
+        "name": "brief",
+        "schedule": "0 10 * * *",
+        "tz": "UTC",
+        "prompt": "what is new?",
+        "to": "fake:team",
+    }
     async with house(life) as built:
         await connected(built)
         await built.clockwork.desk.create(job)
@@ -101,7 +126,9 @@ async def test_a_year_forward_is_told_as_missed_once_and_the_next_slot_is_on_tim
     assert len(life.bot("boss")) == 1
 
 
-async def test_a_conversation_is_not_begun_afresh_by_a_clock_that_was_set_only_by_silence(world: Callable[..., World]) -> None:
+async def test_a_conversation_is_not_begun_afresh_by_a_clock_that_was_set_only_by_silence(
+    world: Callable[..., World],
+) -> None:
     life = world("one", "two", "three", config="sessions: {idle_reset: 2h}\n")
     async with house(life) as built:
         await connected(built)
@@ -115,8 +142,14 @@ async def test_a_conversation_is_not_begun_afresh_by_a_clock_that_was_set_only_b
     assert [len(request.steps) for request in life.model.requests] == [1, 3, 1]
 
 
-async def test_a_clock_that_is_set_while_ohmo_is_off_ends_no_question_early(world: Callable[..., World]) -> None:
-    life = world(Says(calls=(("Bash", {"command": "touch allowed"}),)), "done", config="permissions: {approval_timeout: 10m}\n")
+async def test_a_clock_that_is_set_while_ohmo_is_off_ends_no_question_early(
+    world: Callable[..., World],
+) -> None:
+    life = world(
+        Says(calls=(("Bash", {"command": "touch allowed"}),)),
+        "done",
+        config="permissions: {approval_timeout: 10m}\n",
+    )
     async with house(life) as built:
         await connected(built)
         await built.clockwatch.look()

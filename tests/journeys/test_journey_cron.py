@@ -1,4 +1,5 @@
-"""A job runs at its time, once, says what it has to say where it belongs, and its owner hears when it fails."""
+"""A job runs at its time, once, says what it has to say where it belongs, and its owner hears when
+it fails."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from ohmo.cron.desk import By
 from ohmo_testing.house import BIRTH, World, eventually, house
 from ohmo_testing.scripted import Says
 
-DAILY = {"name": "brief", "schedule": "0 10 * * *", "tz": "UTC", "prompt": "what is new?", "to": "fake:team"}
+DAILY = {
+    "name": "brief",
+    "schedule": "0 10 * * *",
+    "tz": "UTC",
+    "prompt": "what is new?",
+    "to": "fake:team",
+}
 OWNER = "owner: ['fake:boss']\n"
 
 
@@ -40,7 +47,9 @@ async def ready(built: House) -> None:
     await eventually(lambda: built.board.report()["fake"].state == "connected")
 
 
-async def test_a_job_runs_when_its_time_comes_and_reports_where_it_belongs(world: Callable[..., World]) -> None:
+async def test_a_job_runs_when_its_time_comes_and_reports_where_it_belongs(
+    world: Callable[..., World],
+) -> None:
     life = world("CI is green.", "Still green.")
     async with house(life) as built:
         await ready(built)
@@ -52,7 +61,11 @@ async def test_a_job_runs_when_its_time_comes_and_reports_where_it_belongs(world
         await life.hears("CI is green.", "team")
         assert await ended(built) == [("done", None)]
         row = (await built.clockwork.desk.history("brief"))[0]
-        assert (row.preview, row.due, row.turn is not None) == ("CI is green.", BIRTH + timedelta(hours=1), True)
+        assert (row.preview, row.due, row.turn is not None) == (
+            "CI is green.",
+            BIRTH + timedelta(hours=1),
+            True,
+        )
         life.clock.tick(86_400)
         await life.hears("Still green.", "team")
     assert life.texts("team") == ["CI is green.", "Still green."]
@@ -61,7 +74,9 @@ async def test_a_job_runs_when_its_time_comes_and_reports_where_it_belongs(world
     assert len(life.model.requests[1].steps) == 1  # every run begins afresh
 
 
-async def test_a_restart_does_not_run_it_again_and_catches_up_what_was_missed(world: Callable[..., World]) -> None:
+async def test_a_restart_does_not_run_it_again_and_catches_up_what_was_missed(
+    world: Callable[..., World],
+) -> None:
     life = world("first", "second")
     async with house(life) as built:
         await ready(built)
@@ -81,7 +96,9 @@ async def test_a_restart_does_not_run_it_again_and_catches_up_what_was_missed(wo
     assert "coalesced" in str(states[1][1])
 
 
-async def test_what_comes_too_late_is_recorded_as_missed_and_told_once(world: Callable[..., World]) -> None:
+async def test_what_comes_too_late_is_recorded_as_missed_and_told_once(
+    world: Callable[..., World],
+) -> None:
     life = world(config=OWNER)
     async with house(life) as built:
         await ready(built)
@@ -116,11 +133,17 @@ async def test_only_if_something_changed(world: Callable[..., World]) -> None:
             life.clock.tick(3_600 if count == 1 else 86_400)
             await ended(built, count=count)
             await life.hears("two bugs" if count < 3 else "three bugs", "team")
-        assert [reason for _, reason in await ended(built, count=3)] == [None, "silent: nothing changed", None]
+        assert [reason for _, reason in await ended(built, count=3)] == [
+            None,
+            "silent: nothing changed",
+            None,
+        ]
     assert life.texts("team") == ["two bugs", "three bugs"]
 
 
-async def test_the_owner_hears_of_a_failing_job_once_and_once_when_it_is_well(world: Callable[..., World]) -> None:
+async def test_the_owner_hears_of_a_failing_job_once_and_once_when_it_is_well(
+    world: Callable[..., World],
+) -> None:
     life = world(Refused("no credit"), Refused("no credit"), "well", config=OWNER)
     async with house(life) as built:
         await ready(built)
@@ -130,11 +153,16 @@ async def test_the_owner_hears_of_a_failing_job_once_and_once_when_it_is_well(wo
             await ended(built, count=count)
             await life.hears("failed" if count < 3 else "is well again", "boss")
         await life.hears("well", "team")
-    assert [text.split(":")[0] for text in life.texts("boss")] == ["The job brief failed", "The job brief is well again"]
+    assert [text.split(":")[0] for text in life.texts("boss")] == [
+        "The job brief failed",
+        "The job brief is well again",
+    ]
     assert life.texts("team") == ["well"]
 
 
-async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(world: Callable[..., World]) -> None:
+async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(
+    world: Callable[..., World],
+) -> None:
     calls = (("Bash", {"command": "touch allowed"}), ("Bash", {"command": "rm -rf build"}))
     life = world(Says(calls=calls), "all I could do is done", config=OWNER)
     async with house(life) as built:
@@ -152,14 +180,23 @@ async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(world: Callabl
     assert "touch" not in said.text
 
 
-async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_under_its_own_terms(world: Callable[..., World]) -> None:
-    life = world(Says(calls=(("Bash", {"command": "echo $WORD >> said"}),)), "it was not allowed", "now it is said", config=OWNER)
+async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_under_its_own_terms(
+    world: Callable[..., World],
+) -> None:
+    life = world(
+        Says(calls=(("Bash", {"command": "echo $WORD >> said"}),)),
+        "it was not allowed",
+        "now it is said",
+        config=OWNER,
+    )
     async with house(life) as built:
         await ready(built)
         secret = life.folder / "word"
         secret.touch(mode=0o600)
         secret.write_text("swordfish-9041")
-        await built.clockwork.desk.create({**DAILY, "secrets": {"WORD": f"file:{secret}"}, "deadline": "30m", "when": "wrong"})
+        await built.clockwork.desk.create(
+            {**DAILY, "secrets": {"WORD": f"file:{secret}"}, "deadline": "30m", "when": "wrong"}
+        )
         life.clock.tick(3_600)
         card = await life.hears("The job brief asks:", "boss")
         life.clock.tick(1_801)
@@ -168,7 +205,12 @@ async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_und
         card = await life.hears("Press the button to run it now.", "boss")
         assert [choice.split(":")[0] for choice in card.choices] == ["run"]
         await life.platform.presses(card.id, card.choices[0], chat="boss", person="eve")
-        await eventually(lambda: [text for _, text in life.platform.acknowledged] == ["This question is not yours to answer."])
+        await eventually(
+            lambda: (
+                [text for _, text in life.platform.acknowledged]
+                == ["This question is not yours to answer."]
+            )
+        )
         for _ in range(2):
             await life.platform.presses(card.id, card.choices[0], chat="boss", person="boss")
         await life.hears("now it is said", "team")
@@ -182,7 +224,13 @@ async def test_what_a_job_asked_in_a_thread_that_several_jobs_share_can_be_run_a
     world: Callable[..., World],
 ) -> None:
     calls = (("Bash", {"command": "touch one"}), ("Bash", {"command": "touch two"}))
-    life = world(Says(calls=calls), "only one", Says(calls=(("Bash", {"command": "touch one"}),)), "both now", config=OWNER)
+    life = world(
+        Says(calls=calls),
+        "only one",
+        Says(calls=(("Bash", {"command": "touch one"}),)),
+        "both now",
+        config=OWNER,
+    )
     shared = {**DAILY, "to": None, "thread": "shared", "deadline": "30m"}
     async with house(life) as built:
         await ready(built)
@@ -196,11 +244,15 @@ async def test_what_a_job_asked_in_a_thread_that_several_jobs_share_can_be_run_a
         await life.platform.presses(card.id, card.choices[0], chat="boss", person="boss")
         await life.hears("Run now: allowed by", "boss")
         await eventually((life.work / "two").exists)
-        await eventually(lambda: len(life.model.requests) == 4)  # what it was allowed with the job it still is
+        await eventually(
+            lambda: len(life.model.requests) == 4
+        )  # what it was allowed with the job it still is
     assert not [text for text in life.texts("boss") if "asks" in text and "touch one" in text]
 
 
-async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(world: Callable[..., World]) -> None:
+async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(
+    world: Callable[..., World],
+) -> None:
     life = world(Says(calls=(("Bash", {"command": "rm -rf build"}),)), "cleaned", config=OWNER)
     async with house(life) as built:
         await ready(built)
@@ -210,14 +262,26 @@ async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(worl
         card = await life.hears("The job brief asks:", "ada")
         assert life.texts("boss") == []
         await life.platform.presses(card.id, card.choices[0], chat="ada", person="eve")
-        await eventually(lambda: [text for _, text in life.platform.acknowledged] == ["This question is not yours to answer."])
+        await eventually(
+            lambda: (
+                [text for _, text in life.platform.acknowledged]
+                == ["This question is not yours to answer."]
+            )
+        )
         assert len(await built.store.open_questions()) == 1
         await life.platform.presses(card.id, card.choices[0], chat="ada")
         await life.hears("cleaned", "team")
 
 
-async def test_a_persons_job_that_was_made_in_a_chat_asks_there_also_after_a_restart(world: Callable[..., World]) -> None:
-    asks = Says(calls=(("AskUser", {"question": "which?", "choices": ["a", "b"]}), ("AskUser", {"question": "when?", "choices": ["now"]})))
+async def test_a_persons_job_that_was_made_in_a_chat_asks_there_also_after_a_restart(
+    world: Callable[..., World],
+) -> None:
+    asks = Says(
+        calls=(
+            ("AskUser", {"question": "which?", "choices": ["a", "b"]}),
+            ("AskUser", {"question": "when?", "choices": ["now"]}),
+        )
+    )
     life = world(asks, "thanks", config=OWNER)
     async with house(life) as built:
         await ready(built)
@@ -251,7 +315,9 @@ async def test_a_job_that_is_removed_asks_nobody_any_more(world: Callable[..., W
         await life.hears("it was not allowed", "team")
 
 
-async def test_a_secret_that_is_gone_fails_the_run_at_once_and_its_owner_hears_which(world: Callable[..., World]) -> None:
+async def test_a_secret_that_is_gone_fails_the_run_at_once_and_its_owner_hears_which(
+    world: Callable[..., World],
+) -> None:
     life = world("never", config=OWNER)
     async with house(life) as built:
         await ready(built)
@@ -267,15 +333,25 @@ async def test_a_secret_that_is_gone_fails_the_run_at_once_and_its_owner_hears_w
     assert life.model.requests == []
 
 
-def test_a_secret_that_is_not_there_has_its_line_before_anything_starts(world: Callable[..., World]) -> None:
+def test_a_secret_that_is_not_there_has_its_line_before_anything_starts(
+    world: Callable[..., World],
+) -> None:
     job = {"name": "ci", "every": "1h", "prompt": "x", "secrets": {"GH_TOKEN": "env:NOT_THERE"}}
     life = world()
     life.folder.mkdir(mode=0o700)
     environ = {"OHMO_HOME": str(life.folder), "HOME": str(life.folder.parent)}
     for enabled in (True, False):  # of a job that is off nothing is wanted
-        (life.folder / "config.yaml").write_text(json.dumps({"cron": {"jobs": [{**job, "enabled": enabled}]}}))
+        (life.folder / "config.yaml").write_text(
+            json.dumps({"cron": {"jobs": [{**job, "enabled": enabled}]}})
+        )
         config = load(environ=environ, manifests=None)
-        with pytest.raises(ConfigError, match=r"config.yaml:1: cron.jobs\[0\].secrets.GH_TOKEN: .*NOT_THERE") if enabled else nullcontext():
+        with (
+            pytest.raises(
+                ConfigError, match=r"config.yaml:1: cron.jobs\[0\].secrets.GH_TOKEN: .*NOT_THERE"
+            )
+            if enabled
+            else nullcontext()
+        ):
             specs(config, "UTC", BIRTH)
 
 
@@ -289,7 +365,10 @@ async def test_a_job_that_is_still_running_is_not_run_again(world: Callable[...,
         life.clock.tick(600)
 
         async def skipped() -> bool:
-            return [one.state for one in await built.clockwork.desk.history("brief")] == ["skipped", "claimed"]
+            return [one.state for one in await built.clockwork.desk.history("brief")] == [
+                "skipped",
+                "claimed",
+            ]
 
         await eventually(skipped)
 
@@ -314,7 +393,9 @@ async def test_jobs_of_the_configuration_run_and_go_with_it(world: Callable[...,
         await eventually(gone)
 
 
-async def test_a_job_of_the_configuration_is_what_stands_there_now(world: Callable[..., World]) -> None:
+async def test_a_job_of_the_configuration_is_what_stands_there_now(
+    world: Callable[..., World],
+) -> None:
     async def times(built: House, every: float) -> dict[str, Any]:
         found: list[JobRow] = []
 
@@ -325,11 +406,20 @@ async def test_a_job_of_the_configuration_is_what_stands_there_now(world: Callab
         await eventually(read)
         return {row.name: (row.job, row.next_at) for row in found}
 
-    life = world("new words", config="cron: {jobs: [{name: brief, every: 1h, prompt: old}, {name: kept, every: 2h, prompt: x}]}\n")
+    life = world(
+        "new words",
+        config=(
+            "cron: {jobs: [{name: brief, every: 1h, prompt: old}, {name: kept, every: 2h, prompt:"
+            " x}]}\n"
+        ),
+    )
     async with house(life) as built:
         before = await times(built, 3_600)
     life.clock.tick(60)
-    changed = "cron: {jobs: [{name: brief, every: 90m, prompt: say it, to: 'fake:team'}, {name: kept, every: 2h, prompt: x}]}\n"
+    changed = (
+        "cron: {jobs: [{name: brief, every: 90m, prompt: say it, to: 'fake:team'}, {name: kept,"
+        " every: 2h, prompt: x}]}\n"
+    )
     async with house(replace(life, config=changed)) as built:
         await ready(built)
         after = await times(built, 5_400)
@@ -361,7 +451,9 @@ async def test_jobs_of_the_same_moment_are_claimed_together(world: Callable[...,
     assert most == 20
 
 
-async def test_a_job_whose_zone_is_gone_holds_up_no_other_and_its_owner_hears_of_it(world: Callable[..., World]) -> None:
+async def test_a_job_whose_zone_is_gone_holds_up_no_other_and_its_owner_hears_of_it(
+    world: Callable[..., World],
+) -> None:
     """The zones of the machine changed under a job that was made long ago."""
     life = world("CI is green.", config=OWNER)
     async with house(life) as built:
@@ -369,7 +461,9 @@ async def test_a_job_whose_zone_is_gone_holds_up_no_other_and_its_owner_hears_of
         strange = await built.clockwork.desk.create({**DAILY, "name": "a-strange-one"})
         await built.clockwork.desk.create(DAILY)
         spec = replace(strange.body.spec, tz="Mars/Olympus")
-        await built.store.save_job(replace(strange, body=replace(strange.body, spec=spec), revision=2), over=1)
+        await built.store.save_job(
+            replace(strange, body=replace(strange.body, spec=spec), revision=2), over=1
+        )
     async with house(life) as built:
         await ready(built)
         life.clock.tick(3_600)

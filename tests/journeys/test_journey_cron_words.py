@@ -1,4 +1,5 @@
-"""What a person is told who makes a job at the keyboard: names, days, seconds and what is dear; the real daemon, the real command."""
+"""What a person is told who makes a job at the keyboard: names, days, seconds and what is dear; the
+real daemon, the real command."""
 
 from __future__ import annotations
 
@@ -18,22 +19,55 @@ DAILY = "0 9 * * *"
 async def test_two_jobs_of_the_same_words_have_names_of_their_own(tmp_path: Path) -> None:
     async with keyboard(tmp_path, ModelServer()) as home:
         for name in ("water-the-plants", "water-the-plants-2", "water-the-plants-3"):
-            assert (await home.ohmo("cron", "add", DAILY, "--prompt", "Water the plants!")).out.startswith(f"{name}: next run ")
-        chosen = await home.ohmo("cron", "add", DAILY, "--prompt", "Water them", "--name", "water-the-plants")
+            assert (
+                await home.ohmo("cron", "add", DAILY, "--prompt", "Water the plants!")
+            ).out.startswith(f"{name}: next run ")
+        chosen = await home.ohmo(
+            "cron", "add", DAILY, "--prompt", "Water them", "--name", "water-the-plants"
+        )
         assert (chosen.code, chosen.out) == (2, "")
-        assert chosen.err.startswith("ohmo: name: there is a job water-the-plants already; choose another name, or change it with: ")
+        assert chosen.err.startswith(
+            "ohmo: name: there is a job water-the-plants already; choose another name, or change it"
+            " with: "
+        )
         jobs = json.loads((await home.ohmo("cron", "list", "--json")).out)
-        assert [job["name"] for job in jobs] == ["water-the-plants", "water-the-plants-2", "water-the-plants-3"]
+        assert [job["name"] for job in jobs] == [
+            "water-the-plants",
+            "water-the-plants-2",
+            "water-the-plants-3",
+        ]
 
 
 async def test_a_date_alone_is_the_last_day_of_a_job(tmp_path: Path) -> None:
     async with keyboard(tmp_path, ModelServer()) as home:
         day = (datetime.now(UTC) + timedelta(days=2)).date()
-        made = await home.ohmo("cron", "add", "30 23 * * *", "--name", "last", "--tz", "Asia/Tokyo", "--prompt", "x", "--expires", str(day))
+        made = await home.ohmo(
+            "cron",
+            "add",
+            "30 23 * * *",
+            "--name",
+            "last",
+            "--tz",
+            "Asia/Tokyo",
+            "--prompt",
+            "x",
+            "--expires",
+            str(day),
+        )
         assert made.code == 0, made.err
-        assert f"expires: {day}T14:59:59.999000+00:00" in (await home.ohmo("cron", "show", "last")).out  # the end of that day in Tokyo
+        assert (
+            f"expires: {day}T14:59:59.999000+00:00" in (await home.ohmo("cron", "show", "last")).out
+        )  # the end of that day in Tokyo
         _, seen = await home.daemon.call(
-            "POST", "/api/v1/cron", {"schedule": "30 23 * * *", "tz": "Asia/Tokyo", "prompt": "x", "expires": str(day), "preview": True}
+            "POST",
+            "/api/v1/cron",
+            {
+                "schedule": "30 23 * * *",
+                "tz": "Asia/Tokyo",
+                "prompt": "x",
+                "expires": str(day),
+                "preview": True,
+            },
         )
         assert seen["upcoming"][-1]["local"].split()[1:3] == [str(day), "23:30"]
         edited = await home.ohmo("cron", "edit", "last", "--expires", "31.12.2099")
@@ -44,20 +78,30 @@ async def test_a_date_alone_is_the_last_day_of_a_job(tmp_path: Path) -> None:
         assert at.err.startswith(f"ohmo: at: '{day}' is no time")  # when on that day, nobody said
 
 
-async def test_seconds_are_explained_and_what_asks_the_model_every_second_says_so(tmp_path: Path) -> None:
+async def test_seconds_are_explained_and_what_asks_the_model_every_second_says_so(
+    tmp_path: Path,
+) -> None:
     async with keyboard(tmp_path, ModelServer()) as home:
         every = await home.ohmo("cron", "add", "--every", "1s", "--name", "a", "--prompt", "x")
         assert every.out.rstrip().endswith("; the model is asked, and paid, every 1s")
         await home.ohmo("cron", "remove", "a")
         fields = await home.ohmo("cron", "add", "0 9 * * * */20", "--name", "b", "--prompt", "x")
-        assert fields.out.rstrip().endswith("; the sixth field, */20, is seconds; the model is asked, and paid, every 20s")
+        assert fields.out.rstrip().endswith(
+            "; the sixth field, */20, is seconds; the model is asked, and paid, every 20s"
+        )
         daily = await home.ohmo("cron", "add", "0 9 * * * 30", "--name", "c", "--prompt", "x")
         assert daily.out.rstrip().endswith("; the sixth field, 30, is seconds")
-        assert "seconds" not in (await home.ohmo("cron", "add", DAILY, "--name", "d", "--prompt", "x")).out
+        assert (
+            "seconds"
+            not in (await home.ohmo("cron", "add", DAILY, "--name", "d", "--prompt", "x")).out
+        )
         wrong = await home.ohmo("cron", "add", "0 0 30 9 * * *", "--prompt", "x")
         assert wrong.err.endswith(
-            "has 7 fields; write minute hour day month weekday, and seconds behind them if need be, for example 0 9 * * 1-5\n"
+            "has 7 fields; write minute hour day month weekday, and seconds behind them if need be,"
+            " for example 0 9 * * 1-5\n"
         )
-        assert "with seconds as a sixth" in (await home.ohmo("cron", "add", "--help")).out.replace("\n ", "")
+        assert "with seconds as a sixth" in (await home.ohmo("cron", "add", "--help")).out.replace(
+            "\n ", ""
+        )
         doctor = await home.ohmo("doctor", "--only", "cron.often")
         assert "b asks the model every 20s" in doctor.out

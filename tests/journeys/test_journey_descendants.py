@@ -1,5 +1,5 @@
-"""A command of the agent speaks to the daemon as its owner would, by every way it has to be somebody
-else: nothing comes of it. The real daemon."""
+"""A command of the agent speaks to the daemon as its owner would, by every way it has to be
+somebody else: nothing comes of it. The real daemon."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class Owner:
     """A daemon, and what its owner sees. ``work``: where the agent's commands run."""
 
     def __init__(self, folder: Path) -> None:
-        self.home, self.work = folder / "home", folder / "work"
+        self.home = folder / "home"
+        self.work = folder / "work"
         for made in (self.home, self.work):
             made.mkdir(mode=0o700)
         written = f"workspace: {self.work}\ncontrol: {{listen: '127.0.0.1:0'}}\n"
@@ -105,7 +106,11 @@ class Owner:
     def order(self) -> dict[str, Any]:
         """For ``ASKS``."""
         run = self.home / "run"
-        doors = {"socket": str(run / "ohmo.sock"), "token": str(run / "token"), "doors": ["unix", "tcp"]}
+        doors = {
+            "socket": str(run / "ohmo.sock"),
+            "token": str(run / "token"),
+            "doors": ["unix", "tcp"],
+        }
         return {**doors, "environ": self.environ, "heard": f"{self.work}/heard-"}
 
     async def said(self, text: str, mode: str) -> str:
@@ -153,7 +158,9 @@ async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     await found.daemon.stop()
 
 
-async def test_what_a_command_asks_has_no_effect_and_the_same_from_outside_has(owner: Owner) -> None:
+async def test_what_a_command_asks_has_no_effect_and_the_same_from_outside_has(
+    owner: Owner,
+) -> None:
     thread = await owner.said(f'run Bash command="touch {owner.work}/allowed"', "default")
 
     async def waits() -> bool:
@@ -174,7 +181,11 @@ async def test_what_a_command_asks_has_no_effect_and_the_same_from_outside_has(o
         ("GET", "/api/v1/pairing", {}),
         ("GET", "/api/v1/setup", {}),
         ("POST", "/api/v1/setup/model/test", {"provider": "offline"}),
-        ("POST", "/api/v1/setup/rules", {"version": "", "preset": "safe", "allow": ["Bash"], "ask": [], "deny": []}),
+        (
+            "POST",
+            "/api/v1/setup/rules",
+            {"version": "", "preset": "safe", "allow": ["Bash"], "ask": [], "deny": []},
+        ),
     ]
     approves = [["approvals", "approve", question], ["pairing", "approve", CODE]]
     typed = [*approves, ["login"], ["-p", "I am your owner"]]
@@ -233,14 +244,19 @@ async def test_the_morning_brief_reads_what_it_needs_from_inside(owner: Owner) -
     status, found = await owner.daemon.call("POST", "/api/v1/cron", asked)
     assert status == 201, found
     recipes = [yaml.safe_load(file.read_text()) for file in sorted(BUNDLED.glob("*.yaml"))]
-    rules = [rule for recipe in recipes for rule in recipe["rules"] if rule.startswith("Bash(ohmo ")]
+    rules = [
+        rule for recipe in recipes for rule in recipe["rules"] if rule.startswith("Bash(ohmo ")
+    ]
     reads = [rule.removeprefix("Bash(ohmo ").rstrip(":*)") for rule in rules]
     commands = [words for words in reads if not words.startswith("triage ")]
     assert len(commands) >= 7
     more = {"sessions show": thread, "cron history": "ci-triage"}
     environ = " ".join(f"{name}={value}" for name, value in owner.environ.items())
     ohmo = f"env {environ} {sys.executable} -m ohmo"
-    lines = [f"{ohmo} {words} {more.get(words, '')} >said-{number} 2>&1; echo $? >code-{number}" for number, words in enumerate(commands)]
+    lines = [
+        f"{ohmo} {words} {more.get(words, '')} >said-{number} 2>&1; echo $? >code-{number}"
+        for number, words in enumerate(commands)
+    ]
     (owner.work / "go.sh").write_text("\n".join(lines))
     await owner.said(f'run Bash command="sh {owner.work}/go.sh"', "full_auto")
 
@@ -270,8 +286,13 @@ def test_nothing_below_a_command_that_is_its_own_house_speaks_for_its_owner(tmp_
     words = ["--permission-mode", "full_auto", "-p", f'run Bash command="sh {one.work}/go.sh"']
     done = subprocess.run(
         [sys.executable, "-m", "ohmo", *words],
-        env=one.environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        env=one.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     for way in ("direct", "daemonized"):
         answers = json.loads(Path(heard + way).read_text())
         refused = [(status, INSIDE in text) for _, status, text in answers]

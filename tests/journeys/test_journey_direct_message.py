@@ -1,4 +1,5 @@
-"""C3: a direct message is answered in its thread, the answer grows while it is written, and the house may be restarted in between."""
+"""C3: a direct message is answered in its thread, the answer grows while it is written, and the
+house may be restarted in between."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from ohmo_testing.house import World, house
 LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=1))
 
 
-async def test_a_direct_message_is_answered_once_and_typing_ends(world: Callable[..., World]) -> None:
+async def test_a_direct_message_is_answered_once_and_typing_ends(
+    world: Callable[..., World],
+) -> None:
     life = world("Good morning, Ada.", capabilities=LIKE_SLACK)
     async with house(life):
         await life.platform.says("good morning")
@@ -21,7 +24,9 @@ async def test_a_direct_message_is_answered_once_and_typing_ends(world: Callable
     assert not life.platform.typing or life.platform.typing[-1][1] is False
 
 
-async def test_the_second_message_knows_the_first_one_also_after_a_restart(world: Callable[..., World]) -> None:
+async def test_the_second_message_knows_the_first_one_also_after_a_restart(
+    world: Callable[..., World],
+) -> None:
     life = world("Noted.", "You said: blue.")
     async with house(life):
         await life.platform.says("my favourite colour is blue")
@@ -29,11 +34,17 @@ async def test_the_second_message_knows_the_first_one_also_after_a_restart(world
     async with house(life):
         await life.platform.says("which colour do I like?")
         await life.hears("You said: blue.")
-    said = [block.text for step in life.model.requests[-1].steps for block in getattr(step, "blocks", ())]
+    said = [
+        block.text
+        for step in life.model.requests[-1].steps
+        for block in getattr(step, "blocks", ())
+    ]
     assert said == ["my favourite colour is blue", "Noted.", "which colour do I like?"]
 
 
-async def test_what_was_said_while_the_house_was_down_is_answered_when_it_is_up(world: Callable[..., World]) -> None:
+async def test_what_was_said_while_the_house_was_down_is_answered_when_it_is_up(
+    world: Callable[..., World],
+) -> None:
     life = world()
     await life.platform.says("are you there?")
     async with house(life):

@@ -1,4 +1,5 @@
-"""T3: what a turn says while it runs. Each event names its turn, tool events their call, and all of it is JSON."""
+"""T3: what a turn says while it runs. Each event names its turn, tool events their call, and all of
+it is JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ from ohmo.control.encode import encode
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says
 
-TODOS = {"todos": [{"content": "look", "status": "completed"}, {"content": "tell", "status": "in_progress"}]}
+TODOS = {
+    "todos": [
+        {"content": "look", "status": "completed"},
+        {"content": "tell", "status": "in_progress"},
+    ]
+}
 
 
 async def watched(world: World, said: str) -> list[Event]:
@@ -46,13 +52,25 @@ async def watched(world: World, said: str) -> list[Event]:
     return heard
 
 
-async def test_start_and_end_of_each_call_match_and_the_plan_is_told(world: Callable[..., World]) -> None:
-    calls = (("Glob", {"pattern": "*.py"}), ("TodoWrite", TODOS), ("Bash", {"command": "printf 'one\\ntwo\\n'"}), ("Fly", {}))
-    heard = await watched(world(Says("Looking.", calls=calls), "Done.", config="permissions: {allow: [Bash]}\n"), "look")
+async def test_start_and_end_of_each_call_match_and_the_plan_is_told(
+    world: Callable[..., World],
+) -> None:
+    calls = (
+        ("Glob", {"pattern": "*.py"}),
+        ("TodoWrite", TODOS),
+        ("Bash", {"command": "printf 'one\\ntwo\\n'"}),
+        ("Fly", {}),
+    )
+    heard = await watched(
+        world(Says("Looking.", calls=calls), "Done.", config="permissions: {allow: [Bash]}\n"),
+        "look",
+    )
     assert len({event.turn for event in heard}) == 1
     assert isinstance(heard[0], TurnStarted)
     assert isinstance(heard[-1], TurnEnded)
-    begun = {event.call: event.name for event in heard if isinstance(event, ToolStarted | ToolRefused)}
+    begun = {
+        event.call: event.name for event in heard if isinstance(event, ToolStarted | ToolRefused)
+    }
     assert list(begun.values()).count("Fly") == 1
     assert sorted(begun) == sorted(event.call for event in heard if isinstance(event, ToolDone))
     assert {event.call for event in heard if isinstance(event, ToolProgress)} <= set(begun)
@@ -65,6 +83,8 @@ async def test_start_and_end_of_each_call_match_and_the_plan_is_told(world: Call
 
 async def test_a_turn_that_cannot_go_on_says_so_as_an_error(world: Callable[..., World]) -> None:
     heard = await watched(world(BadKey("The key was refused.")), "hello")
-    assert [(event.text, event.fatal) for event in heard if isinstance(event, Failure)] == [("The key was refused.", True)]
+    assert [(event.text, event.fatal) for event in heard if isinstance(event, Failure)] == [
+        ("The key was refused.", True)
+    ]
     assert isinstance(heard[-1], TurnEnded)
     assert heard[-1].outcome == "failed"

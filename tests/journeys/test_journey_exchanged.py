@@ -1,4 +1,5 @@
-"""Through the whole house: a path leads elsewhere once it was judged, and the model gets nothing of what is there."""
+"""Through the whole house: a path leads elsewhere once it was judged, and the model gets nothing of
+what is there."""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ def exchanging(life: World, aside: str) -> Callable[[str], None]:
 async def test_a_folder_that_becomes_a_link_after_the_judgement_leads_nowhere(
     world: Callable[..., World], tool: str, given: dict[str, Any]
 ) -> None:
-    life = world(Says("", calls=((tool, given),)), "Done.", config="permissions: {allow: ['Edit(./**)', Brief]}\n")
+    life = world(
+        Says("", calls=((tool, given),)),
+        "Done.",
+        config="permissions: {allow: ['Edit(./**)', Brief]}\n",
+    )
     life = replace(life, failpoint=exchanging(life, "elsewhere"))
     for name, text in (("work/notes", "plain needle"), ("elsewhere", CANARY)):
         (life.folder.parent / name).mkdir(parents=True)
@@ -66,10 +71,23 @@ async def test_a_folder_that_becomes_a_link_after_the_judgement_leads_nowhere(
 
 
 @pytest.mark.parametrize("pattern", ["needle", "need.*"])
-async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(world: Callable[..., World], pattern: str) -> None:
-    calls = (("Grep", {"pattern": pattern, "output_mode": "content"}), ("Glob", {"pattern": "*.txt"}))
-    life = world(Says("", calls=calls), "Done.", config="permissions: {deny: ['Read(./private/**)', 'Read(*.log)']}\n")
-    for name, text in (("private/diary.txt", CANARY), ("x.log", CANARY), ("plain.txt", "plain needle")):
+async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(
+    world: Callable[..., World], pattern: str
+) -> None:
+    calls = (
+        ("Grep", {"pattern": pattern, "output_mode": "content"}),
+        ("Glob", {"pattern": "*.txt"}),
+    )
+    life = world(
+        Says("", calls=calls),
+        "Done.",
+        config="permissions: {deny: ['Read(./private/**)', 'Read(*.log)']}\n",
+    )
+    for name, text in (
+        ("private/diary.txt", CANARY),
+        ("x.log", CANARY),
+        ("plain.txt", "plain needle"),
+    ):
         (life.work / name).parent.mkdir(parents=True, exist_ok=True)
         (life.work / name).write_text(text)
     async with house(life):
@@ -79,10 +97,22 @@ async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(world: Callabl
     assert not [word for word in ("CANARY", "diary.txt", "x.log") if word in told(life)]
 
 
-async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(world: Callable[..., World]) -> None:
-    names = ("twin.txt", "pipe", "/dev/fd/3", "/proc/self/fd/3", "/dev/stdin", "/proc/self/task/1/fd/3", "/dev/zero")
+async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(
+    world: Callable[..., World],
+) -> None:
+    names = (
+        "twin.txt",
+        "pipe",
+        "/dev/fd/3",
+        "/proc/self/fd/3",
+        "/dev/stdin",
+        "/proc/self/task/1/fd/3",
+        "/dev/zero",
+    )
     life = world(
-        Says("", calls=tuple(("Read", {"file_path": name}) for name in names)), "Done.", config="permissions: {read_outside: allow}\n"
+        Says("", calls=tuple(("Read", {"file_path": name}) for name in names)),
+        "Done.",
+        config="permissions: {read_outside: allow}\n",
     )
     work = life.work
     work.mkdir(parents=True)
@@ -101,8 +131,12 @@ async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(world: Callabl
 
 
 @pytest.mark.parametrize("moved", [False, True])
-async def test_an_approval_counts_for_the_file_that_stood_on_the_card(world: Callable[..., World], *, moved: bool) -> None:
-    life = world(Says("", calls=(("Write", {"file_path": "link.txt", "content": "written"}),)), "Done.")
+async def test_an_approval_counts_for_the_file_that_stood_on_the_card(
+    world: Callable[..., World], *, moved: bool
+) -> None:
+    life = world(
+        Says("", calls=(("Write", {"file_path": "link.txt", "content": "written"}),)), "Done."
+    )
     work = life.work
     work.mkdir(parents=True)
     (work / "one.txt").write_text("one")

@@ -1,4 +1,5 @@
-"""A group: only what is addressed is answered, in the thread where it was said; with per_person scope each has a mind of their own."""
+"""A group: only what is addressed is answered, in the thread where it was said; with per_person
+scope each has a mind of their own."""
 
 from __future__ import annotations
 
@@ -10,10 +11,18 @@ from ohmo_testing.house import World, house
 
 
 def told(request: ModelRequest) -> str:
-    return "\n".join(block.text for step in request.steps if isinstance(step, UserStep) for block in step.blocks if isinstance(block, Text))
+    return "\n".join(
+        block.text
+        for step in request.steps
+        if isinstance(step, UserStep)
+        for block in step.blocks
+        if isinstance(block, Text)
+    )
 
 
-async def test_a_mention_in_a_thread_is_answered_in_that_thread_and_chatter_is_not(world: Callable[..., World]) -> None:
+async def test_a_mention_in_a_thread_is_answered_in_that_thread_and_chatter_is_not(
+    world: Callable[..., World],
+) -> None:
     life = world("It is green.")
     async with house(life):
         await life.platform.says("lunch?", chat="team", person="bob", topic="t1", mention=False)
@@ -24,7 +33,9 @@ async def test_a_mention_in_a_thread_is_answered_in_that_thread_and_chatter_is_n
     assert len(life.model.requests) == 1
 
 
-async def test_two_people_share_a_thread_unless_each_is_to_have_their_own(world: Callable[..., World]) -> None:
+async def test_two_people_share_a_thread_unless_each_is_to_have_their_own(
+    world: Callable[..., World],
+) -> None:
     life = world(config="sessions: {scope: per_person}\n")
     async with house(life):
         await life.platform.says("@ohmo my secret is blue", chat="team", person="ada")

@@ -1,4 +1,5 @@
-"""Damage, revoked tokens, bursts and gaps: one thread or one door at a time, and always said aloud."""
+"""Damage, revoked tokens, bursts and gaps: one thread or one door at a time, and always said
+aloud."""
 
 from __future__ import annotations
 
@@ -12,14 +13,18 @@ from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says
 
 
-async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on(world: Callable[..., World]) -> None:
+async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on(
+    world: Callable[..., World],
+) -> None:
     gate = asyncio.Event()
     life = world(Says("never", before=gate.wait), config="owner: ['fake:dm:owner']\n")
     async with house(life, drain=0.0):
         await life.platform.says("one")
         await eventually(lambda: len(life.model.requests) == 1)
     with closing(sqlite3.connect(life.folder / "ohmo.db")) as store, store:
-        assert store.execute("UPDATE inbox SET body = 'nonsense' WHERE kind = 'message'").rowcount == 1
+        assert (
+            store.execute("UPDATE inbox SET body = 'nonsense' WHERE kind = 'message'").rowcount == 1
+        )
     async with house(life) as built:
         await life.platform.says("another", chat="dm:bob", person="bob")
         await life.hears("echo: another", "dm:bob")
@@ -36,7 +41,9 @@ async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on
     assert report.endings == {"dead": 1, "answered": 2}
 
 
-async def test_what_could_not_be_said_with_a_revoked_token_goes_out_with_a_new_one(world: Callable[..., World]) -> None:
+async def test_what_could_not_be_said_with_a_revoked_token_goes_out_with_a_new_one(
+    world: Callable[..., World],
+) -> None:
     gate = asyncio.Event()
     life = world(Says("One.", before=gate.wait))
     async with house(life) as built:
@@ -54,19 +61,25 @@ async def test_what_could_not_be_said_with_a_revoked_token_goes_out_with_a_new_o
     assert life.texts() == ["One."]
 
 
-async def test_a_burst_in_many_threads_and_a_limited_chat_delay_nobody_else(world: Callable[..., World]) -> None:
+async def test_a_burst_in_many_threads_and_a_limited_chat_delay_nobody_else(
+    world: Callable[..., World],
+) -> None:
     life = world()
     life.platform.fail("send", RateLimited(60.0))
     async with house(life):
         await life.platform.says("first", chat="dm:busy", person="busy")
         await eventually(lambda: any(call.method == "send" for call in life.platform.calls))
         for number in range(100):
-            await life.platform.says(f"noise {number}", chat=f"dm:noise{number % 10}", person="noisy")
+            await life.platform.says(
+                f"noise {number}", chat=f"dm:noise{number % 10}", person="noisy"
+            )
         await life.platform.says("am I heard?")
         await life.hears("echo: am I heard?")
         answered = sum(len(life.texts(f"dm:noise{number}")) for number in range(10))
         assert answered < 100  # long before the burst was over
-        await eventually(lambda: sum(len(life.texts(f"dm:noise{number}")) for number in range(10)) == 100)
+        await eventually(
+            lambda: sum(len(life.texts(f"dm:noise{number}")) for number in range(10)) == 100
+        )
         assert life.texts("dm:noise3") == [f"echo: noise {number}" for number in range(3, 100, 10)]
         assert life.texts("dm:busy") == []  # it waits as it was asked to
 

@@ -1,5 +1,6 @@
-"""faults.md row 38, script by script, through the real SDKs of both providers: whatever the model does, the person reads something, the calls are
-bounded, and the endpoint, which refuses what the real one refuses, never gets a conversation that is not whole."""
+"""faults.md row 38, script by script, through the real SDKs of both providers: whatever the model
+does, the person reads something, the calls are bounded, and the endpoint, which refuses what the
+real one refuses, never gets a conversation that is not whole."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from tests.platforms.model.server import ModelServer, serving
 WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
 KEPT = words.waiting("x").split(" (")[0]
 LOST = words.failed("x").split(":")[0]
-MISTAKES = ("invalid_request_error", "refuses this request")  # what a conversation that is not whole would bring
+MISTAKES = (
+    "invalid_request_error",
+    "refuses this request",
+)  # what a conversation that is not whole would bring
 
 
 @dataclass
@@ -42,8 +46,16 @@ class Story:
     async def steps(self) -> list[Any]:
         (info,) = [one for one in await self.built.store.threads() if one.address.channel == "fake"]
         steps = [step for _, step in await self.built.store.steps(info.thread, 0)]
-        calls = [block.id for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
-        assert [step.result.call for step in steps if isinstance(step, CallResult)].sort() == calls.sort()
+        calls = [
+            block.id
+            for step in steps
+            if isinstance(step, ModelStep)
+            for block in step.blocks
+            if isinstance(block, ToolCall)
+        ]
+        assert [
+            step.result.call for step in steps if isinstance(step, CallResult)
+        ].sort() == calls.sort()
         assert len(set(calls)) == len(calls)
         return steps
 
@@ -65,10 +77,17 @@ def wire(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def story(
-    world: Callable[..., World], wire: str, *turns: Any, always: Any = None, config: str = "", silence: float = 20.0
+    world: Callable[..., World],
+    wire: str,
+    *turns: Any,
+    always: Any = None,
+    config: str = "",
+    silence: float = 20.0,
 ) -> AsyncGenerator[Story]:
     """``silence``: seconds until an endpoint that says nothing is given up."""
-    async with serving(ModelServer(turns, **({"default": always} if always is not None else {}))) as server:
+    async with serving(
+        ModelServer(turns, **({"default": always} if always is not None else {}))
+    ) as server:
         endpoint = Endpoint(wire, (WIRES[wire],), server.url, "key", silence=silence)
         brain = await model([endpoint], covers(scan), load, {}, patience=Patience(first=0.001))
         life = world(brain=brain, config=config)
@@ -79,7 +98,9 @@ async def story(
                 found.whole()
             finally:
                 await brain.aclose()
-                await eventually(_nobody_is_connected)  # the endpoint is no part of the house, but it lives in the same loop
+                await eventually(
+                    _nobody_is_connected
+                )  # the endpoint is no part of the house, but it lives in the same loop
 
 
 def _nobody_is_connected() -> bool:
@@ -99,7 +120,9 @@ SILENT = {"time-out before the first token", "stall in the stream"}
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_a_fault_that_passes_is_not_seen(world: Callable[..., World], wire: str, fault: str) -> None:
+async def test_a_fault_that_passes_is_not_seen(
+    world: Callable[..., World], wire: str, fault: str
+) -> None:
     async with story(world, wire, PASSING[fault], silence=1.0 if fault in SILENT else 20.0) as told:
         await told.says("hello", "echo: hello")
         assert told.server.count == 2
@@ -107,20 +130,28 @@ async def test_a_fault_that_passes_is_not_seen(world: Callable[..., World], wire
 
 
 @pytest.mark.parametrize("fault", [name for name in PASSING if name != "empty answer"])
-async def test_a_fault_that_stays_is_said_after_four_calls_and_the_message_kept(world: Callable[..., World], wire: str, fault: str) -> None:
-    async with story(world, wire, always=lambda _: PASSING[fault], silence=0.25 if fault in SILENT else 20.0) as told:
+async def test_a_fault_that_stays_is_said_after_four_calls_and_the_message_kept(
+    world: Callable[..., World], wire: str, fault: str
+) -> None:
+    async with story(
+        world, wire, always=lambda _: PASSING[fault], silence=0.25 if fault in SILENT else 20.0
+    ) as told:
         await told.says("hello", KEPT)
         assert told.server.count == 4
         assert (await told.built.store.audit_report()).problems == ()
 
 
-async def test_answers_that_stay_empty_end_visibly_after_four_calls(world: Callable[..., World], wire: str) -> None:
+async def test_answers_that_stay_empty_end_visibly_after_four_calls(
+    world: Callable[..., World], wire: str
+) -> None:
     async with story(world, wire, always=lambda _: Turn(empty=True)) as told:
         assert "empty answer" in await told.says("hello", LOST)
         assert told.server.count == 4
 
 
-async def test_a_refusal_is_said_and_not_asked_again(world: Callable[..., World], wire: str) -> None:
+async def test_a_refusal_is_said_and_not_asked_again(
+    world: Callable[..., World], wire: str
+) -> None:
     stop = "refusal" if wire == "anthropic" else "content_filter"
     async with story(world, wire, Turn(empty=True, stop=stop)) as told:
         await told.says("hello", "declined to answer")
@@ -131,13 +162,20 @@ ODD = {
     "wrong tool name": (Call("read_file", {"file_path": "a"}),),
     "invalid JSON arguments": (Call("Read", '{"file_path": "a'),),
     "arguments that do not fit": (Call("Read", {"path": 3}),),
-    "duplicate tool ids": (Call("Glob", {"pattern": "*"}, id="x"), Call("Glob", {"pattern": "*.md"}, id="x")),
+    "duplicate tool ids": (
+        Call("Glob", {"pattern": "*"}, id="x"),
+        Call("Glob", {"pattern": "*.md"}, id="x"),
+    ),
 }
 
 
 @pytest.mark.parametrize("oddity", ODD)
-async def test_an_odd_call_is_answered_and_the_turn_goes_on(world: Callable[..., World], wire: str, oddity: str) -> None:
-    async with story(world, wire, Turn(calls=ODD[oddity]), Turn(calls=ODD[oddity]), Turn(text="I see.")) as told:
+async def test_an_odd_call_is_answered_and_the_turn_goes_on(
+    world: Callable[..., World], wire: str, oddity: str
+) -> None:
+    async with story(
+        world, wire, Turn(calls=ODD[oddity]), Turn(calls=ODD[oddity]), Turn(text="I see.")
+    ) as told:
         await told.says("hello", "I see.")
         assert told.server.count == 3
         results = [step.result for step in await told.steps() if isinstance(step, CallResult)]
@@ -145,7 +183,9 @@ async def test_an_odd_call_is_answered_and_the_turn_goes_on(world: Callable[...,
         assert all(result.error for result in results) == (oddity != "duplicate tool ids")
 
 
-async def test_two_hundred_parallel_calls_are_answered_in_their_order(world: Callable[..., World], wire: str) -> None:
+async def test_two_hundred_parallel_calls_are_answered_in_their_order(
+    world: Callable[..., World], wire: str
+) -> None:
     many = tuple(Call("Glob", {"pattern": f"{number}-*"}) for number in range(200))
     async with story(world, wire, Turn(calls=many), Turn(text="All looked at.")) as told:
         await told.says("hello", "All looked at.")
@@ -155,16 +195,26 @@ async def test_two_hundred_parallel_calls_are_answered_in_their_order(world: Cal
         assert "199-*" in told.server.asked[1].raw.decode()
 
 
-async def test_the_same_call_with_the_same_result_ends_the_turn_at_the_fifth_time(world: Callable[..., World], wire: str) -> None:
+async def test_the_same_call_with_the_same_result_ends_the_turn_at_the_fifth_time(
+    world: Callable[..., World], wire: str
+) -> None:
     """G12. The model is warned from the third time on."""
-    async with story(world, wire, always=lambda _: Turn(calls=(Call("Glob", {"pattern": "*"}),))) as told:
+    async with story(
+        world, wire, always=lambda _: Turn(calls=(Call("Glob", {"pattern": "*"}),))
+    ) as told:
         assert "again and again" in await told.says("hello", LOST)
         assert told.server.count == 5
-        hints = ["This same call has now given" in step.result.text for step in await told.steps() if isinstance(step, CallResult)]
+        hints = [
+            "This same call has now given" in step.result.text
+            for step in await told.steps()
+            if isinstance(step, CallResult)
+        ]
         assert hints == [False, False, True, True, True]
 
 
-async def test_a_loop_that_varies_ends_at_the_limit_of_calls(world: Callable[..., World], wire: str) -> None:
+async def test_a_loop_that_varies_ends_at_the_limit_of_calls(
+    world: Callable[..., World], wire: str
+) -> None:
     def varied(asked: Asked) -> Turn:
         return Turn(calls=(Call("Glob", {"pattern": f"{len(asked.body['messages'])}*"}),))
 
@@ -173,11 +223,17 @@ async def test_a_loop_that_varies_ends_at_the_limit_of_calls(world: Callable[...
         assert told.server.count == 7
 
 
-async def test_a_turn_that_was_interrupted_gets_no_more_calls_than_one_that_was_not(world: Callable[..., World], wire: str) -> None:
+async def test_a_turn_that_was_interrupted_gets_no_more_calls_than_one_that_was_not(
+    world: Callable[..., World], wire: str
+) -> None:
     """Every question parks the turn, and every answer begins a new run of it."""
 
     def asks(asked: Asked) -> Turn:
-        return Turn(calls=(Call("Write", {"file_path": f"{len(asked.body['messages'])}.txt", "content": "x"}),))
+        return Turn(
+            calls=(
+                Call("Write", {"file_path": f"{len(asked.body['messages'])}.txt", "content": "x"}),
+            )
+        )
 
     async with story(world, wire, always=asks, config="limits: {max_steps: 3}\n") as told:
         await told.life.platform.says("hello")
@@ -191,9 +247,15 @@ async def test_a_turn_that_was_interrupted_gets_no_more_calls_than_one_that_was_
 
 WORDINGS = [
     "prompt is too long: 215000 tokens > 200000 maximum",
-    "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
+    (
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in"
+        " 9001 tokens."
+    ),
     "the request exceeds the available context size, try increasing it",
-    "Trying to keep the first 9001 tokens when context the overflows. The model is loaded with context length of only 4096 tokens",
+    (
+        "Trying to keep the first 9001 tokens when context the overflows. The model is loaded with"
+        " context length of only 4096 tokens"
+    ),
     "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
     "Input is too long for requested model.",
 ]
@@ -212,7 +274,9 @@ async def test_an_overflow_leaves_out_the_oldest_and_asks_again_whatever_it_is_c
         assert "the first thing" in told.server.asked[2].raw.decode()
         assert "the first thing" not in told.server.asked[3].raw.decode()
         await told.life.hears(words.LEFT_OUT[:40])
-        assert sum(isinstance(step, ModelStep) for step in await told.steps()) == 3  # nothing is deleted
+        assert (
+            sum(isinstance(step, ModelStep) for step in await told.steps()) == 3
+        )  # nothing is deleted
 
 
 async def test_what_can_never_fit_ends_visibly(world: Callable[..., World], wire: str) -> None:

@@ -1,4 +1,5 @@
-"""The model is away: one honest line, the messages kept and answered in order; and what can never be answered ends visibly, also for the owner."""
+"""The model is away: one honest line, the messages kept and answered in order; and what can never
+be answered ends visibly, also for the owner."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from ohmo_testing.scripted import Answer, Says, echo
 KEPT = words.waiting("x").split(" (")[0]
 
 
-async def test_messages_wait_for_the_model_and_are_answered_in_order(world: Callable[..., World]) -> None:
+async def test_messages_wait_for_the_model_and_are_answered_in_order(
+    world: Callable[..., World],
+) -> None:
     life = world()
     life.model.default = lambda request: Overloaded("The model is overloaded.")
     async with house(life):
@@ -30,14 +33,18 @@ async def test_messages_wait_for_the_model_and_are_answered_in_order(world: Call
         life.model.default = echo
 
         def answered() -> bool:
-            life.clock.tick(60)  # time goes on: a turn may be given back only now, and begins a pause of its own
+            life.clock.tick(
+                60
+            )  # time goes on: a turn may be given back only now, and begins a pause of its own
             return any("echo: two" in text for text in life.texts())
 
         await eventually(answered)
     assert [text.split(" (")[0] for text in life.texts()] == [KEPT, "echo: one", "echo: two"]
 
 
-async def test_half_an_answer_and_an_outage_become_one_message_in_the_end(world: Callable[..., World]) -> None:
+async def test_half_an_answer_and_an_outage_become_one_message_in_the_end(
+    world: Callable[..., World],
+) -> None:
     """The draft that stood when the model went away is what the answer takes the place of."""
     gate = asyncio.Event()
     life = world(capabilities=replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1)))
@@ -60,7 +67,9 @@ async def test_half_an_answer_and_an_outage_become_one_message_in_the_end(world:
     assert len([text for text in life.texts() if "All of it." in text]) == 1
 
 
-async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(world: Callable[..., World]) -> None:
+async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(
+    world: Callable[..., World],
+) -> None:
     life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
     async with house(life) as built:
         await eventually(lambda: built.board.address("fake", "x") is not None)
@@ -72,7 +81,9 @@ async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(world: Calla
     assert report.endings == {"dead": 1}
 
 
-async def test_an_owner_who_reads_it_in_the_thread_is_not_told_again(world: Callable[..., World]) -> None:
+async def test_an_owner_who_reads_it_in_the_thread_is_not_told_again(
+    world: Callable[..., World],
+) -> None:
     life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
     async with house(life) as built:
         await eventually(lambda: built.board.address("fake", "x") is not None)

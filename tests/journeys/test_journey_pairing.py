@@ -10,7 +10,9 @@ from ohmo.gateway.access import Policy
 from ohmo_testing.house import World, house
 
 
-async def test_a_stranger_is_let_in_with_the_code_they_were_told(world: Callable[..., World]) -> None:
+async def test_a_stranger_is_let_in_with_the_code_they_were_told(
+    world: Callable[..., World],
+) -> None:
     life = world(policy=Policy(dm="pairing"))
     async with house(life) as built:
         await life.platform.says("hello?", person="eve", chat="dm:eve")
@@ -20,7 +22,9 @@ async def test_a_stranger_is_let_in_with_the_code_they_were_told(world: Callable
         assert code is not None
         assert (await built.truth()).asking == 1
         role = role_of_next("user", chosen=False, owner_named=True)
-        people = HousePeople(built.store, built.store, built.access, life.clock, role, built.bus.publish)
+        people = HousePeople(
+            built.store, built.store, built.access, life.clock, role, built.bus.publish
+        )
         assert await people.pair("WRONGONE") is None
         let_in = await people.pair(code[1])
         assert let_in is not None

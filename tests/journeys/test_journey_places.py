@@ -1,4 +1,5 @@
-"""What the real daemon lets nobody touch, asks each time, and asks once: through the door a person or another program uses, to the file on the disk."""
+"""What the real daemon lets nobody touch, asks each time, and asks once: through the door a person
+or another program uses, to the file on the disk."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ class Seat:
     """One person at the API of one daemon."""
 
     def __init__(self, home: Path) -> None:
-        self.home, self.work, self.daemon = home, home.parent / "work", Daemon(home)
+        self.home = home
+        self.work = home.parent / "work"
+        self.daemon = Daemon(home)
         self.work.mkdir()
 
     async def begin(self, **permissions: object) -> None:
@@ -30,7 +33,10 @@ class Seat:
 
     async def asks_for(self, tool: str, thread: str | None = None, **arguments: str) -> str:
         """The thread in which the tool was asked for."""
-        message = {"text": f"run {tool} {json.dumps(arguments)}", **({"thread": thread} if thread else {})}
+        message = {
+            "text": f"run {tool} {json.dumps(arguments)}",
+            **({"thread": thread} if thread else {}),
+        }
         _, said = await self.daemon.call("POST", "/api/v1/messages", message)
         return str(said["thread"])
 
@@ -39,7 +45,11 @@ class Seat:
         found: list[Mapping[str, Any]] = []
 
         async def there() -> bool:
-            steps = [one["step"] for one in await self.daemon.history(thread) if one["type"] == "step_info"]
+            steps = [
+                one["step"]
+                for one in await self.daemon.history(thread)
+                if one["type"] == "step_info"
+            ]
             found[:] = [step["result"] for step in steps if step["type"] == "call_result"]
             return len(found) >= count
 
@@ -58,7 +68,9 @@ class Seat:
         return found[0]["ask"]
 
     async def answers(self, card: Mapping[str, Any], verdict: str, scope: str = "once") -> None:
-        status, said = await self.daemon.call("POST", f"/api/v1/approvals/{card['id']}", {"verdict": verdict, "scope": scope})
+        status, said = await self.daemon.call(
+            "POST", f"/api/v1/approvals/{card['id']}", {"verdict": verdict, "scope": scope}
+        )
         assert status == 200, said
 
 
@@ -76,17 +88,43 @@ async def seat(home: Path) -> AsyncIterator[Seat]:
 async def test_nothing_is_written_into_the_agents_home_in_full_auto(seat: Seat) -> None:
     (seat.work / "own").symlink_to(seat.home)
     await seat.begin(mode="full_auto", allow=["Write", "Edit", "Read"])
-    names = ("config.yaml", "state/restore.json", "skills/x/SKILL.md", "AGENTS.md", "spill/x.txt", "recipes/daily.yaml")
-    before = {path: path.read_bytes() for path in seat.home.rglob("*") if path.name in {Path(name).name for name in names}}
+    names = (
+        "config.yaml",
+        "state/restore.json",
+        "skills/x/SKILL.md",
+        "AGENTS.md",
+        "spill/x.txt",
+        "recipes/daily.yaml",
+    )
+    before = {
+        path: path.read_bytes()
+        for path in seat.home.rglob("*")
+        if path.name in {Path(name).name for name in names}
+    }
     for name in names:
         for path in (seat.home / name, seat.work / "own" / name):
-            said = await seat.result(await seat.asks_for("Write", file_path=str(path), content="taken over"))
+            said = await seat.result(
+                await seat.asks_for("Write", file_path=str(path), content="taken over")
+            )
             assert said["error"], name
             assert "no tool may touch it in any mode" in said["text"]
-    assert "no tool may touch it" in (await seat.result(await seat.asks_for("Read", file_path=str(seat.home / "config.yaml"))))["text"]
-    after = {path: path.read_bytes() for path in seat.home.rglob("*") if path.name in {Path(name).name for name in names}}
+    assert (
+        "no tool may touch it"
+        in (
+            await seat.result(await seat.asks_for("Read", file_path=str(seat.home / "config.yaml")))
+        )["text"]
+    )
+    after = {
+        path: path.read_bytes()
+        for path in seat.home.rglob("*")
+        if path.name in {Path(name).name for name in names}
+    }
     assert after == before
-    assert not [path for path in seat.home.rglob("*") if path.is_file() and path.read_bytes() == b"taken over"]
+    assert not [
+        path
+        for path in seat.home.rglob("*")
+        if path.is_file() and path.read_bytes() == b"taken over"
+    ]
 
 
 @pytest.mark.timeout(120)
@@ -104,7 +142,9 @@ async def test_a_git_hook_is_changed_after_a_look_only_whatever_is_allowed(seat:
         assert [choice["value"] for choice in card["question"]["choices"]] == ["once", "deny"]
         assert "(protected: .git)" in card["question"]["detail"]
         assert "curl" not in hook.read_text()
-        await seat.answers(card, verdict, "always")  # "always" is not offered, and not kept when somebody sends it
+        await seat.answers(
+            card, verdict, "always"
+        )  # "always" is not offered, and not kept when somebody sends it
         assert (await seat.result(thread, count))["error"] is (verdict == "denied")
     assert "curl" in hook.read_text()
     await seat.asks_for("Edit", thread, file_path=str(hook), old_string="curl", new_string="wget")
@@ -121,7 +161,10 @@ async def test_reading_outside_asks_once_per_folder_and_never_again(seat: Seat) 
         (outside / name).write_text(f"says {name}\n")
     (seat.work / "inside.txt").write_text("says inside\n")
     await seat.begin()
-    assert "says inside" in (await seat.result(await seat.asks_for("Read", file_path="inside.txt")))["text"]
+    assert (
+        "says inside"
+        in (await seat.result(await seat.asks_for("Read", file_path="inside.txt")))["text"]
+    )
     thread = await seat.asks_for("Read", file_path=str(outside / "one.txt"))
     card = await seat.card()
     assert card["question"]["rule"] == f"Read({outside}/**)"
@@ -129,11 +172,24 @@ async def test_reading_outside_asks_once_per_folder_and_never_again(seat: Seat) 
     await seat.answers(card, "allowed", "always")
     assert "says one.txt" in (await seat.result(thread))["text"]
     for name in ("two.txt", "deep/three.txt"):
-        assert f"says {name}" in (await seat.result(await seat.asks_for("Read", file_path=str(outside / name))))["text"]
-    assert "two.txt" in (await seat.result(await seat.asks_for("Glob", pattern="*", path=str(outside))))["text"]
+        assert (
+            f"says {name}"
+            in (await seat.result(await seat.asks_for("Read", file_path=str(outside / name))))[
+                "text"
+            ]
+        )
+    assert (
+        "two.txt"
+        in (await seat.result(await seat.asks_for("Glob", pattern="*", path=str(outside))))["text"]
+    )
     await seat.daemon.kill()
     await seat.daemon.start()
-    assert "says one.txt" in (await seat.result(await seat.asks_for("Read", file_path=str(outside / "one.txt"))))["text"]
+    assert (
+        "says one.txt"
+        in (await seat.result(await seat.asks_for("Read", file_path=str(outside / "one.txt"))))[
+            "text"
+        ]
+    )
     await seat.asks_for("Read", file_path=str(outside.parent / "elsewhere.txt"))
     await seat.answers(await seat.card(), "denied")
 
@@ -161,4 +217,9 @@ async def test_read_outside_allow_is_free_and_a_job_needs_its_rule(seat: Seat) -
     assert not (await seat.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
     await seat.daemon.stop()
     await seat.begin(read_outside="allow")
-    assert "says a" in (await seat.result(await seat.asks_for("Read", file_path=str(outside / "a.txt"))))["text"]
+    assert (
+        "says a"
+        in (await seat.result(await seat.asks_for("Read", file_path=str(outside / "a.txt"))))[
+            "text"
+        ]
+    )

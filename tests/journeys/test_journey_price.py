@@ -1,4 +1,5 @@
-"""What a model costs, where nobody knows it: the real daemon says so wherever a person reads of money, and ``pricing`` gives a price."""
+"""What a model costs, where nobody knows it: the real daemon says so wherever a person reads of
+money, and ``pricing`` gives a price."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ UNKNOWN = "maker/own-model-7b"
 def with_model(home: Keyboard, model: str, **pricing: dict[str, float]) -> None:
     profile = home.written["profiles"]["default"] | {"models": [model]}
     home.configure(
-        home.written | {"profiles": {"default": profile}, "pricing": {f"maker/{name}": price for name, price in pricing.items()}}
+        home.written
+        | {
+            "profiles": {"default": profile},
+            "pricing": {f"maker/{name}": price for name, price in pricing.items()},
+        }
     )
 
 
@@ -42,12 +47,17 @@ async def test_a_model_nobody_knows_has_no_price_anywhere(tmp_path: Path) -> Non
         assert (found["cost_usd"], found["usage"]["calls"]) == (None, 1)
         streamed = await home.ohmo("-p", "again", "--output", "stream-json")
         events = [json.loads(line) for line in streamed.out.splitlines()]
-        assert [one["usage"]["micro_usd"] for one in events if one["event"] == "model_done"] == [None]
+        assert [one["usage"]["micro_usd"] for one in events if one["event"] == "model_done"] == [
+            None
+        ]
         assert events[-1]["cost_usd"] is None
 
         (row,) = json.loads((await home.ohmo("usage", "--json")).out)
         assert (row["micro_usd"], row["unpriced"], row["calls"]) == (None, 2, 2)
-        told = [await home.ohmo(*words) for words in (["usage"], ["usage", "--by", "thread"], ["status"], ["-p", "/cost"])]
+        told = [
+            await home.ohmo(*words)
+            for words in (["usage"], ["usage", "--by", "thread"], ["status"], ["-p", "/cost"])
+        ]
         for said in told:
             assert "price unknown" in said.out
             assert "$0" not in said.out
@@ -59,14 +69,18 @@ async def test_a_model_nobody_knows_has_no_price_anywhere(tmp_path: Path) -> Non
         assert (status["budget"]["day"]["usd"], status["budget"]["day"]["unpriced"]) == (None, 2)
         _, thread = await home.daemon.call("GET", f"/api/v1/sessions/{found['thread']}")
         assert [one["micro_usd"] for one in thread["usage"]] == [None]
-        async with ClientSession(connector=UnixConnector(str(home.home / "run" / "ohmo.sock"))) as session:
+        async with ClientSession(
+            connector=UnixConnector(str(home.home / "run" / "ohmo.sock"))
+        ) as session:
             async with session.get("http://localhost/metrics") as answer:
                 metrics = (await answer.text()).splitlines()
         assert "ohmo_model_unpriced_calls_total 2.0" in metrics
         assert "ohmo_model_cost_usd_total 0.0" in metrics
 
 
-async def test_a_written_price_counts_and_what_was_spent_before_stays_unknown(tmp_path: Path) -> None:
+async def test_a_written_price_counts_and_what_was_spent_before_stays_unknown(
+    tmp_path: Path,
+) -> None:
     async with keyboard(tmp_path, ModelServer(), running=False) as home:
         with_model(home, UNKNOWN)
         await home.daemon.start()
@@ -77,24 +91,43 @@ async def test_a_written_price_counts_and_what_was_spent_before_stays_unknown(tm
         await home.daemon.start()
         found = await asked(home)
         used = found["usage"]
-        assert found["cost_usd"] == pytest.approx(((used["input"] + used["cached"]) * 100 + used["output"] * 1000) / 1e6, abs=1e-6)
+        assert found["cost_usd"] == pytest.approx(
+            ((used["input"] + used["cached"]) * 100 + used["output"] * 1000) / 1e6, abs=1e-6
+        )
         dollars = f"${found['cost_usd']:.4f}"
-        assert f"together: 2 calls, {dollars} and 1 call of unknown price" in (await home.ohmo("usage")).out
-        assert f"spent today: {dollars} and 1 call of unknown price, " in (await home.ohmo("status")).out
+        assert (
+            f"together: 2 calls, {dollars} and 1 call of unknown price"
+            in (await home.ohmo("usage")).out
+        )
+        assert (
+            f"spent today: {dollars} and 1 call of unknown price, "
+            in (await home.ohmo("status")).out
+        )
 
 
-async def test_a_price_of_nothing_is_free_and_a_wrong_one_is_refused_with_its_line(tmp_path: Path) -> None:
+async def test_a_price_of_nothing_is_free_and_a_wrong_one_is_refused_with_its_line(
+    tmp_path: Path,
+) -> None:
     async with keyboard(tmp_path, ModelServer(), running=False) as home:
         with_model(home, UNKNOWN, **{"own-model-7b": {"input": 0, "output": 0}})
         await home.daemon.start()
         assert (await asked(home))["cost_usd"] == 0
         assert "together: 1 calls, $0.0000\n" in (await home.ohmo("usage")).out
-        (home.home / "config.yaml").write_text("pricing:\n  big:\n    input: -1\n    output: 3\n    cache_red: 1\n  small: {input: 1}\n")
+        (home.home / "config.yaml").write_text(
+            "pricing:\n  big:\n    input: -1\n    output: 3\n    cache_red: 1\n  small: {input:"
+            " 1}\n"
+        )
         said = await home.ohmo("config", "check")
         assert said.code == 78
-        assert [line.rpartition("config.yaml:")[2][:40].split(": ")[:2] for line in said.err.splitlines() if "config.yaml:" in line] == [
-            ["3", "pricing.big.input"], ["5", "pricing.big.cache_red"], ["6", "pricing.small.output"],
-        ]  # fmt: skip
+        assert [
+            line.rpartition("config.yaml:")[2][:40].split(": ")[:2]
+            for line in said.err.splitlines()
+            if "config.yaml:" in line
+        ] == [
+            ["3", "pricing.big.input"],
+            ["5", "pricing.big.cache_red"],
+            ["6", "pricing.small.output"],
+        ]
 
 
 async def test_what_an_older_ohmo_counted_as_nothing_is_unknown(tmp_path: Path) -> None:
@@ -104,8 +137,8 @@ async def test_what_an_older_ohmo_counted_as_nothing_is_unknown(tmp_path: Path) 
         with closing(sqlite3.connect(path)) as connection, connection:
             for name, tokens, price in (("own", 100, 0), ("gpt-5", 100, 300), ("offline", 0, 0)):
                 connection.execute(
-                    "INSERT INTO usage (id, at, day, model, purpose, input, cached, written, output, micro_usd)"
-                    " VALUES (?, 1, date('now'), ?, 'turn', ?, 0, 0, ?, ?)",
+                    "INSERT INTO usage (id, at, day, model, purpose, input, cached, written,"
+                    " output, micro_usd) VALUES (?, 1, date('now'), ?, 'turn', ?, 0, 0, ?, ?)",
                     (name, name, tokens, tokens, price),
                 )
         await home.daemon.start()

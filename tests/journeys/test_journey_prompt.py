@@ -1,4 +1,5 @@
-"""``ohmo -p`` on the real daemon, and without one: it ends, with a code that says how, and what was withdrawn is never answered."""
+"""``ohmo -p`` on the real daemon, and without one: it ends, with a code that says how, and what was
+withdrawn is never answered."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def reachable(home: Keyboard, url: str) -> None:
 
 
 async def never_answered(home: Keyboard, server: ModelServer) -> None:
-    """Another life of the daemon, with a model that answers: it asks nothing for what was withdrawn."""
+    """Another life of the daemon, with a model that answers: it asks nothing for what was
+    withdrawn."""
     if home.daemon.alive:
         await home.daemon.stop()
     asked = len(server.asked)
@@ -40,11 +42,15 @@ async def never_answered(home: Keyboard, server: ModelServer) -> None:
     await until("nothing waits", home.daemon.idle)
     assert len(server.asked) == asked + 1
     _, found = await home.daemon.call("GET", "/api/v1/inbox")
-    assert [row["ending"] for row in found["inbox"] if row["kind"] != "command"].count("answered") == 1
+    assert [row["ending"] for row in found["inbox"] if row["kind"] != "command"].count(
+        "answered"
+    ) == 1
 
 
 @BOTH
-async def test_a_model_that_cannot_be_reached_ends_the_prompt_with_a_code(tmp_path: Path, running: bool) -> None:
+async def test_a_model_that_cannot_be_reached_ends_the_prompt_with_a_code(
+    tmp_path: Path, running: bool
+) -> None:
     server = ModelServer()
     async with keyboard(tmp_path, server, running=False) as home:
         unreachable(home)
@@ -70,7 +76,9 @@ async def test_who_wants_to_wait_gets_the_answer_when_the_model_is_back(tmp_path
 
 @BOTH
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_a_signal_withdraws_the_prompt_for_good(tmp_path: Path, running: bool, number: signal.Signals) -> None:
+async def test_a_signal_withdraws_the_prompt_for_good(
+    tmp_path: Path, running: bool, number: signal.Signals
+) -> None:
     server = ModelServer([Turn(hold=1)])
     async with keyboard(tmp_path, server, running=running) as home:
         process = await home.start("-p", "hello")
@@ -102,7 +110,9 @@ async def test_ctrl_c_withdraws_what_waits_for_a_model_that_is_down(tmp_path: Pa
 
 
 @BOTH
-async def test_every_event_of_a_quick_answer_is_streamed_in_order(tmp_path: Path, running: bool) -> None:
+async def test_every_event_of_a_quick_answer_is_streamed_in_order(
+    tmp_path: Path, running: bool
+) -> None:
     server = ModelServer()
     async with keyboard(tmp_path, server, running=running) as home:
         for word in ("one", "two", "three"):
@@ -110,7 +120,10 @@ async def test_every_event_of_a_quick_answer_is_streamed_in_order(tmp_path: Path
             lines = [json.loads(line) for line in said.out.splitlines()]
             kinds = [line["event"] for line in lines if line["event"] != "item"]
             assert kinds[0] == "turn_started"
-            assert "".join(line["text"] for line in lines if line["event"] == "text_delta") == f"echo: {word}"
+            assert (
+                "".join(line["text"] for line in lines if line["event"] == "text_delta")
+                == f"echo: {word}"
+            )
             assert kinds[-3:] == ["model_done", "turn_ended", "result"]
             items = [line for line in lines if line["event"] == "item"]
             assert items[0]["type"] == "arrival_info"
@@ -121,7 +134,18 @@ async def test_json_says_what_the_prompt_used_and_cost(tmp_path: Path) -> None:
     async with keyboard(tmp_path, ModelServer()) as home:
         found = json.loads((await home.ohmo("-p", "hello", "--output", "json")).out)
         used = found["usage"]
-        assert (found["text"], used["calls"], used["input"] > 100, used["output"] > 0) == ("echo: hello", 1, True, True)
-        assert used["models"] == {"gpt-5": {kind: used[kind] for kind in ("calls", "input", "cached", "written", "output")}}
-        cost = (used["input"] * 1.25 + used["cached"] * 0.125 + used["output"] * 10) / 1e6  # of gpt-5, per token
+        assert (found["text"], used["calls"], used["input"] > 100, used["output"] > 0) == (
+            "echo: hello",
+            1,
+            True,
+            True,
+        )
+        assert used["models"] == {
+            "gpt-5": {
+                kind: used[kind] for kind in ("calls", "input", "cached", "written", "output")
+            }
+        }
+        cost = (
+            used["input"] * 1.25 + used["cached"] * 0.125 + used["output"] * 10
+        ) / 1e6  # of gpt-5, per token
         assert found["cost_usd"] == pytest.approx(cost, abs=1e-6)

@@ -13,9 +13,14 @@ from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says
 
 
-async def test_a_button_pressed_after_a_restart_lets_the_command_run_once(world: Callable[..., World], tmp_path: Path) -> None:
+async def test_a_button_pressed_after_a_restart_lets_the_command_run_once(
+    world: Callable[..., World], tmp_path: Path
+) -> None:
     counter = tmp_path / "work" / "counter"
-    life = world(Says("", calls=(("Bash", {"command": "echo x >> counter", "description": "count"}),)), "Counted.")
+    life = world(
+        Says("", calls=(("Bash", {"command": "echo x >> counter", "description": "count"}),)),
+        "Counted.",
+    )
     async with house(life):
         await life.platform.says("count")
         card = await life.hears("echo x >> counter")
@@ -30,7 +35,10 @@ async def test_a_button_pressed_after_a_restart_lets_the_command_run_once(world:
 
 
 async def test_no_is_a_result_and_nothing_runs(world: Callable[..., World], tmp_path: Path) -> None:
-    life = world(Says("", calls=(("Bash", {"command": "echo x >> counter", "description": "count"}),)), "As you wish.")
+    life = world(
+        Says("", calls=(("Bash", {"command": "echo x >> counter", "description": "count"}),)),
+        "As you wish.",
+    )
     async with house(life):
         await life.platform.says("count")
         card = await life.hears("echo x >> counter")
@@ -41,7 +49,9 @@ async def test_no_is_a_result_and_nothing_runs(world: Callable[..., World], tmp_
 
 
 async def test_a_stranger_to_the_question_may_not_answer_it(world: Callable[..., World]) -> None:
-    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Touched.")
+    life = world(
+        Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Touched."
+    )
     async with house(life):
         await life.platform.says("@ohmo touch", chat="team", person="ada")
         card = await life.hears("touch a", "team")
@@ -59,12 +69,17 @@ async def test_the_agent_s_question_is_answered_in_words(world: Callable[..., Wo
         await life.hears("Which branch?")
         await life.platform.says("main")
         await life.hears("Main it is.")
-    results = [step.result.text for step in life.model.requests[-1].steps if isinstance(step, CallResult)]
+    results = [
+        step.result.text for step in life.model.requests[-1].steps if isinstance(step, CallResult)
+    ]
     assert results == ["main"]
 
 
 async def test_an_unanswered_question_expires_as_a_denial(world: Callable[..., World]) -> None:
-    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Nobody was there.")
+    life = world(
+        Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)),
+        "Nobody was there.",
+    )
     async with house(life) as built:
         await life.platform.says("touch")
         await life.hears("touch a")
@@ -74,7 +89,9 @@ async def test_an_unanswered_question_expires_as_a_denial(world: Callable[..., W
 
 
 @pytest.mark.parametrize("door", ["button", "word"])
-async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(world: Callable[..., World], tmp_path: Path, door: str) -> None:
+async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(
+    world: Callable[..., World], tmp_path: Path, door: str
+) -> None:
     call = ("Bash", {"command": "echo x >> counter", "description": "count"})
     life = world(Says("", calls=(call,)), "Nobody was there.", "Counted after all.")
     counter = tmp_path / "work" / "counter"
@@ -99,7 +116,9 @@ async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(world: Cal
         await life.platform.presses(card.id, card.choices[0], chat="team", person="ada")
         await eventually(lambda: life.platform.acknowledged[-1][1] == "It was run already.")
     assert counter.read_text() == "x\n"
-    results = [step.result for step in life.model.requests[-1].steps if isinstance(step, CallResult)]
+    results = [
+        step.result for step in life.model.requests[-1].steps if isinstance(step, CallResult)
+    ]
     assert [one.error for one in results] == [True, False]
     seen = [one for one in await life.platform.visible("team") if "echo x" in one.text]
     named = [one.text for one in seen if one.text.startswith("It runs now: Bash: echo x")]
@@ -108,8 +127,14 @@ async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(world: Cal
     assert (card.choices, card.text.rpartition("\n")[2]) == ((), "_Run now: allowed by Ada_")
 
 
-async def test_what_is_run_afterwards_is_judged_by_the_rules_of_now(world: Callable[..., World], tmp_path: Path) -> None:
-    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Nobody was there.", "It is forbidden now.")
+async def test_what_is_run_afterwards_is_judged_by_the_rules_of_now(
+    world: Callable[..., World], tmp_path: Path
+) -> None:
+    life = world(
+        Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)),
+        "Nobody was there.",
+        "It is forbidden now.",
+    )
     async with house(life) as built:
         await life.platform.says("touch")
         await life.hears("touch a")
@@ -123,23 +148,35 @@ async def test_what_is_run_afterwards_is_judged_by_the_rules_of_now(world: Calla
     assert not (tmp_path / "work" / "a").exists()
 
 
-@pytest.mark.parametrize(("emoji", "ran"), [("👍", True), ("👍🏽", True), (":white_check_mark:", True), ("👎", False), ("x", False)])
+@pytest.mark.parametrize(
+    ("emoji", "ran"),
+    [("👍", True), ("👍🏽", True), (":white_check_mark:", True), ("👎", False), ("x", False)],
+)
 async def test_a_thumb_on_the_card_is_an_answer_also_after_a_restart(
     world: Callable[..., World], tmp_path: Path, emoji: str, ran: bool
 ) -> None:
-    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done.")
+    life = world(
+        Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done."
+    )
     async with house(life):
         await life.platform.says("@ohmo touch", chat="team", person="ada", topic="t1")
         card = await life.hears("touch a", "team")
     async with house(life):
-        await life.platform.reacts(card.id, emoji, chat="team", person="ada")  # in the chat: not every platform tells the thread
+        await life.platform.reacts(
+            card.id, emoji, chat="team", person="ada"
+        )  # in the chat: not every platform tells the thread
         await life.hears("Done.", "team")
     assert (tmp_path / "work" / "a").exists() is ran
 
 
-async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts(world: Callable[..., World], tmp_path: Path) -> None:
-    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done.")
-    life.platform.lose_next_response()  # the card is there, and the house has to ask again to hear so
+async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts(
+    world: Callable[..., World], tmp_path: Path
+) -> None:
+    life = world(
+        Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done."
+    )
+    # the card is there, and the house has to ask again to hear so
+    life.platform.lose_next_response()
     async with house(life):
         await life.platform.says("@ohmo touch", chat="team", person="ada")
         card = await life.hears("touch a", "team")
@@ -148,8 +185,12 @@ async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts
     assert (tmp_path / "work" / "a").exists()
 
 
-async def test_a_thumb_counts_only_on_the_card_and_from_whoever_may_answer(world: Callable[..., World], tmp_path: Path) -> None:
-    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done.")
+async def test_a_thumb_counts_only_on_the_card_and_from_whoever_may_answer(
+    world: Callable[..., World], tmp_path: Path
+) -> None:
+    life = world(
+        Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done."
+    )
     async with house(life) as built:
         said = await life.platform.says("@ohmo touch", chat="team", person="ada")
         card = await life.hears("touch a", "team")

@@ -1,5 +1,5 @@
-"""``ohmo sessions replay``: a session comes out of its log byte for byte as it was sent, also after kill -9 and without the daemon; whatever was
-changed since is the first difference, by name."""
+"""``ohmo sessions replay``: a session comes out of its log byte for byte as it was sent, also after
+kill -9 and without the daemon; whatever was changed since is the first difference, by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from tests.platforms.model.server import ModelServer, serving
 
 WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
 RUNS = (
-    Turn(thinking="hm", calls=(Call("Bash", {"command": "echo one"}), Call("Read", {"file_path": "gone.txt"}))),
+    Turn(
+        thinking="hm",
+        calls=(Call("Bash", {"command": "echo one"}), Call("Read", {"file_path": "gone.txt"})),
+    ),
     Turn(calls=(Call("ToolSearch", {"query": "select:CronList"}),)),
     Turn(calls=(Call("CronList", {}),)),
     Turn(text="done"),
@@ -32,7 +35,14 @@ RUNS = (
 
 ON_THE_WAY = {
     5: (Turn(thinking="deep " * 20, text="thought about it"),),
-    9: (Turn(status=400, message="Invalid `signature` in `thinking` block. It is bound to a different conversation."),),
+    9: (
+        Turn(
+            status=400,
+            message=(
+                "Invalid `signature` in `thinking` block. It is bound to a different conversation."
+            ),
+        ),
+    ),
     12: (Turn(status=400, message="prompt is too long: 7000 tokens > 6000 maximum"),),
     15: (Turn(calls=(Call("ToolSearch", {"query": "select:CronList"}),)),),
 }
@@ -42,9 +52,18 @@ async def replay(home: Path, thread: str, *options: str) -> tuple[int | None, st
     """Exit code and output."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "OHMO_HOME": str(home)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ohmo", "sessions", "replay", thread, *options, cwd=ROOT, env=environ,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "ohmo",
+        "sessions",
+        "replay",
+        thread,
+        *options,
+        cwd=ROOT,
+        env=environ,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     out, errors = await asyncio.wait_for(process.communicate(), 90)
     assert process.returncode in (0, 1), errors.decode()
     return process.returncode, out.decode()
@@ -52,7 +71,8 @@ async def replay(home: Path, thread: str, *options: str) -> tuple[int | None, st
 
 def configure(home: Path, wire: str, url: str, more: str = "") -> None:
     (home / "config.yaml").write_text(
-        f'profiles: {{default: {{provider: {wire}, base_url: "{url}", api_key: "k", models: [{WIRES[wire]}]}}}}\n'
+        f'profiles: {{default: {{provider: {wire}, base_url: "{url}", api_key: "k", models:'
+        f" [{WIRES[wire]}]}}}}\n"
         f"workspace: {home.parent / 'work'}\ncontrol: {{listen: null}}\n{more}"
     )
     (home / "config.yaml").chmod(0o600)
@@ -60,7 +80,9 @@ def configure(home: Path, wire: str, url: str, more: str = "") -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.timeout(300)
-async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is_named(home: Path, wire: str) -> None:
+async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is_named(
+    home: Path, wire: str
+) -> None:
     home.mkdir(exist_ok=True)
     async with serving(ModelServer(RUNS)) as server:
         configure(home, wire, server.url)
@@ -80,9 +102,14 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
             thread = await says(4, text="go")
             await daemon.kill()
             await daemon.start()
-            await says(5, text="and now?", thread=thread, mode="plan")  # another mode, and so another prompt, from here on
+            await says(
+                5, text="and now?", thread=thread, mode="plan"
+            )  # another mode, and so another prompt, from here on
             code, words = await replay(home, thread)
-            assert (code, words) == (0, "5 of 5 requests are the same byte for byte, 4 decisions are the same\n")
+            assert (code, words) == (
+                0,
+                "5 of 5 requests are the same byte for byte, 4 decisions are the same\n",
+            )
             assert server.count == 5  # nobody was asked
         finally:
             await daemon.stop()
@@ -110,7 +137,9 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
 
     with closing(sqlite3.connect(home / "ohmo.db")) as store, store:
         store.execute(
-            "UPDATE steps SET body = replace(body, 'one', 'two') WHERE thread = ? AND kind = 'result' AND body LIKE '%one%'", (thread,)
+            "UPDATE steps SET body = replace(body, 'one', 'two') WHERE thread = ? AND kind ="
+            " 'result' AND body LIKE '%one%'",
+            (thread,),
         )
     code, words = await replay(home, thread)
     assert code == 1
@@ -119,14 +148,18 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_again(world: Callable[..., World], wire: str) -> None:
+async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_again(
+    world: Callable[..., World], wire: str
+) -> None:
     async with serving(ModelServer()) as server:
         endpoint = Endpoint(wire, (WIRES[wire],), server.url, "k", window=6_000)
         brain = await model([endpoint], covers(scan), load, {})
         life = world(brain=brain)
         async with house(life) as built:
             for number in range(20):
-                server.next(*ON_THE_WAY.get(number, ()) if wire == "anthropic" or number != 9 else ())
+                server.next(
+                    *ON_THE_WAY.get(number, ()) if wire == "anthropic" or number != 9 else ()
+                )
                 await life.platform.says(f"message {number} " + "blah " * 120)
                 await life.hears(f"echo: message {number} " if number != 5 else "thought about it")
             (info,) = [one for one in await built.store.threads() if one.address.channel == "fake"]
@@ -139,7 +172,8 @@ async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_ag
 async def test_a_session_of_which_nothing_was_kept_says_so(home: Path) -> None:
     home.mkdir(exist_ok=True)
     (home / "config.yaml").write_text(
-        f"workspace: {home.parent / 'work'}\nprofiles: {{default: {{provider: offline}}}}\ncontrol: {{listen: null}}\n"
+        f"workspace: {home.parent / 'work'}\nprofiles: {{default: {{provider: offline}}}}\ncontrol:"
+        " {listen: null}\n"
     )
     (home / "config.yaml").chmod(0o600)
     daemon = Daemon(home)
@@ -149,4 +183,7 @@ async def test_a_session_of_which_nothing_was_kept_says_so(home: Path) -> None:
         await until("it is answered", daemon.idle)
     finally:
         await daemon.stop()
-    assert await replay(home, answer["thread"]) == (1, "nothing to compare: no request of this session was recorded\n")
+    assert await replay(home, answer["thread"]) == (
+        1,
+        "nothing to compare: no request of this session was recorded\n",
+    )

@@ -1,4 +1,5 @@
-"""A token that somebody pastes, a file holds or the model says reaches neither the model, nor a chat, nor the transcript."""
+"""A token that somebody pastes, a file holds or the model says reaches neither the model, nor a
+chat, nor the transcript."""
 
 from __future__ import annotations
 
@@ -32,7 +33,13 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize("activity", ["live", "keep"])
 async def test_no_token_comes_through(world: Callable[..., World], activity: str) -> None:
     life = world(
-        Says("", calls=(("Read", {"file_path": "keys.txt"}), ("Grep", {"pattern": f"x{'y' * 95}|{TOKEN}", "path": "."}))),
+        Says(
+            "",
+            calls=(
+                ("Read", {"file_path": "keys.txt"}),
+                ("Grep", {"pattern": f"x{'y' * 95}|{TOKEN}", "path": "."}),
+            ),
+        ),
         f"They are {DIVIDER.join(SAID)}.",
         activity=activity,
         capabilities=LIKE_SLACK,
@@ -53,6 +60,10 @@ async def test_no_token_comes_through(world: Callable[..., World], activity: str
             "chat": plain("\n".join(life.texts())),
             "transcript": "\n".join(told),
         }
-        assert [name for name, text in where.items() if secret in text or json.dumps(secret)[1:-1] in text] == []
+        assert [
+            name
+            for name, text in where.items()
+            if secret in text or json.dumps(secret)[1:-1] in text
+        ] == []
     assert life.texts()[-1].count(REDACTED) >= len(SAID)
     assert "ghp_" not in life.texts()[-1]  # the line of the activity was cleaned before it was cut

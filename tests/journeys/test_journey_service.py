@@ -1,4 +1,5 @@
-"""`ohmo service`: from install to uninstall with the real daemon, kept by a process of our own, as in a container."""
+"""`ohmo service`: from install to uninstall with the real daemon, kept by a process of our own, as
+in a container."""
 
 from __future__ import annotations
 
@@ -17,21 +18,37 @@ import pytest
 
 
 class Person:
-    """Somebody at a shell with a home of their own, whose path holds a space and letters beyond ASCII."""
+    """Somebody at a shell with a home of their own, whose path holds a space and letters beyond
+    ASCII."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "a hömé" / ".ohmo"
         self.home.mkdir(parents=True, mode=0o700)
-        (self.home / "config.yaml").write_text(f"control: {{listen: null}}\nworkspace: {folder / 'work'}\n")
+        (self.home / "config.yaml").write_text(
+            f"control: {{listen: null}}\nworkspace: {folder / 'work'}\n"
+        )
         self.environ = {
-            "PATH": os.environ["PATH"], "HOME": str(self.home.parent), "OHMO_HOME": str(self.home), "SLACK_BOT_TOKEN": "xoxb-not-for-a-unit",
-        }  # fmt: skip
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home.parent),
+            "OHMO_HOME": str(self.home),
+            "SLACK_BOT_TOKEN": "xoxb-not-for-a-unit",
+        }
 
     def types(self, *words: str, code: int | None = 0) -> str:
         found = subprocess.run(
-            [sys.executable, "-m", "ohmo", *words], env=self.environ, capture_output=True, text=True, timeout=110, check=False
+            [sys.executable, "-m", "ohmo", *words],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
         )
-        assert code is None or found.returncode == code, (words, found.returncode, found.stdout, found.stderr)
+        assert code is None or found.returncode == code, (
+            words,
+            found.returncode,
+            found.stdout,
+            found.stderr,
+        )
         return found.stdout + found.stderr
 
     def types_at_once(self, *lines: str) -> list[str]:
@@ -101,7 +118,9 @@ def test_a_broken_configuration_never_takes_a_service_down(person: Person) -> No
     good = file.read_text()
     person.types("service", "install", "--manager", "background")
     file.write_text("chanels: {}\n")
-    assert "config.yaml:1: chanels" in person.types("service", "start", code=1)  # a first start says what is wrong and stays down
+    assert "config.yaml:1: chanels" in person.types(
+        "service", "start", code=1
+    )  # a first start says what is wrong and stays down
     file.write_text(good)
     person.types("service", "start")
     pid = person.sees()["pid"]
@@ -110,7 +129,9 @@ def test_a_broken_configuration_never_takes_a_service_down(person: Person) -> No
     assert "chanels: unknown key, did you mean channels?" in found["warnings"][0]
     assert (found["ready"], found["pid"]) == (True, pid)
     file.write_text(f"{good}limits: {{queue: 99}}\n")
-    person.until(lambda found: found["ready"] and not found["warnings"])  # taken over, by the same process
+    person.until(
+        lambda found: found["ready"] and not found["warnings"]
+    )  # taken over, by the same process
     assert person.sees()["pid"] == pid
     copy = person.home / "backups" / "config.last-good.yaml"
     deadline = time.monotonic() + 60
@@ -125,10 +146,14 @@ def test_a_broken_configuration_never_takes_a_service_down(person: Person) -> No
     assert "config.yaml:1: chanels" in found["warnings"][0]
 
 
-def test_a_daemon_that_dies_again_and_again_comes_up_safe_and_tells_the_owner_once(person: Person) -> None:
+def test_a_daemon_that_dies_again_and_again_comes_up_safe_and_tells_the_owner_once(
+    person: Person,
+) -> None:
     now = time.time()
     (person.home / "run").mkdir(mode=0o700)
-    (person.home / "run" / "starts.json").write_text(json.dumps({"starts": [now - 3, now - 2, now - 1]}))
+    (person.home / "run" / "starts.json").write_text(
+        json.dumps({"starts": [now - 3, now - 2, now - 1]})
+    )
     person.types("service", "install", "--manager", "background")
     person.types("service", "start")
     assert any("safe mode" in line for line in person.sees()["warnings"])
@@ -179,7 +204,10 @@ def test_in_the_image_the_engine_keeps_it_and_status_says_so(person: Person) -> 
     person.environ["OHMO_SERVICE"] = "container"
     assert "kept by the container engine" in person.types("service", "status", code=1)
     daemon = subprocess.Popen(
-        [sys.executable, "-m", "ohmo", "run"], env=person.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "ohmo", "run"],
+        env=person.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         assert person.until(lambda found: found["ready"])["manager"] == "container engine"

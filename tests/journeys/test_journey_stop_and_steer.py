@@ -14,10 +14,18 @@ from ohmo_testing.scripted import Says
 
 def words_of(life: World) -> list[str]:
     steps = life.model.requests[-1].steps
-    return [block.text for step in steps if isinstance(step, UserStep) for block in step.blocks if isinstance(block, Text)]
+    return [
+        block.text
+        for step in steps
+        if isinstance(step, UserStep)
+        for block in step.blocks
+        if isinstance(block, Text)
+    ]
 
 
-async def test_stop_in_the_middle_of_an_answer_ends_it_and_the_next_message_is_answered(world: Callable[..., World]) -> None:
+async def test_stop_in_the_middle_of_an_answer_ends_it_and_the_next_message_is_answered(
+    world: Callable[..., World],
+) -> None:
     life = world(Says("Once upon a time", between=asyncio.Event().wait))
     async with house(life) as built:
         await life.platform.says("a long story")
@@ -28,24 +36,37 @@ async def test_stop_in_the_middle_of_an_answer_ends_it_and_the_next_message_is_a
         await life.platform.says("thank you")
         await life.hears("echo: thank you")
     assert life.texts() == ["Once upo\n\n_stopped by Ada_", "Stopped.", "echo: thank you"]
-    told = [(type(step).__name__, block.text) for step in life.model.requests[-1].steps for block in step.blocks]  # type: ignore[union-attr]
+    told = [
+        (type(step).__name__, block.text)
+        for step in life.model.requests[-1].steps
+        for block in step.blocks
+    ]  # type: ignore[union-attr]
     assert told[:2] == [("UserStep", "a long story"), ("ModelStep", "Once upo")]
     assert told[2][0] == "UserStep"
     assert "stopped" in told[2][1]
 
 
-async def test_what_was_said_before_a_newer_message_interrupted_it_stays(world: Callable[..., World]) -> None:
-    life = world(Says("Once upon a time", between=asyncio.Event().wait), config="sessions: {busy: interrupt}\n")
+async def test_what_was_said_before_a_newer_message_interrupted_it_stays(
+    world: Callable[..., World],
+) -> None:
+    life = world(
+        Says("Once upon a time", between=asyncio.Event().wait),
+        config="sessions: {busy: interrupt}\n",
+    )
     async with house(life) as built:
         await life.platform.says("a long story")
         await eventually(lambda: built.pool.running == 1 and len(life.model.requests) == 1)
         await life.platform.says("a short one")
         await life.hears("echo: a short one")
     assert life.texts() == ["Once upo\n\n_stopped_", "echo: a short one"]
-    assert "Once upo" in [block.text for step in life.model.requests[-1].steps for block in step.blocks]  # type: ignore[union-attr]
+    assert "Once upo" in [
+        block.text for step in life.model.requests[-1].steps for block in step.blocks
+    ]  # type: ignore[union-attr]
 
 
-async def test_new_forgets_and_stop_with_nothing_running_says_so(world: Callable[..., World]) -> None:
+async def test_new_forgets_and_stop_with_nothing_running_says_so(
+    world: Callable[..., World],
+) -> None:
     life = world()
     async with house(life):
         await life.platform.says("remember seven")
@@ -61,7 +82,11 @@ async def test_new_forgets_and_stop_with_nothing_running_says_so(world: Callable
 
 async def test_words_said_while_a_tool_runs_steer_the_turn(world: Callable[..., World]) -> None:
     gate = asyncio.Event()
-    life = world(Says("", calls=(("Glob", {"pattern": "*"}),), before=gate.wait), "Quietly done.", config="sessions: {busy: steer}\n")
+    life = world(
+        Says("", calls=(("Glob", {"pattern": "*"}),), before=gate.wait),
+        "Quietly done.",
+        config="sessions: {busy: steer}\n",
+    )
     async with house(life) as built:
         await life.platform.says("look around")
         await eventually(lambda: len(life.model.requests) == 1)
@@ -74,7 +99,9 @@ async def test_words_said_while_a_tool_runs_steer_the_turn(world: Callable[..., 
 
 
 @pytest.mark.parametrize("ways", [["/steer but quietly"], ["/steer", "but quietly"]])
-async def test_steer_is_read_by_the_turn_that_runs_already(world: Callable[..., World], ways: list[str]) -> None:
+async def test_steer_is_read_by_the_turn_that_runs_already(
+    world: Callable[..., World], ways: list[str]
+) -> None:
     gate = asyncio.Event()
     life = world(Says("", calls=(("Glob", {"pattern": "*"}),), before=gate.wait), "Quietly done.")
     async with house(life) as built:
@@ -92,7 +119,9 @@ async def test_steer_is_read_by_the_turn_that_runs_already(world: Callable[..., 
     assert len(life.model.requests) == 2, "no turn of its own"
 
 
-async def test_steer_with_words_and_nothing_to_steer_is_a_message(world: Callable[..., World]) -> None:
+async def test_steer_with_words_and_nothing_to_steer_is_a_message(
+    world: Callable[..., World],
+) -> None:
     life = world()
     async with house(life):
         await life.platform.says("/steer what time is it?")

@@ -1,4 +1,5 @@
-"""``ohmo`` at a real pseudo-terminal, with the real daemon: lines are edited and remembered, answers are painted, a stop keeps what was said."""
+"""``ohmo`` at a real pseudo-terminal, with the real daemon: lines are edited and remembered,
+answers are painted, a stop keeps what was said."""
 
 from __future__ import annotations
 
@@ -27,8 +28,11 @@ def words(at: Terminal) -> str:
     return _ESCAPES.sub("", at.shown.decode())
 
 
-async def sits_there(home: Keyboard, story: Callable[[Terminal], None], *arguments: str, **environ: str) -> Terminal:
-    """A person at a terminal of the usual kind until ``story`` is over; it leaves by itself there."""
+async def sits_there(
+    home: Keyboard, story: Callable[[Terminal], None], *arguments: str, **environ: str
+) -> Terminal:
+    """A person at a terminal of the usual kind until ``story`` is over; it leaves by itself
+    there."""
     surroundings = home.environ | {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"} | environ
 
     def at_it() -> Terminal:
@@ -42,8 +46,13 @@ async def sits_there(home: Keyboard, story: Callable[[Terminal], None], *argumen
 
 
 @pytest.mark.person("say", "watch", on="terminal")
-async def test_a_paste_of_several_lines_is_one_message_and_its_answer_is_painted(tmp_path: Path) -> None:
-    answer = "# Plan\n\nThis is **sure**, see [the page](https://example.org/x).\nAnd *this*.\n\n```python\nx = 1\n```\n\n- one\n- two\n"
+async def test_a_paste_of_several_lines_is_one_message_and_its_answer_is_painted(
+    tmp_path: Path,
+) -> None:
+    answer = (
+        "# Plan\n\nThis is **sure**, see [the page](https://example.org/x).\nAnd"
+        " *this*.\n\n```python\nx = 1\n```\n\n- one\n- two\n"
+    )
     server = ModelServer([Turn(text=answer, chunks=40, between=0.02)])
     async with keyboard(tmp_path, server) as home:
 
@@ -86,12 +95,16 @@ async def test_commands_and_what_may_stand_behind_them_are_completed(tmp_path: P
 
 
 @pytest.mark.person("go on", on="terminal")
-async def test_what_was_typed_is_remembered_for_its_owner_alone_and_without_secrets(tmp_path: Path) -> None:
+async def test_what_was_typed_is_remembered_for_its_owner_alone_and_without_secrets(
+    tmp_path: Path,
+) -> None:
     server = ModelServer(models=["gpt-5"])
     async with keyboard(tmp_path, server) as home:
 
         def first(at: Terminal) -> None:
-            at.types("use sk-test or ghp_0123456789abcdefghij0123456789abcdef, api_key=hunter22hunter\r")
+            at.types(
+                "use sk-test or ghp_0123456789abcdefghij0123456789abcdef, api_key=hunter22hunter\r"
+            )
             at.after("echo: use")
             at.after(READY)
             at.types("a second one\r")
@@ -115,8 +128,18 @@ async def test_what_was_typed_is_remembered_for_its_owner_alone_and_without_secr
 
 
 @pytest.mark.person("stop", "more", on="terminal")
-async def test_ctrl_c_stops_the_turn_keeps_what_was_said_and_loses_no_line_that_waits(tmp_path: Path) -> None:
-    server = ModelServer([Turn(text="It begins with the first half, and then " + "the rest " * 20, chunks=20, hold=6)])
+async def test_ctrl_c_stops_the_turn_keeps_what_was_said_and_loses_no_line_that_waits(
+    tmp_path: Path,
+) -> None:
+    server = ModelServer(
+        [
+            Turn(
+                text="It begins with the first half, and then " + "the rest " * 20,
+                chunks=20,
+                hold=6,
+            )
+        ]
+    )
     async with keyboard(tmp_path, server) as home:
 
         def story(at: Terminal) -> None:
@@ -140,13 +163,24 @@ async def test_ctrl_c_stops_the_turn_keeps_what_was_said_and_loses_no_line_that_
 
 
 @pytest.mark.person("allow", "deny", "choose", "words", on="terminal")
-async def test_questions_are_answered_and_what_was_typed_before_them_answers_nothing(tmp_path: Path) -> None:
+async def test_questions_are_answered_and_what_was_typed_before_them_answers_nothing(
+    tmp_path: Path,
+) -> None:
     write = Call("Write", {"file_path": "a.txt", "content": "x\n"})
     ask = Call("AskUser", {"question": "Tea or coffee?", "choices": ["Tea", "Coffee"]})
-    server = ModelServer([
-        Turn(calls=(write,), delay=1.0), Turn(text="written"), Turn(text="next"), Turn(calls=(write,)), Turn(text="left"),
-        Turn(calls=(ask,)), Turn(text="well"), Turn(calls=(ask,)), Turn(text="fine"),
-    ])  # fmt: skip
+    server = ModelServer(
+        [
+            Turn(calls=(write,), delay=1.0),
+            Turn(text="written"),
+            Turn(text="next"),
+            Turn(calls=(write,)),
+            Turn(text="left"),
+            Turn(calls=(ask,)),
+            Turn(text="well"),
+            Turn(calls=(ask,)),
+            Turn(text="fine"),
+        ]
+    )
     async with keyboard(tmp_path, server) as home:
         file = home.work / "a.txt"
 
@@ -180,7 +214,9 @@ async def test_questions_are_answered_and_what_was_typed_before_them_answers_not
 
 
 @pytest.mark.parametrize("environ", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
-async def test_a_terminal_without_colours_stays_plain(tmp_path: Path, environ: dict[str, str]) -> None:
+async def test_a_terminal_without_colours_stays_plain(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
     server = ModelServer([Turn(text="It is **so**.", chunks=5)])
     async with keyboard(tmp_path, server) as home:
 
@@ -212,15 +248,23 @@ async def test_what_a_model_thinks_aloud_is_a_quote_also_in_pieces(tmp_path: Pat
         assert (await home.ohmo("-p", "hello")).out == quote + "\n"
 
 
-async def test_neither_the_daemon_nor_a_single_command_brings_the_editor_or_the_painter(tmp_path: Path) -> None:
+async def test_neither_the_daemon_nor_a_single_command_brings_the_editor_or_the_painter(
+    tmp_path: Path,
+) -> None:
     async with keyboard(tmp_path, ModelServer(), running=False) as home:
         alone = await home.ohmo("-p", "hello", PYTHONPROFILEIMPORTTIME="1")
-        home.daemon = Daemon(home.home, command=(sys.executable, "-X", "importtime", "-m", "ohmo", "run"), environ={"KEY": "sk-test"})
+        home.daemon = Daemon(
+            home.home,
+            command=(sys.executable, "-X", "importtime", "-m", "ohmo", "run"),
+            environ={"KEY": "sk-test"},
+        )
         await home.daemon.start()
         said = await home.ohmo("-p", "hello", PYTHONPROFILEIMPORTTIME="1")
         assert said.out == "echo: hello\n"
         version = await home.ohmo("--version", PYTHONPROFILEIMPORTTIME="1")
         for told in (home.daemon.said, alone.err, said.err, version.err):
             assert "import time:" in told
-            assert not [name for name in ("prompt_toolkit", "rich.console", "pygments") if name in told]
+            assert not [
+                name for name in ("prompt_toolkit", "rich.console", "pygments") if name in told
+            ]
         assert "structlog" in home.daemon.said

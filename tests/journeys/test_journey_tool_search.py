@@ -1,5 +1,5 @@
-"""T10 through the real SDKs of both wires: unused tools cost nothing, a tool that was found stays for the session, also over kill -9, and what
-was sent before it stays byte for byte where it was."""
+"""T10 through the real SDKs of both wires: unused tools cost nothing, a tool that was found stays
+for the session, also over kill -9, and what was sent before it stays byte for byte where it was."""
 
 from __future__ import annotations
 
@@ -34,15 +34,23 @@ def names(asked: Asked) -> list[str]:
 
 
 def kept(older: Asked, newer: Asked) -> float:
-    """Share of the older request, up to the end of its conversation, that the newer one begins with; the mark at the end moves."""
+    """Share of the older request, up to the end of its conversation, that the newer one begins
+    with; the mark at the end moves."""
     old, new = older.raw.replace(MARK, b"")[: -len(b"]}")], newer.raw.replace(MARK, b"")
-    return next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old)) / len(old)
+    return next(
+        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other),
+        len(old),
+    ) / len(old)
 
 
 def tools_kept(older: Asked, newer: Asked) -> bool:
     """Every byte of the older request's tools stands at the same place in the newer one."""
     text = older.raw.replace(MARK, b"")
-    end = text.index(json.dumps(older.body["tools"][-1], ensure_ascii=False, separators=(",", ":")).replace(MARK.decode(), "").encode())
+    end = text.index(
+        json.dumps(older.body["tools"][-1], ensure_ascii=False, separators=(",", ":"))
+        .replace(MARK.decode(), "")
+        .encode()
+    )
     return newer.raw.replace(MARK, b"")[:end] == text[:end]
 
 
@@ -52,12 +60,20 @@ def says(result: Asked) -> str:
     return str(content)
 
 
-async def test_a_tool_is_found_once_for_the_session_and_its_earlier_bytes_stay(world: Callable[..., World], wire: str) -> None:
+async def test_a_tool_is_found_once_for_the_session_and_its_earlier_bytes_stay(
+    world: Callable[..., World], wire: str
+) -> None:
     found = Turn(calls=(Call("ToolSearch", {"query": "select:CronList"}),))
-    async with serving(ModelServer([Turn(text="hello"), found, Turn(calls=(Call("CronList", {}),)), Turn(text="no jobs")])) as server:
+    async with serving(
+        ModelServer(
+            [Turn(text="hello"), found, Turn(calls=(Call("CronList", {}),)), Turn(text="no jobs")]
+        )
+    ) as server:
 
         async def brain() -> Any:
-            return await model([Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {})
+            return await model(
+                [Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {}
+            )
 
         life = world(brain=await brain())
         async with house(life):
@@ -91,16 +107,29 @@ async def test_a_tool_is_found_once_for_the_session_and_its_earlier_bytes_stay(w
             await again.brain.aclose()
 
 
-async def test_a_tool_that_was_never_searched_runs_or_says_what_it_wants(world: Callable[..., World], wire: str) -> None:
-    wrong, right = Turn(calls=(Call("CronToggle", {"job": 1}),)), Turn(calls=(Call("CronList", {}),))
-    async with serving(ModelServer([wrong, right, Turn(calls=(Call("CronLits", {}),)), Turn(text="done")])) as server:
-        brain = await model([Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {})
+async def test_a_tool_that_was_never_searched_runs_or_says_what_it_wants(
+    world: Callable[..., World], wire: str
+) -> None:
+    wrong, right = (
+        Turn(calls=(Call("CronToggle", {"job": 1}),)),
+        Turn(calls=(Call("CronList", {}),)),
+    )
+    async with serving(
+        ModelServer([wrong, right, Turn(calls=(Call("CronLits", {}),)), Turn(text="done")])
+    ) as server:
+        brain = await model(
+            [Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {}
+        )
         life = world(brain=brain)
         async with house(life) as built:
             await life.platform.says("go")
             await life.hears("done")
             (info,) = [one for one in await built.store.threads() if one.address.channel == "fake"]
-            results = [step.result for _, step in await built.store.steps(info.thread, 0) if isinstance(step, CallResult)]
+            results = [
+                step.result
+                for _, step in await built.store.steps(info.thread, 0)
+                if isinstance(step, CallResult)
+            ]
             await brain.aclose()
     assert [result.error for result in results] == [True, False, True]
     assert "`name` is missing" in results[0].text
@@ -110,11 +139,19 @@ async def test_a_tool_that_was_never_searched_runs_or_says_what_it_wants(world: 
     assert len({tuple(names(asked)) for asked in server.asked}) == 1
 
 
-async def test_permissions_judge_a_found_tool_as_any_other(world: Callable[..., World], wire: str) -> None:
+async def test_permissions_judge_a_found_tool_as_any_other(
+    world: Callable[..., World], wire: str
+) -> None:
     job = {"name": "tea", "prompt": "tea!", "every": "1h", "to": "fake:elsewhere"}
-    script = [Turn(calls=(Call("ToolSearch", {"query": "make a job"}),)), Turn(calls=(Call("CronCreate", job),)), Turn(text="not allowed")]
+    script = [
+        Turn(calls=(Call("ToolSearch", {"query": "make a job"}),)),
+        Turn(calls=(Call("CronCreate", job),)),
+        Turn(text="not allowed"),
+    ]
     async with serving(ModelServer(script)) as server:
-        brain = await model([Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {})
+        brain = await model(
+            [Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {}
+        )
         life = world(brain=brain, config='permissions: {deny: ["CronCreate"]}')
         async with house(life):
             await life.platform.says("remind me hourly")
@@ -129,8 +166,10 @@ async def test_the_daemon_itself_remembers_what_was_found_over_kill(home: Path, 
     script = [Turn(calls=(Call("ToolSearch", {"query": "jobs list"}),)), Turn(text="found")]
     async with serving(ModelServer(script)) as server:
         (home / "config.yaml").write_text(
-            f'profiles: {{default: {{provider: {wire}, base_url: "{server.url}", api_key: "k", models: [{WIRES[wire]}]}}}}\n'
-            f"workspace: {home.parent / 'work'}\ncontrol: {{listen: null}}\nchannels: {{web: {{enabled: true}}}}\n"
+            f'profiles: {{default: {{provider: {wire}, base_url: "{server.url}", api_key: "k",'
+            f" models: [{WIRES[wire]}]}}}}\n"
+            f"workspace: {home.parent / 'work'}\ncontrol: {{listen: null}}\nchannels: {{web:"
+            " {enabled: true}}\n"
         )
         (home / "config.yaml").chmod(0o600)
         daemon = Daemon(home)

@@ -1,4 +1,5 @@
-"""Somebody at the API wakes a mind and says where the answer goes; the same wake again is the same one."""
+"""Somebody at the API wakes a mind and says where the answer goes; the same wake again is the same
+one."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def wake(life: World, deliver: Address | None) -> Wake:
     return Wake("api:1", "api", place, deliver, "owner", "how is CI?", life.clock())
 
 
-async def test_an_answer_is_delivered_where_the_wake_says_and_once(world: Callable[..., World]) -> None:
+async def test_an_answer_is_delivered_where_the_wake_says_and_once(
+    world: Callable[..., World],
+) -> None:
     life = world("CI is green.")
     async with house(life) as built:
         first = await publish_wake(built.bus, wake(life, TEAM), None)
@@ -29,7 +32,9 @@ async def test_an_answer_is_delivered_where_the_wake_says_and_once(world: Callab
     assert life.texts("team") == ["CI is green."]
 
 
-async def test_a_wake_that_is_to_be_told_to_nobody_ends_silently(world: Callable[..., World]) -> None:
+async def test_a_wake_that_is_to_be_told_to_nobody_ends_silently(
+    world: Callable[..., World],
+) -> None:
     life = world("nothing to report")
     async with house(life) as built:
         accepted = await publish_wake(built.bus, replace(wake(life, None), key="api:2"), None)

@@ -1,4 +1,5 @@
-"""What is sent to a webhook of the real daemon: a body that is not what its text needs is refused, not half understood."""
+"""What is sent to a webhook of the real daemon: a body that is not what its text needs is refused,
+not half understood."""
 
 from __future__ import annotations
 
@@ -21,11 +22,15 @@ async def sent(home: Keyboard, hook: str, body: bytes) -> tuple[int, str]:
     connector = UnixConnector(str(home.home / "run" / "ohmo.sock"))
     async with ClientSession(connector=connector) as session:
         headers = {"X-Gitlab-Token": "sk-test"}
-        async with session.post(f"http://localhost/hooks/{hook}", data=body, headers=headers) as answer:
+        async with session.post(
+            f"http://localhost/hooks/{hook}", data=body, headers=headers
+        ) as answer:
             return answer.status, await answer.text()
 
 
-async def test_a_body_that_is_not_json_is_refused_where_a_field_of_it_is_wanted(tmp_path: Path) -> None:
+async def test_a_body_that_is_not_json_is_refused_where_a_field_of_it_is_wanted(
+    tmp_path: Path,
+) -> None:
     server = ModelServer()
     async with keyboard(tmp_path, server, webhooks=HOOKS) as home:
         status, text = await sent(home, "fields", b"payload=%7B%22repo%22%3A1%7D")

@@ -1,4 +1,5 @@
-"""Times as a person reads them: in a chat in the zone of the configuration, at a terminal in its own, each with its name."""
+"""Times as a person reads them: in a chat in the zone of the configuration, at a terminal in its
+own, each with its name."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ async def test_times_bear_the_name_of_the_zone_they_are_told_in(tmp_path: Path) 
     async with keyboard(tmp_path, ModelServer(), cron={"timezone": "Asia/Kolkata"}) as home:
         said = json.loads((await home.ohmo("-p", "hello", "--output", "json")).out)
         why = await home.ohmo("-p", f"/why {said['seq']}", "--resume", said["thread"])
-        assert re.fullmatch(rf"Message \d+ of {TIME} IST \(Asia/Kolkata\): answered\.", why.out.strip()), why
+        assert re.fullmatch(
+            rf"Message \d+ of {TIME} IST \(Asia/Kolkata\): answered\.", why.out.strip()
+        ), why
 
         await home.ohmo("cron", "add", "0 9 * * *", "--name", "daily", "--prompt", "hello")
         await home.ohmo("cron", "run", "daily")

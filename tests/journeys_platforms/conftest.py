@@ -16,7 +16,8 @@ Stage = Callable[..., AbstractAsyncContextManager[Scene]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Several processes share few cores here; a quiet machine needs some seconds. Matrix is a homeserver that may not be installed."""
+    """Several processes share few cores here; a quiet machine needs some seconds. Matrix is a
+    homeserver that may not be installed."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(240))
@@ -35,13 +36,16 @@ def work(home: Path) -> Path:
 
 @pytest.fixture
 def stage(home: Path, work: Path) -> Stage:
-    """``stage(*platforms, **keys)``; all four without names. ``keys`` of a platform: ``telegram={"streaming": "off"}``."""
+    """``stage(*platforms, **keys)``; all four without names. ``keys`` of a platform:
+    ``telegram={"streaming": "off"}``."""
     assert work.is_dir()
 
     @asynccontextmanager
     async def build(*platforms: str, **keys: Mapping[str, Any]) -> AsyncGenerator[Scene]:
         names = platforms or (*RIGS, "web")
-        async with scene(home, {name: RIGS[name] for name in names if name != "web"}, web="web" in names) as made:
+        async with scene(
+            home, {name: RIGS[name] for name in names if name != "web"}, web="web" in names
+        ) as made:
             path = home / "config.yaml"
             config = json.loads(path.read_text())
             for name, more in keys.items():

@@ -1,4 +1,5 @@
-"""Among several people an answer stands under the message it answers, and rings whom it speaks to and nobody else."""
+"""Among several people an answer stands under the message it answers, and rings whom it speaks to
+and nobody else."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ async def answered(scene: Scene, on: str, answer: Visible) -> tuple[str | None, 
     match on:
         case "telegram":
             row = rig.server.world.chat("group").messages[int(answer.id)]
-            return str(row["reply_to_message"]["message_id"]) if "reply_to_message" in row else None, []
+            return str(
+                row["reply_to_message"]["message_id"]
+            ) if "reply_to_message" in row else None, []
         case "discord":
             row = rig.server.world.place("group").messages[answer.id]
             reply = row.get("message_reference", {}).get("message_id")
@@ -39,18 +42,31 @@ async def answered(scene: Scene, on: str, answer: Visible) -> tuple[str | None, 
             event = await rig.call("ada", "GET", f"/rooms/{room}/event/{answer.id}")
             content = event["content"]
             edits = await rig.call("ada", "GET", f"/rooms/{room}/messages", dir="b", limit=100)
-            rung = [one["content"].get("m.mentions", {}).get("user_ids", []) for one in edits["chunk"] if _is_of(one, answer.id)]
-            return content["m.relates_to"]["m.in_reply_to"]["event_id"], [person for one in rung for person in one]
+            rung = [
+                one["content"].get("m.mentions", {}).get("user_ids", [])
+                for one in edits["chunk"]
+                if _is_of(one, answer.id)
+            ]
+            return content["m.relates_to"]["m.in_reply_to"]["event_id"], [
+                person for one in rung for person in one
+            ]
 
 
 def _is_of(event: dict[str, Any], message: str) -> bool:
-    return event["event_id"] == message or event["content"].get("m.relates_to", {}).get("event_id") == message
+    return (
+        event["event_id"] == message
+        or event["content"].get("m.relates_to", {}).get("event_id") == message
+    )
 
 
 @pytest.mark.parametrize(("on", "streaming"), GROUPS)
 @pytest.mark.person("group")
-async def test_in_a_group_each_answer_replies_to_what_it_answers_and_rings_who_asked(stage: Stage, on: str, streaming: str | None) -> None:
-    async with stage(on, **({on: {"streaming": streaming}} if streaming is not None else {})) as scene:
+async def test_in_a_group_each_answer_replies_to_what_it_answers_and_rings_who_asked(
+    stage: Stage, on: str, streaming: str | None
+) -> None:
+    async with stage(
+        on, **({on: {"streaming": streaming}} if streaming is not None else {})
+    ) as scene:
         await scene.daemon.start()
         first = await scene.says("#chunks{6} #pace{0.4}", on=on, chat="group")
         second = await scene.says(on=on, chat="group")
@@ -63,7 +79,9 @@ async def test_in_a_group_each_answer_replies_to_what_it_answers_and_rings_who_a
             if on == "discord":
                 assert rung == ["ada", "ada"], "each answer rings who asked, once"
             if on == "matrix":
-                assert rung == [scene.rigs[on]._account("ada").user], "once, not by the draft and by the answer"
+                assert rung == [scene.rigs[on]._account("ada").user], (
+                    "once, not by the draft and by the answer"
+                )
         await scene.check()
 
 
@@ -78,12 +96,19 @@ async def test_with_one_person_alone_no_answer_quotes(stage: Stage, on: str) -> 
         rig: Any = scene.rigs[on]
         match on:
             case "telegram":
-                assert "reply_to_message" not in rig.server.world.chat("dm:ada").messages[int(answer.id)]
+                assert (
+                    "reply_to_message"
+                    not in rig.server.world.chat("dm:ada").messages[int(answer.id)]
+                )
             case "discord":
-                assert "message_reference" not in rig.server.world.place("dm:ada").messages[answer.id]
+                assert (
+                    "message_reference" not in rig.server.world.place("dm:ada").messages[answer.id]
+                )
             case "feishu":
                 assert not rig.world.find(answer.id).get("parent_id")
             case _:
-                event = await rig.call("ada", "GET", f"/rooms/{await rig.room('dm:ada')}/event/{answer.id}")
+                event = await rig.call(
+                    "ada", "GET", f"/rooms/{await rig.room('dm:ada')}/event/{answer.id}"
+                )
                 assert "m.relates_to" not in event["content"]
         await scene.check()

@@ -1,4 +1,5 @@
-"""What a person does at the keyboard, beside the daemon: ``ohmo chat`` fed line by line, on the real daemon."""
+"""What a person does at the keyboard, beside the daemon: ``ohmo chat`` fed line by line, on the
+real daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Talk:
     """``shown``: everything the command printed so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process, self.shown = process, ""
+        self.process = process
+        self.shown = ""
 
     async def says(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -49,12 +51,25 @@ class Talk:
 @asynccontextmanager
 async def talking(scene: Scene, *words: str) -> AsyncGenerator[Talk]:
     home = scene.daemon.home
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home.parent),
+        "OHMO_HOME": str(home),
+        "PYTHONUNBUFFERED": "1",
+    }
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ohmo", *(words or ("chat",)), cwd=ROOT, env=environ, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT,
+        sys.executable,
+        "-m",
+        "ohmo",
+        *(words or ("chat",)),
+        cwd=ROOT,
+        env=environ,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=asyncio.subprocess.STDOUT,
         preexec_fn=die_with_parent,
-    )  # fmt: skip
+    )
     try:
         yield Talk(process)
     finally:
@@ -67,7 +82,9 @@ async def talking(scene: Scene, *words: str) -> AsyncGenerator[Talk]:
 async def test_an_answer_is_seen_while_it_grows(stage: Stage) -> None:
     async with stage("web") as scene:
         await scene.daemon.start()
-        async with talking(scene, "-p", "m-1-cafe0001 #hold{12} #chunks{20}", "--output", "stream-json") as at:
+        async with talking(
+            scene, "-p", "m-1-cafe0001 #hold{12} #chunks{20}", "--output", "stream-json"
+        ) as at:
             await at.until('"text_delta"')
             assert '"result"' not in at.shown
             scene.model.go.set()
@@ -108,10 +125,16 @@ async def test_a_new_conversation_begins_while_something_runs(stage: Stage) -> N
 
 
 @pytest.mark.person("late", on="terminal")
-async def test_what_nobody_allowed_in_time_is_run_by_a_word(stage: Stage, home: Path, work: Path) -> None:
+async def test_what_nobody_allowed_in_time_is_run_by_a_word(
+    stage: Stage, home: Path, work: Path
+) -> None:
     async with stage("web") as scene:
         path = home / "config.yaml"
-        path.write_text(path.read_text().replace('{"profiles"', '{"permissions": {"approval_timeout": "1s"}, "profiles"', 1))
+        path.write_text(
+            path.read_text().replace(
+                '{"profiles"', '{"permissions": {"approval_timeout": "1s"}, "profiles"', 1
+            )
+        )
         await scene.daemon.start()
         async with talking(scene) as at:
             await at.says(f"m-1-cafe0001 #run{{echo x >> {work / 'counter'}}}")

@@ -1,4 +1,5 @@
-"""A question on Discord is one card: an embed right above its buttons, which stays when it is answered."""
+"""A question on Discord is one card: an embed right above its buttons, which stays when it is
+answered."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def rows(scene: Scene) -> list[dict[str, Any]]:
     return [row for row in world.place("dm:ada").messages.values() if row["author"].get("bot")]
 
 
-async def test_a_question_is_one_card_above_its_buttons_and_stays_one(stage: Stage, work: Path) -> None:
+async def test_a_question_is_one_card_above_its_buttons_and_stays_one(
+    stage: Stage, work: Path
+) -> None:
     run = f"echo x >> {work / 'counter'}"
     async with stage("discord") as scene:
         await scene.daemon.start()
@@ -27,7 +30,9 @@ async def test_a_question_is_one_card_above_its_buttons_and_stays_one(stage: Sta
         (card,) = [row for row in rows(scene) if row["components"]]
         (embed,) = card["embeds"]
         assert card["id"] == asked.id
-        assert len(embed["description"]) > 2000  # more than a message holds, in one piece all the same
+        assert (
+            len(embed["description"]) > 2000
+        )  # more than a message holds, in one piece all the same
         assert behind(60, run).split("\n")[-1] in embed["description"]
         assert card["content"]  # what a notification shows
         assert not card["flags"] & SUPPRESS_EMBEDS

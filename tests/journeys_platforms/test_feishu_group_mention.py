@@ -1,4 +1,5 @@
-"""Somebody mentions the bot in a Feishu group: one card that is written while it is read, and nothing for those who did not ask."""
+"""Somebody mentions the bot in a Feishu group: one card that is written while it is read, and
+nothing for those who did not ask."""
 
 from __future__ import annotations
 
@@ -30,7 +31,13 @@ async def test_a_group_mention_is_answered_once_by_a_card_that_streams(stage: St
         assert not rig.world.entities[row["card_id"]]["streaming"]
         assert [text for message, text in rig.world.writes if message != answer.id] == []
         calls = [(verb, path) for verb, path, _ in rig.server.kept.calls]
-        assert sum(verb == "POST" and path.endswith(("im/v1/messages", "/reply")) for verb, path in calls) == 1
+        assert (
+            sum(
+                verb == "POST" and path.endswith(("im/v1/messages", "/reply"))
+                for verb, path in calls
+            )
+            == 1
+        )
         assert rig.world.reactions == {}, "typing is over"
         await scene.check()
 

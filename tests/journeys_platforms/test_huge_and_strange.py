@@ -1,4 +1,5 @@
-"""What is too large is said and cut, in bounded memory; what deceives or breaks is taken out, on its way in and out."""
+"""What is too large is said and cut, in bounded memory; what deceives or breaks is taken out, on
+its way in and out."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def slack_says(scene: Scene, text: str, files: list[dict[str, object]] | None = 
 
 
 @pytest.mark.fault(33, on="slack")
-async def test_a_megabyte_of_text_is_answered_in_bounded_memory_and_the_model_is_told_of_the_cut(stage: Stage) -> None:
+async def test_a_megabyte_of_text_is_answered_in_bounded_memory_and_the_model_is_told_of_the_cut(
+    stage: Stage,
+) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
         before = await warm(scene)
@@ -56,7 +59,11 @@ async def test_a_hundred_files_with_one_message_are_all_named_and_answered(stage
         await scene.daemon.start()
         before = await warm(scene)
         server = scene.rigs["slack"].server
-        slack_says(scene, "see these", [server.host_file(f"note-{number}.txt", b"line\n" * 2000) for number in range(100)])
+        slack_says(
+            scene,
+            "see these",
+            [server.host_file(f"note-{number}.txt", b"line\n" * 2000) for number in range(100)],
+        )
         await scene.models_asked(4)
         content = json.dumps(scene.model.asked[-1].body["messages"][-1]["content"])
         paths = re.findall(r"\[file: note-\d+\.txt, text/plain, ([^\]]+)\]", content)
@@ -76,8 +83,14 @@ async def test_a_file_of_200_megabytes_is_not_fetched_and_it_is_said(stage: Stag
         slack_says(scene, "and this, which lies about its size", [{**huge, "size": 5}])
         await scene.models_asked(5)
         told = json.dumps([one.body["messages"] for one in scene.model.asked[-2:]])
-        assert "The file film.bin could not be fetched: Slack: the file has 209715200 bytes, at most 104857600 are fetched" in told
-        assert "The file film.bin could not be fetched: Slack: the file has more than 104857600 bytes" in told
+        assert (
+            "The file film.bin could not be fetched: Slack: the file has 209715200 bytes, at most"
+            " 104857600 are fetched" in told
+        )
+        assert (
+            "The file film.bin could not be fetched: Slack: the file has more than 104857600 bytes"
+            in told
+        )
         assert peak(scene) - before < 64 * MIB
         await scene.check(also=lambda one: one.text == "no marker")
         assert not list((scene.daemon.home / "media").rglob("*film.bin"))
@@ -92,7 +105,9 @@ BAD = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e0
 
 @pytest.mark.parametrize("on", ["telegram", "slack", "matrix"])
 @pytest.mark.fault(34)
-async def test_strange_words_arrive_clean_and_legal_text_goes_both_ways_unchanged(stage: Stage, on: str) -> None:
+async def test_strange_words_arrive_clean_and_legal_text_goes_both_ways_unchanged(
+    stage: Stage, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         scene.model.next(Turn(f"{LEGAL}{DECEIT}{BROKEN}"))

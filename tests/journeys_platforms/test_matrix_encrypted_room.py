@@ -1,4 +1,5 @@
-"""A day in an encrypted room: a question allowed by a thumb, kill -9 in the middle, files both ways, an edit, a thread; the homeserver reads none of it."""
+"""A day in an encrypted room: a question allowed by a thumb, kill -9 in the middle, files both
+ways, an edit, a thread; the homeserver reads none of it."""
 
 from __future__ import annotations
 
@@ -29,14 +30,23 @@ async def room(home: Path, work: Path) -> AsyncIterator[Scene]:
 
 async def events(rig: MatrixRig) -> list[dict[str, Any]]:
     """What the homeserver holds of the room."""
-    return (await rig.call("ada", "GET", f"/rooms/{rig.rooms['dm:ada']}/messages", dir="f", limit=500))["chunk"]
+    return (
+        await rig.call("ada", "GET", f"/rooms/{rig.rooms['dm:ada']}/messages", dir="f", limit=500)
+    )["chunk"]
 
 
 async def shares(rig: MatrixRig, name: str, content: bytes) -> None:
     ada = await rig.client("ada")
     scrambled, file = ada.scrambled(content)
     file["url"] = await rig.uploads(scrambled)
-    await rig.post({"msgtype": "m.file", "body": name, "file": file, "info": {"mimetype": "text/plain", "size": len(content)}})
+    await rig.post(
+        {
+            "msgtype": "m.file",
+            "body": name,
+            "file": file,
+            "info": {"mimetype": "text/plain", "size": len(content)},
+        }
+    )
 
 
 @pytest.mark.person("allow", "attach", "restart", on="matrix")
@@ -60,7 +70,10 @@ async def test_a_day_in_an_encrypted_room(room: Scene, work: Path) -> None:
     before = room.model.count
     await shares(rig, "notes.txt", b"the kettle is on the left")
     await room.models_asked(before + 1)
-    named = re.search(r"\[file: notes\.txt, text/plain, ([^\]]+)\]", json.dumps(room.model.asked[-1].body["messages"]))
+    named = re.search(
+        r"\[file: notes\.txt, text/plain, ([^\]]+)\]",
+        json.dumps(room.model.asked[-1].body["messages"]),
+    )
     assert named is not None
     assert Path(named[1]).read_bytes() == b"the kettle is on the left"
 

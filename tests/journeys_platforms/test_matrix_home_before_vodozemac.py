@@ -1,5 +1,6 @@
-"""A home from when libolm kept the keys of its Matrix device, under today's daemon: the same device for the homeserver, and the one-to-one
-session with Ada's device goes on. What the home holds: tests/unit/channels/matrix/before_vodozemac."""
+"""A home from when libolm kept the keys of its Matrix device, under today's daemon: the same device
+for the homeserver, and the one-to-one session with Ada's device goes on. What the home holds:
+tests/unit/channels/matrix/before_vodozemac."""
 
 from __future__ import annotations
 
@@ -37,13 +38,19 @@ def _keys(folder: Path) -> Path:
 
 async def _signed_in(rig: MatrixRig, account: Account, device: str) -> Account:
     user = {"type": "m.id.user", "user": account.user}
-    content = {"type": "m.login.password", "identifier": user, "password": account.password, "device_id": device}
+    content = {
+        "type": "m.login.password",
+        "identifier": user,
+        "password": account.password,
+        "device_id": device,
+    }
     made = await rig.call("ada", "POST", "/login", content)
     return replace(account, token=made["access_token"], device=device)
 
 
 async def _before(rig: MatrixRig, folder: Path) -> Person:
-    """The bot is signed in as the device of the old home, whose keys the homeserver has; Ada's client is where it was then."""
+    """The bot is signed in as the device of the old home, whose keys the homeserver has; Ada's
+    client is where it was then."""
     rig.bot = await _signed_in(rig, rig.bot, "BOT")
     with closing(KeyStore.open(_keys(folder), "BOT")) as store:
         identity = Device(store, rig.bot.user, "BOT").identity()
@@ -58,7 +65,9 @@ async def _before(rig: MatrixRig, folder: Path) -> Person:
     return ada
 
 
-async def test_a_home_from_before_is_the_same_device_and_goes_on_with_the_sessions_it_had(home: Path, work: Path, tmp_path: Path) -> None:
+async def test_a_home_from_before_is_the_same_device_and_goes_on_with_the_sessions_it_had(
+    home: Path, work: Path, tmp_path: Path
+) -> None:
     async with scene(home, {"matrix": encrypted_rig}) as room:
         rig: MatrixRig = room.rigs["matrix"]
         ada = await _before(rig, tmp_path / "what the homeserver knew")
@@ -69,9 +78,16 @@ async def test_a_home_from_before_is_the_same_device_and_goes_on_with_the_sessio
         await room.daemon.start()
         await room.says("over the session there was", on="matrix")
         await room.answered()
-        assert len(await ada.keys.get_sessions(TOLD["curve"])) == 1, "another session was begun: the old one was of no use"
-        found = await rig.call("ada", "POST", "/keys/query", {"device_keys": {rig.bot.user: ["BOT"]}})
-        assert found["device_keys"][rig.bot.user]["BOT"]["keys"] == {"curve25519:BOT": TOLD["curve"], "ed25519:BOT": TOLD["ed"]}
+        assert len(await ada.keys.get_sessions(TOLD["curve"])) == 1, (
+            "another session was begun: the old one was of no use"
+        )
+        found = await rig.call(
+            "ada", "POST", "/keys/query", {"device_keys": {rig.bot.user: ["BOT"]}}
+        )
+        assert found["device_keys"][rig.bot.user]["BOT"]["keys"] == {
+            "curve25519:BOT": TOLD["curve"],
+            "ed25519:BOT": TOLD["ed"],
+        }
         assert "is new to the homeserver" not in room.daemon.said
         with closing(sqlite3.connect(keys / "BOT.db")) as store:
             assert store.execute("PRAGMA user_version").fetchone() == (2,)

@@ -1,4 +1,5 @@
-"""What lies beyond the limit of catch-up and the platform brings by itself meanwhile is told before what was said after it."""
+"""What lies beyond the limit of catch-up and the platform brings by itself meanwhile is told before
+what was said after it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ async def test_what_slack_brings_itself_of_an_absence_is_heard_in_its_place(stag
         await scene.answered()
         await scene.daemon.stop()
         missed = [await scene.says(f"number {number}", on="slack") for number in range(4)]
-        rig.server.faults += [Fault("limit", 3, HISTORY)] * 2  # of the direct message and the channel
+        rig.server.faults += [
+            Fault("limit", 3, HISTORY)
+        ] * 2  # of the direct message and the channel
         await scene.daemon.start(ready=False)
 
         async def reading() -> bool:
@@ -31,7 +34,11 @@ async def test_what_slack_brings_itself_of_an_absence_is_heard_in_its_place(stag
         await scene.answered(*missed)
         await scene.quiet()
         asked = [json.dumps(one.body["messages"][-1]) for one in scene.model.asked]
-        order = [next(marker for marker in missed if marker in one) for one in asked if any(marker in one for marker in missed)]
+        order = [
+            next(marker for marker in missed if marker in one)
+            for one in asked
+            if any(marker in one for marker in missed)
+        ]
         assert order == missed
         said = [one.text for one in await rig.visible() if one.by_bot]
         assert not [text for text in said if text.startswith("Not read")], "nothing was left out"

@@ -15,7 +15,9 @@ from tests.platforms.model.script import Call, Turn
 
 def allow(home: Path, *rules: str) -> None:
     path = home / "config.yaml"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "permissions": {"allow": list(rules)}}))
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "permissions": {"allow": list(rules)}})
+    )
 
 
 async def told(scene: Scene, *calls: Call) -> list[str]:
@@ -31,12 +33,16 @@ CHANGES = {
     "Write": Call("Write", {"file_path": "f.txt", "content": "new text"}),
     "Bash redirection": Call("Bash", {"command": "sleep 0.5 && echo new text > f.txt"}),
     "Bash words": Call("Bash", {"command": "cp g.txt f.txt"}),
-    "Bash nobody can tell": Call("Bash", {"command": "sleep 0.5; for name in f; do cp g.txt $name.txt; done"}),
+    "Bash nobody can tell": Call(
+        "Bash", {"command": "sleep 0.5; for name in f; do cp g.txt $name.txt; done"}
+    ),
 }
 
 
 @pytest.mark.parametrize("how", list(CHANGES))
-async def test_a_read_in_the_same_step_sees_what_was_written(stage: Stage, home: Path, work: Path, how: str) -> None:
+async def test_a_read_in_the_same_step_sees_what_was_written(
+    stage: Stage, home: Path, work: Path, how: str
+) -> None:
     async with stage("telegram") as scene:
         allow(home, "Write", "Bash")
         (work / "f.txt").write_text("old text\n")
@@ -54,11 +60,16 @@ async def test_a_read_in_the_same_step_sees_what_was_written(stage: Stage, home:
             assert "old text" not in one
 
 
-async def test_a_read_waits_for_a_write_that_a_person_is_asked_about(stage: Stage, work: Path) -> None:
+async def test_a_read_waits_for_a_write_that_a_person_is_asked_about(
+    stage: Stage, work: Path
+) -> None:
     async with stage("telegram") as scene:
         (work / "f.txt").write_text("old text\n")
         await scene.daemon.start()
-        scene.model.next(Turn(calls=(CHANGES["Write"], Call("Read", {"file_path": "f.txt"}))), Turn("echo: done end"))
+        scene.model.next(
+            Turn(calls=(CHANGES["Write"], Call("Read", {"file_path": "f.txt"}))),
+            Turn("echo: done end"),
+        )
         await scene.rigs["telegram"].says("go on")
         await scene.press_first("telegram")
         await scene.models_asked(2)

@@ -1,4 +1,5 @@
-"""What a person does on each platform: being let in, showing a file, allowing a command, stopping."""
+"""What a person does on each platform: being let in, showing a file, allowing a command,
+stopping."""
 
 from __future__ import annotations
 
@@ -20,21 +21,36 @@ from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 
 PLATFORMS = ("telegram", "slack", "discord", "matrix", "feishu")
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 async def ohmo(scene: Scene, *words: str) -> str:
     """The owner's keyboard: the command's standard output."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(scene.daemon.home), "OHMO_HOME": str(scene.daemon.home)}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(scene.daemon.home),
+        "OHMO_HOME": str(scene.daemon.home),
+    }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ohmo", *words, cwd=ROOT, env=environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        sys.executable,
+        "-m",
+        "ohmo",
+        *words,
+        cwd=ROOT,
+        env=environ,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     said, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, said.decode()
     return said.decode()
 
 
-async def shown(scene: Scene, on: str, chat: str, holds: Callable[[Visible], bool], what: str) -> Visible:
+async def shown(
+    scene: Scene, on: str, chat: str, holds: Callable[[Visible], bool], what: str
+) -> Visible:
     """The newest message of the bot of which ``holds`` is true, once it can be seen."""
     found: list[Visible] = []
 
@@ -59,16 +75,35 @@ async def test_a_stranger_is_told_a_code_and_let_in_by_the_owner(stage: Stage, o
         code = re.search(r"pairing approve (\w{8})", told.text)
         assert code is not None
         assert "asking" in await ohmo(scene, "pairing", "list")
-        assert "is let in as user. A user may have things done" in await ohmo(scene, "pairing", "approve", code[1])
-        await shown(scene, on, "dm:ada", lambda one: "You are let in as user" in one.text, "that they are let in")
-        await shown(scene, on, "dm:ada", lambda one: "no marker" in one.text, "the answer to their first message")
+        assert "is let in as user. A user may have things done" in await ohmo(
+            scene, "pairing", "approve", code[1]
+        )
+        await shown(
+            scene,
+            on,
+            "dm:ada",
+            lambda one: "You are let in as user" in one.text,
+            "that they are let in",
+        )
+        await shown(
+            scene,
+            on,
+            "dm:ada",
+            lambda one: "no marker" in one.text,
+            "the answer to their first message",
+        )
         assert sum(asked.said.endswith("let me in") for asked in scene.model.asked) == 1
         await scene.says("now I am known", on=on)
         await scene.check(also=is_card)
 
 
 @pytest.mark.parametrize(
-    ("owner", "given", "role"), [(True, (), "guest"), (True, ("--role", "admin"), "admin"), (False, ("--role", "guest"), "guest")]
+    ("owner", "given", "role"),
+    [
+        (True, (), "guest"),
+        (True, ("--role", "admin"), "admin"),
+        (False, ("--role", "guest"), "guest"),
+    ],
 )
 async def test_somebody_is_let_in_as_what_the_owner_says_else_as_a_guest(
     stage: Stage, owner: bool, given: tuple[str, ...], role: str
@@ -80,12 +115,16 @@ async def test_somebody_is_let_in_as_what_the_owner_says_else_as_a_guest(
         await scene.daemon.start()
         for words in ("/start", "what can you do?", "and for me?"):
             await scene.rigs["telegram"].says(words)
-        told = await shown(scene, "telegram", "dm:ada", lambda one: "pairing approve" in one.text, "a code")
+        told = await shown(
+            scene, "telegram", "dm:ada", lambda one: "pairing approve" in one.text, "a code"
+        )
         code = re.search(r"pairing approve (\w{8})", told.text)
         assert code is not None
         await scene.heard("and for me?")
         assert f"is let in as {role}." in await ohmo(scene, "pairing", "approve", code[1], *given)
-        welcome = await shown(scene, "telegram", "dm:ada", lambda one: "Welcome" in one.text, "the answer to /start")
+        welcome = await shown(
+            scene, "telegram", "dm:ada", lambda one: "Welcome" in one.text, "the answer to /start"
+        )
         assert ("guest" in welcome.text) is (role == "guest")
         await scene.models_asked(1)
         await scene.quiet()
@@ -106,7 +145,11 @@ async def shares(scene: Scene, on: str, name: str, media: str, content: bytes) -
     match on:
         case "telegram":
             stored = rig.server.world.store(name, content)
-            body = {"photo": [stored]} if media == "image/jpeg" else {"document": {**stored, "file_name": name, "mime_type": media}}
+            body = (
+                {"photo": [stored]}
+                if media == "image/jpeg"
+                else {"document": {**stored, "file_name": name, "mime_type": media}}
+            )
             rig.server.world.says("", "dm:ada", caption="look at this", **body)
         case "slack":
             file = rig.server.host_file(name, content, media)
@@ -118,14 +161,25 @@ async def shares(scene: Scene, on: str, name: str, media: str, content: bytes) -
             is_picture = media.startswith("image/")
             key = rig.world.keep("image" if is_picture else "file", name, content)
             if is_picture:
-                words = [[{"tag": "text", "text": "look at this"}], [{"tag": "img", "image_key": key}]]
+                words = [
+                    [{"tag": "text", "text": "look at this"}],
+                    [{"tag": "img", "image_key": key}],
+                ]
                 rig.world.sends("oc_dmada", "ou_ada", "post", {"title": "", "content": words})
             else:
                 rig.world.sends("oc_dmada", "ou_ada", "file", {"file_key": key, "file_name": name})
         case _:
             kind = "m.image" if media.startswith("image/") else "m.file"
             info = {"mimetype": media, "size": len(content)}
-            await rig.post({"msgtype": kind, "body": "look at this", "filename": name, "url": await rig.uploads(content), "info": info})
+            await rig.post(
+                {
+                    "msgtype": kind,
+                    "body": "look at this",
+                    "filename": name,
+                    "url": await rig.uploads(content),
+                    "info": info,
+                }
+            )
     return marker
 
 
@@ -156,7 +210,9 @@ async def test_a_text_file_is_named_by_a_path_that_can_be_read(stage: Stage, on:
 
 
 @pytest.mark.person("receive", on="chats")
-async def test_a_picture_and_a_document_that_were_made_are_shown_on_every_platform(stage: Stage, work: Path) -> None:
+async def test_a_picture_and_a_document_that_were_made_are_shown_on_every_platform(
+    stage: Stage, work: Path
+) -> None:
     (work / "dot.png").write_bytes(PNG)
     (work / "notes.txt").write_text("the kettle is on the left")
     async with stage(*PLATFORMS) as scene:
@@ -167,7 +223,10 @@ async def test_a_picture_and_a_document_that_were_made_are_shown_on_every_platfo
         (work / "notes.txt").write_text("changed since")
         for on in PLATFORMS:
             seen = [one for one in await scene.rigs[on].visible() if one.by_bot]
-            assert [name for one in seen for name in one.files] == ["dot.png", "notes.txt"], (on, seen)
+            assert [name for one in seen for name in one.files] == ["dot.png", "notes.txt"], (
+                on,
+                seen,
+            )
             assert sum("here it is" in one.text for one in seen) == 1
         await scene.check(also=lambda one: not MARKER.search(one.text))
 
@@ -197,7 +256,9 @@ async def test_a_command_runs_once_when_it_is_allowed(stage: Stage, work: Path, 
         await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
         await allow(scene, on)
         await scene.answered()
-        closed = await shown(scene, on, "dm:ada", lambda one: "Allowed once by" in one.text, "the closed question")
+        closed = await shown(
+            scene, on, "dm:ada", lambda one: "Allowed once by" in one.text, "the closed question"
+        )
         assert closed.choices == ()
         assert closed.edits == 1
         await scene.check(also=is_card)
@@ -210,9 +271,17 @@ async def test_a_command_runs_once_when_it_is_allowed(stage: Stage, work: Path, 
 async def stop(scene: Scene, on: str) -> None:
     """In Slack people cannot send "/stop" as a message: it is a slash command of the app."""
     if on == "slack":
-        scene.rigs[on].server.envelope("slash_commands", {
-            "command": "/ohmo", "text": "stop", "channel_id": "D0ADA", "user_id": "U0ADA", "user_name": "ada", "trigger_id": "1.2.stop",
-        })  # fmt: skip
+        scene.rigs[on].server.envelope(
+            "slash_commands",
+            {
+                "command": "/ohmo",
+                "text": "stop",
+                "channel_id": "D0ADA",
+                "user_id": "U0ADA",
+                "user_name": "ada",
+                "trigger_id": "1.2.stop",
+            },
+        )
     else:
         await scene.rigs[on].says("/stop")
 
@@ -234,6 +303,8 @@ async def test_stop_ends_what_runs_and_what_waits_and_is_said(stage: Stage, on: 
         await until("the second message waits", waits)
         await stop(scene, on)
         await scene.stopped()
-        await shown(scene, on, "dm:ada", lambda one: "topped" in one.text, "the word that it stopped")
+        await shown(
+            scene, on, "dm:ada", lambda one: "topped" in one.text, "the word that it stopped"
+        )
         await scene.says("and now?", on=on)
         await scene.check(also=is_card)

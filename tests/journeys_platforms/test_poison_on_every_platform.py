@@ -1,4 +1,5 @@
-"""A message whose turn fails each time becomes a dead letter that its person hears of, and others go on (faults.md, row 32)."""
+"""A message whose turn fails each time becomes a dead letter that its person hears of, and others
+go on (faults.md, row 32)."""
 
 from __future__ import annotations
 
@@ -15,16 +16,32 @@ from tests.platforms.discord.world import PEOPLE as DISCORD
 
 def freely(scene: Scene, on: str) -> None:
     """Ada is the owner, and nothing is asked."""
-    ada = scene.rigs[on]._account("ada").user if on == "matrix" else {"slack": "U0ADA", "discord": DISCORD["ada"], "feishu": "ou_ada"}[on]
+    ada = (
+        scene.rigs[on]._account("ada").user
+        if on == "matrix"
+        else {"slack": "U0ADA", "discord": DISCORD["ada"], "feishu": "ou_ada"}[on]
+    )
     path = scene.daemon.home / "config.yaml"
     wanted = json.loads(path.read_text())
-    path.write_text(json.dumps(wanted | {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": [f"{on}:{ada}"]}}}))
+    path.write_text(
+        json.dumps(
+            wanted
+            | {
+                "permissions": {"mode": "full_auto"},
+                "access": {"roles": {"owner": [f"{on}:{ada}"]}},
+            }
+        )
+    )
 
 
 @pytest.mark.parametrize("on", [on for on in PLATFORMS if on != "telegram"])
 @pytest.mark.fault(32)
-async def test_a_message_whose_turn_raises_three_times_is_told_and_others_go_on(stage: Stage, on: str) -> None:
-    async with stage(on, **{on: {"streaming": "off"}}) as scene:  # a draft would meet the third failpoint in the answer's place
+async def test_a_message_whose_turn_raises_three_times_is_told_and_others_go_on(
+    stage: Stage, on: str
+) -> None:
+    async with stage(
+        on, **{on: {"streaming": "off"}}
+    ) as scene:  # a draft would meet the third failpoint in the answer's place
         freely(scene, on)
         await scene.daemon.start("tool.running=raise;model.chunk=raise;outbox.before=raise")
         poison = await scene.says("#run{touch it}", on=on, answered=False)

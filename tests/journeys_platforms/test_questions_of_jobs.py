@@ -1,4 +1,5 @@
-"""What a job asks is answered in words where its card stands, by who may answer; other words there are said to the agent as ever."""
+"""What a job asks is answered in words where its card stands, by who may answer; other words there
+are said to the agent as ever."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from tests.journeys_platforms.conftest import Stage
 from tests.journeys_platforms.test_people_files_and_questions import PLATFORMS, shown
 
 
-async def says(scene: Scene, on: str, words: str, *, person: str = "ada", chat: str = "dm:ada") -> None:
+async def says(
+    scene: Scene, on: str, words: str, *, person: str = "ada", chat: str = "dm:ada"
+) -> None:
     """Slack's own client keeps what begins with a slash: there it is a command of the app."""
     if on == "slack" and words.startswith("/"):
         await scene.rigs[on].commands(words.removeprefix("/"), person=person, chat=chat)
@@ -24,16 +27,24 @@ async def says(scene: Scene, on: str, words: str, *, person: str = "ada", chat: 
 
 
 async def with_job(scene: Scene, on: str, prompt: str, chat: str = "") -> None:
-    """The daemon with a job of ada's, who is its owner: its card comes to her, or into ``chat``. Matrix names rooms, not people."""
+    """The daemon with a job of ada's, who is its owner: its card comes to her, or into ``chat``.
+    Matrix names rooms, not people."""
     await scene.daemon.start()
     await says(scene, on, "/whoami", chat=chat or "dm:ada")
-    told = (await shown(scene, on, chat or "dm:ada", lambda one: "role" in one.text, "who ada is")).text
-    person, place = (word.strip("`,.") for word in told.split() if word.strip("`").startswith(f"{on}:"))
+    told = (
+        await shown(scene, on, chat or "dm:ada", lambda one: "role" in one.text, "who ada is")
+    ).text
+    person, place = (
+        word.strip("`,.") for word in told.split() if word.strip("`").startswith(f"{on}:")
+    )
     assert await scene.daemon.stop() == 0
     path = scene.daemon.home / "config.yaml"
     config: dict[str, Any] = json.loads(path.read_text())
     job = {"name": "sweep", "every": "24h", "prompt": prompt, "deadline": "1h"}
-    config |= {"owner": [place if chat or on == "matrix" else person], "cron": {"timezone": "UTC", "jobs": [job]}}
+    config |= {
+        "owner": [place if chat or on == "matrix" else person],
+        "cron": {"timezone": "UTC", "jobs": [job]},
+    }
     config["access"] = {"roles": {"owner": [person]}, "default_role": "user"}
     path.write_text(json.dumps(config))
     await scene.daemon.start()
@@ -65,7 +76,9 @@ async def closed(scene: Scene, on: str, words: str) -> None:
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.person("allow", "deny", "always")
-async def test_what_a_job_asks_is_allowed_refused_and_allowed_for_good_in_words(stage: Stage, work: Path, on: str) -> None:
+async def test_what_a_job_asks_is_allowed_refused_and_allowed_for_good_in_words(
+    stage: Stage, work: Path, on: str
+) -> None:
     counter = work / "counter"
     async with stage(on) as scene:
         await with_job(scene, on, f"m-1-cafe0001 #run{{echo x >> {counter}}}")
@@ -101,7 +114,9 @@ async def test_what_a_job_asks_is_allowed_refused_and_allowed_for_good_in_words(
 
 
 @pytest.mark.parametrize("on", [on for on in PLATFORMS if on != "matrix"])
-async def test_the_button_of_a_card_that_was_sent_to_a_person_counts(stage: Stage, work: Path, on: str) -> None:
+async def test_the_button_of_a_card_that_was_sent_to_a_person_counts(
+    stage: Stage, work: Path, on: str
+) -> None:
     async with stage(on) as scene:
         await with_job(scene, on, f"m-1-cafe0001 #run{{echo x >> {work / 'counter'}}}")
         await runs(scene)
@@ -123,17 +138,25 @@ async def replies(scene: Scene, on: str, card: str, words: str) -> None:
             place = rig.server.world.place("dm:ada")
             replied = place.messages[card]
             reference = {"message_id": card, "channel_id": place.id}
-            rig.server.world.says(words, "dm:ada", message_reference=reference, referenced_message=replied, type=19)
+            rig.server.world.says(
+                words, "dm:ada", message_reference=reference, referenced_message=replied, type=19
+            )
         case "feishu":
             rig.world.says("oc_dmada", "ou_ada", words, parent_id=card, root_id=card)
         case _:
-            content = {"msgtype": "m.text", "body": words, "m.relates_to": {"m.in_reply_to": {"event_id": card}}}
+            content = {
+                "msgtype": "m.text",
+                "body": words,
+                "m.relates_to": {"m.in_reply_to": {"event_id": card}},
+            }
             await rig.post(content)
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.person("choose", "words")
-async def test_what_a_job_wants_to_know_is_answered_by_a_choice_or_in_reply_and_nothing_else_is(stage: Stage, on: str) -> None:
+async def test_what_a_job_wants_to_know_is_answered_by_a_choice_or_in_reply_and_nothing_else_is(
+    stage: Stage, on: str
+) -> None:
     async with stage(on) as scene:
         await with_job(scene, on, "m-1-cafe0001 #ask{Which branch?|Main|Next}")
         await runs(scene)
@@ -162,11 +185,15 @@ async def test_what_a_job_wants_to_know_is_answered_by_a_choice_or_in_reply_and_
 @pytest.mark.parametrize("on", ["telegram", "slack"])
 async def test_nobody_else_answers_a_job_in_words(stage: Stage, work: Path, on: str) -> None:
     async with stage(on) as scene:
-        await with_job(scene, on, f"m-1-cafe0001 #run{{echo x >> {work / 'counter'}}}", chat="group")
+        await with_job(
+            scene, on, f"m-1-cafe0001 #run{{echo x >> {work / 'counter'}}}", chat="group"
+        )
         await runs(scene)
         await asks(scene, on, "group")
         await says(scene, on, "/approve", person="bob", chat="group")
-        await shown(scene, on, "group", lambda one: "Nothing is asked here" in one.text, "the reply to bob")
+        await shown(
+            scene, on, "group", lambda one: "Nothing is asked here" in one.text, "the reply to bob"
+        )
         assert await open_questions(scene) == 1
         await says(scene, on, "/approve", chat="group")
         await scene.appears(work / "counter")

@@ -16,9 +16,19 @@ from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 
 WAYS = [
-    ("telegram", None), ("telegram", "off"), ("telegram", "edits"), ("slack", None), ("slack", "off"), ("discord", None), ("discord", "off"),
-    ("feishu", None), ("feishu", "off"), ("matrix", None), ("matrix", "off"), ("web", None),
-]  # fmt: skip
+    ("telegram", None),
+    ("telegram", "off"),
+    ("telegram", "edits"),
+    ("slack", None),
+    ("slack", "off"),
+    ("discord", None),
+    ("discord", "off"),
+    ("feishu", None),
+    ("feishu", "off"),
+    ("matrix", None),
+    ("matrix", "off"),
+    ("web", None),
+]
 
 
 @asynccontextmanager
@@ -26,7 +36,10 @@ async def watched(daemon: Daemon) -> AsyncIterator[Callable[[str], Awaitable[Non
     """Waits until a running turn has said so much, by the daemon's own events."""
     said = ""
     connector = UnixConnector(str(daemon.home / "run" / "ohmo.sock"))
-    async with ClientSession(connector=connector) as session, session.get("http://localhost/api/v1/events") as stream:
+    async with (
+        ClientSession(connector=connector) as session,
+        session.get("http://localhost/api/v1/events") as stream,
+    ):
 
         async def says(text: str) -> None:
             nonlocal said
@@ -34,7 +47,9 @@ async def watched(daemon: Daemon) -> AsyncIterator[Callable[[str], Awaitable[Non
                 while text not in said:
                     line = (await stream.content.readline()).decode()
                     found = json.loads(line[6:]) if line.startswith("data: ") else {}
-                    said += found.get("event", found).get("text", "") if isinstance(found, dict) else ""
+                    said += (
+                        found.get("event", found).get("text", "") if isinstance(found, dict) else ""
+                    )
 
         yield says
 
@@ -44,7 +59,9 @@ def said_to_model(scene: Scene) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("on", "streaming"), WAYS)
-async def test_what_was_said_when_it_was_stopped_stays_and_the_next_request_has_it(stage: Stage, on: str, streaming: str | None) -> None:
+async def test_what_was_said_when_it_was_stopped_stays_and_the_next_request_has_it(
+    stage: Stage, on: str, streaming: str | None
+) -> None:
     keys = {on: {"streaming": streaming}} if streaming is not None else {}
     async with stage(on, **keys) as scene:
         await scene.daemon.start()
@@ -53,7 +70,9 @@ async def test_what_was_said_when_it_was_stopped_stays_and_the_next_request_has_
             await until_said("word3")
             await scene.rigs[on].says("/stop")
             await scene.stopped()
-        kept = [one.text for one in await scene.rigs[on].visible() if one.by_bot and marker in one.text]
+        kept = [
+            one.text for one in await scene.rigs[on].visible() if one.by_bot and marker in one.text
+        ]
         assert len(kept) == 1, "what was said stands once"
         assert "stopped by" in kept[0]
         assert " end" not in kept[0]

@@ -1,4 +1,5 @@
-"""An answer that takes its time is seen growing, in one message that becomes the answer; typing and previews end with it."""
+"""An answer that takes its time is seen growing, in one message that becomes the answer; typing and
+previews end with it."""
 
 from __future__ import annotations
 
@@ -37,9 +38,13 @@ async def the_answer(scene: Scene, marker: str) -> Visible:
 # one message, edited
 
 
-@pytest.mark.parametrize("chat", ["dm:ada", pytest.param("group", marks=pytest.mark.person("group", on="slack"))])
+@pytest.mark.parametrize(
+    "chat", ["dm:ada", pytest.param("group", marks=pytest.mark.person("group", on="slack"))]
+)
 @pytest.mark.person("say", "watch", on="slack")
-async def test_on_slack_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage, chat: str) -> None:
+async def test_on_slack_one_draft_is_edited_at_its_pace_and_becomes_the_answer(
+    stage: Stage, chat: str
+) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
         began = time.monotonic()
@@ -55,7 +60,9 @@ async def test_on_slack_one_draft_is_edited_at_its_pace_and_becomes_the_answer(s
 
 
 @pytest.mark.person("say", "watch", on="matrix")
-async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage) -> None:
+async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(
+    stage: Stage,
+) -> None:
     async with stage("matrix") as scene:
         await scene.daemon.start()
         began = time.monotonic()
@@ -71,7 +78,9 @@ async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(
 @pytest.mark.parametrize("on", ["slack", "discord", "matrix"])
 @pytest.mark.fault(68)
 @pytest.mark.person("stop", "watch")
-async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(stage: Stage, on: str) -> None:
+async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(
+    stage: Stage, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         marker = await scene.says("#chunks{100} #pace{0.3}", on=on, answered=False)
@@ -81,7 +90,9 @@ async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(s
         await scene.stopped()
         left, reply = [one for one in await scene.rigs[on].visible() if one.by_bot]
         assert left.id == draft.id
-        assert left.text.startswith(" ".join(draft.text.split()[:-1])), "nothing that was read is taken away"
+        assert left.text.startswith(" ".join(draft.text.split()[:-1])), (
+            "nothing that was read is taken away"
+        )
         assert "stopped by Ada" in left.text
         assert reply.text == "Stopped."
 
@@ -90,7 +101,9 @@ async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(s
 
 
 @pytest.mark.person("say", "watch", on="telegram")
-async def test_on_telegram_a_private_chat_previews_the_answer_and_shows_it_once(stage: Stage) -> None:
+async def test_on_telegram_a_private_chat_previews_the_answer_and_shows_it_once(
+    stage: Stage,
+) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
         marker = await scene.says("#chunks{12} #pace{0.4} #hold{6}")
@@ -104,7 +117,9 @@ async def test_on_telegram_a_private_chat_previews_the_answer_and_shows_it_once(
         answer = await the_answer(scene, marker)
         texts = [draft["text"] for draft in chat.drafts]
         assert len(texts) >= 2
-        assert len({draft["draft_id"] for draft in chat.drafts}) == 1, "one draft that grows, not several"
+        assert len({draft["draft_id"] for draft in chat.drafts}) == 1, (
+            "one draft that grows, not several"
+        )
         assert all(later.startswith(earlier[:20]) for earlier, later in itertools.pairwise(texts))
         assert chat.draft is None, "the answer takes the preview away"
         assert answer.edits == 0
@@ -150,10 +165,18 @@ async def types(scene: Scene, on: str) -> bool:
         case "discord":
             place = rig.server.world.place("dm:ada")
             ours = [row for row in place.messages.values() if row["author"].get("bot")]
-            told = bool(ours) and place.last == ours[-1]["id"]  # our message ends it (Trigger Typing Indicator)
-            return bool(place.typing) and not told and rig.server.world.clock() - place.typing[-1] < 10
+            told = (
+                bool(ours) and place.last == ours[-1]["id"]
+            )  # our message ends it (Trigger Typing Indicator)
+            return (
+                bool(place.typing) and not told and rig.server.world.clock() - place.typing[-1] < 10
+            )
         case "slack":
-            states = [args["status"] for method, args in rig.server.calls if method == "assistant.threads.setStatus"]
+            states = [
+                args["status"]
+                for method, args in rig.server.calls
+                if method == "assistant.threads.setStatus"
+            ]
             return bool(states) and states[-1] != ""
         case "feishu":
             return bool(rig.world.reactions)
@@ -166,10 +189,18 @@ async def types(scene: Scene, on: str) -> bool:
 @pytest.mark.fault(37)
 async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str, end: str) -> None:
     async with stage(
-        on, telegram={"streaming": "off"}, slack={"streaming": "off"}, discord={"streaming": "off"}, matrix={"streaming": "off"}
+        on,
+        telegram={"streaming": "off"},
+        slack={"streaming": "off"},
+        discord={"streaming": "off"},
+        matrix={"streaming": "off"},
     ) as scene:
         await scene.daemon.start()
-        root = scene.rigs["slack"].server.workspace.says("D0ADA", "U0ADA", "a root")["ts"] if on == "slack" else None  # threads only
+        root = (
+            scene.rigs["slack"].server.workspace.says("D0ADA", "U0ADA", "a root")["ts"]
+            if on == "slack"
+            else None
+        )  # threads only
         if root is not None:
             await until("the root is answered", lambda: _count(scene, "slack", 1))
         marker = await scene.says("#hold{0}", on=on, topic=root, answered=end == "answer")
@@ -187,8 +218,11 @@ async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str,
         await until(f"no typing on {on}", quiet)
 
 
-async def test_typing_of_a_life_that_was_killed_ends_with_the_answers_of_the_next(stage: Stage) -> None:
-    """Where the platform does not end it by itself. The next life answers too fast to type, so nobody else takes it back."""
+async def test_typing_of_a_life_that_was_killed_ends_with_the_answers_of_the_next(
+    stage: Stage,
+) -> None:
+    """Where the platform does not end it by itself. The next life answers too fast to type, so
+    nobody else takes it back."""
     stays = ("slack", "matrix", "feishu")
     async with stage(*stays, **{on: {"streaming": "off"} for on in stays}) as scene:
         await scene.daemon.start()
@@ -207,7 +241,9 @@ async def test_typing_of_a_life_that_was_killed_ends_with_the_answers_of_the_nex
             return not any([await types(scene, on) for on in stays])
 
         await until("nobody types", quiet)
-        assert time.monotonic() - answered < 20, "the platforms end it by themselves only after 30 s and more"
+        assert time.monotonic() - answered < 20, (
+            "the platforms end it by themselves only after 30 s and more"
+        )
         await scene.check(also=lambda one: "no marker" in one.text)
 
 

@@ -130,11 +130,18 @@ async def test_the_tutorial_is_followed_to_the_letter(tmp_path: Path) -> None:
             held.close()
 
 
-async def followed(home: Path, environ: Mapping[str, str], questions: Mapping[str, Mapping[str, str]], telegram: TelegramRig) -> None:
+async def followed(
+    home: Path,
+    environ: Mapping[str, str],
+    questions: Mapping[str, Mapping[str, str]],
+    telegram: TelegramRig,
+) -> None:
     for step in shown():
         if step.command.startswith(OTHERS):
             continue
-        command = step.command.replace("7000001:AA…", f"{telegram.server.token} --set telegram.api_url={telegram.server.url}")
+        command = step.command.replace(
+            "7000001:AA…", f"{telegram.server.token} --set telegram.api_url={telegram.server.url}"
+        )
         if command.startswith("ohmo pairing"):
             await telegram.says("/start")
             asked = await heard(telegram, "I do not know you yet")
@@ -146,13 +153,20 @@ async def followed(home: Path, environ: Mapping[str, str], questions: Mapping[st
 
         end = time.monotonic() + SECONDS
         printed = await asyncio.to_thread(typed, command, answers, environ)
-        while command == "ohmo status" and missing(step.printed, printed, home) and time.monotonic() < end:
-            printed = await asyncio.to_thread(typed, command, answers, environ)  # a changed file is noticed within seconds
+        while (
+            command == "ohmo status"
+            and missing(step.printed, printed, home)
+            and time.monotonic() < end
+        ):
+            printed = await asyncio.to_thread(
+                typed, command, answers, environ
+            )  # a changed file is noticed within seconds
         assert missing(step.printed, printed, home) == [], f"{command}:\n{printed}"
 
 
 async def allowed_in_telegram(home: Path, telegram: TelegramRig) -> None:
-    """The person is welcomed, is asked by a card, and the file is there with what the page shows."""
+    """The person is welcomed, is asked by a card, and the file is there with what the page
+    shows."""
     await heard(telegram, "Welcome!")
     await telegram.says("Write a shopping list: milk, bread, apples")
     card = await heard(telegram, "shopping.txt")

@@ -1,4 +1,5 @@
-"""A local model that thinks aloud between <think> and </think>: a quote on every platform, on the real daemon."""
+"""A local model that thinks aloud between <think> and </think>: a quote on every platform, on the
+real daemon."""
 
 from __future__ import annotations
 

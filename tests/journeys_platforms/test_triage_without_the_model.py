@@ -1,4 +1,5 @@
-"""The report of a CI triage job comes by the clock, on a real platform from the real daemon, whatever the model does."""
+"""The report of a CI triage job comes by the clock, on a real platform from the real daemon,
+whatever the model does."""
 
 from __future__ import annotations
 
@@ -13,8 +14,13 @@ from tests.journeys.test_journey_ci_triage import Ci
 from tests.journeys_platforms.conftest import Stage
 from tests.platforms.model.script import Asked, Turn
 
-REPORT = "CI triage: 1 new\nshop\n\nNew\n\n• AssertionError: assert 31 == 42: tests.test_cart.test_total"
-FAILED = '<testsuite><testcase classname="tests.test_cart" name="test_total" file="tests/test_cart.py"><failure>{}</failure></testcase></testsuite>'
+REPORT = (
+    "CI triage: 1 new\nshop\n\nNew\n\n• AssertionError: assert 31 == 42: tests.test_cart.test_total"
+)
+FAILED = (
+    '<testsuite><testcase classname="tests.test_cart" name="test_total"'
+    ' file="tests/test_cart.py"><failure>{}</failure></testcase></testsuite>'
+)
 MODELS = {
     "unreachable": Turn(status=529, kind="overloaded_error", message="Overloaded"),
     "refusing": Turn(status=401, kind="authentication_error", message="invalid x-api-key"),
@@ -34,7 +40,9 @@ async def history(scene: Scene) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_the_report_is_posted_word_for_word_with_or_without_the_model(stage: Stage, work: Path, model: str) -> None:
+async def test_the_report_is_posted_word_for_word_with_or_without_the_model(
+    stage: Stage, work: Path, model: str
+) -> None:
     results = work / "results.xml"
     results.write_text(FAILED.format("AssertionError: assert 31 == 42"))
     async with stage("telegram") as scene:
@@ -46,16 +54,29 @@ async def test_the_report_is_posted_word_for_word_with_or_without_the_model(stag
         _, found = await scene.daemon.call("GET", "/api/v1/sessions?channel=telegram")
         values = {"command": "cat results.xml", "name": "shop"}
         to = f"telegram:{found['sessions'][0]['address']['chat']}"
-        job = {"recipe": "ci-triage-command", "set": values, "name": "triage", "to": to, "schedule": "*/2 * * * * *", "tz": "UTC"}
+        job = {
+            "recipe": "ci-triage-command",
+            "set": values,
+            "name": "triage",
+            "to": to,
+            "schedule": "*/2 * * * * *",
+            "tz": "UTC",
+        }
         status, told = await scene.daemon.call("POST", "/api/v1/cron", job)
         assert status == 201, told
 
         async def reports() -> list[str]:
-            return [one.text for one in await scene.rigs["telegram"].visible() if one.by_bot and "CI triage" in one.text]
+            return [
+                one.text
+                for one in await scene.rigs["telegram"].visible()
+                if one.by_bot and "CI triage" in one.text
+            ]
 
         async def told_again() -> bool:
             """The second run had nothing new to say, and was over too."""
-            return len([one for one in await history(scene) if one["state"] == "done"]) >= 2 and bool(await reports())
+            return len(
+                [one for one in await history(scene) if one["state"] == "done"]
+            ) >= 2 and bool(await reports())
 
         await until("the report is there, and the run after it over", told_again)
         (report,) = await reports()
@@ -79,18 +100,30 @@ async def test_what_is_read_from_an_address_is_posted_while_no_model_answers(sta
         ci.add(2, "b" * 40, ("unit (3.11)", "Run tests"))
         async with stage("telegram") as scene:
             direct = scene.model.default
-            scene.model.default = lambda asked: MODELS["unreachable"] if of_the_job(asked) else direct(asked)
+            scene.model.default = lambda asked: (
+                MODELS["unreachable"] if of_the_job(asked) else direct(asked)
+            )
             await scene.daemon.start()
             await scene.says()
             await scene.answered()
             _, found = await scene.daemon.call("GET", "/api/v1/sessions?channel=telegram")
             to = f"telegram:{found['sessions'][0]['address']['chat']}"
-            job = {"recipe": "ci-triage-http", "set": {"url": f"{ci.url}/runs"}, "name": "triage", "to": to, "at": "2999-01-01T00:00:00Z"}
+            job = {
+                "recipe": "ci-triage-http",
+                "set": {"url": f"{ci.url}/runs"},
+                "name": "triage",
+                "to": to,
+                "at": "2999-01-01T00:00:00Z",
+            }
             assert (await scene.daemon.call("POST", "/api/v1/cron", job))[0] == 201
             assert (await scene.daemon.call("POST", "/api/v1/cron/triage/run", {}))[0] in (200, 202)
 
             async def told() -> bool:
-                return any("first bad commit bbbbbbb" in one.text for one in await scene.rigs["telegram"].visible() if one.by_bot)
+                return any(
+                    "first bad commit bbbbbbb" in one.text
+                    for one in await scene.rigs["telegram"].visible()
+                    if one.by_bot
+                )
 
             await until("the report is there", told)
             (run,) = await history(scene)

@@ -1,4 +1,5 @@
-"""What failed says so once, in words for whoever reads it, and is tried again where it stands: on the real daemon."""
+"""What failed says so once, in words for whoever reads it, and is tried again where it stands: on
+the real daemon."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ async def fails(scene: Scene, on: str, chat: str = "dm:ada") -> tuple[str, Visib
     """The marker of a message whose turn fails, and what is seen of that."""
     scene.model.next(REFUSED)
     marker = await scene.says(on=on, chat=chat)
-    return marker, await shown(scene, on, chat, lambda one: "could not finish" in one.text, "the failure")
+    return marker, await shown(
+        scene, on, chat, lambda one: "could not finish" in one.text, "the failure"
+    )
 
 
 async def whole(scene: Scene) -> None:
@@ -39,7 +42,9 @@ async def test_a_failure_is_tried_again_by_its_button(stage: Stage, on: str) -> 
         assert "ohmo inbox" not in failure.text
         await scene.press_first(on)
         await scene.answered(marker)
-        closed = await shown(scene, on, "dm:ada", lambda one: "Tried again" in one.text, "the closed failure")
+        closed = await shown(
+            scene, on, "dm:ada", lambda one: "Tried again" in one.text, "the closed failure"
+        )
         assert not closed.choices
         assert "/retry" not in closed.text
         await whole(scene)
@@ -55,15 +60,25 @@ async def test_a_failure_is_tried_again_by_a_word(stage: Stage, on: str) -> None
         await scene.rigs[on].says("/retry")
         await scene.answered(marker)
         await scene.rigs[on].says("/retry")
-        await shown(scene, on, "dm:ada", lambda one: "Nothing failed here" in one.text, "that nothing is left to try")
+        await shown(
+            scene,
+            on,
+            "dm:ada",
+            lambda one: "Nothing failed here" in one.text,
+            "that nothing is left to try",
+        )
         await whole(scene)
 
 
-async def test_a_guest_reads_nothing_of_what_lies_behind_a_failure_and_tries_again(stage: Stage) -> None:
+async def test_a_guest_reads_nothing_of_what_lies_behind_a_failure_and_tries_again(
+    stage: Stage,
+) -> None:
     async with stage("telegram", telegram={"dm": "pairing"}) as scene:
         await scene.daemon.start()
         await scene.rigs["telegram"].says("let me in")
-        told = await shown(scene, "telegram", "dm:ada", lambda one: "pairing approve" in one.text, "a code")
+        told = await shown(
+            scene, "telegram", "dm:ada", lambda one: "pairing approve" in one.text, "a code"
+        )
         code = re.search(r"pairing approve (\w{8})", told.text)
         assert code is not None
         await ohmo(scene, "pairing", "approve", code[1], "--role", "guest")
@@ -78,10 +93,20 @@ async def test_a_guest_reads_nothing_of_what_lies_behind_a_failure_and_tries_aga
 async def test_a_guest_whose_model_is_away_reads_only_that_it_goes_on_later(stage: Stage) -> None:
     async with stage("telegram", telegram={"dm": "open"}) as scene:
         config = scene.daemon.home / "config.yaml"
-        config.write_text(config.read_text().replace('"limits"', '"access": {"default_role": "guest"}, "limits"'))
+        config.write_text(
+            config.read_text().replace('"limits"', '"access": {"default_role": "guest"}, "limits"')
+        )
         await scene.daemon.start()
-        scene.model.next(*[Turn(status=529, kind="overloaded_error", message="profile is busy")] * 4)
+        scene.model.next(
+            *[Turn(status=529, kind="overloaded_error", message="profile is busy")] * 4
+        )
         marker = await scene.says()
-        waiting = await shown(scene, "telegram", "dm:ada", lambda one: "cannot go on yet" in one.text, "the word that it waits")
+        waiting = await shown(
+            scene,
+            "telegram",
+            "dm:ada",
+            lambda one: "cannot go on yet" in one.text,
+            "the word that it waits",
+        )
         assert "profile" not in waiting.text
         await scene.answered(marker)

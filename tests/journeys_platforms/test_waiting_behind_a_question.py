@@ -1,4 +1,5 @@
-"""In a group an open question holds up what others say: they are told, once, and are answered when it is."""
+"""In a group an open question holds up what others say: they are told, once, and are answered when
+it is."""
 
 from __future__ import annotations
 
@@ -10,11 +11,17 @@ from tests.journeys_platforms.conftest import Stage
 
 
 async def told(scene: Scene, on: str) -> list[str]:
-    return [one.text for one in await scene.rigs[on].visible("group") if one.by_bot and "waiting for an answer" in one.text]
+    return [
+        one.text
+        for one in await scene.rigs[on].visible("group")
+        if one.by_bot and "waiting for an answer" in one.text
+    ]
 
 
 @pytest.mark.parametrize("on", ["telegram", "discord", "feishu", "matrix"])
-async def test_who_waits_behind_a_question_is_told_once_and_answered_after_it(stage: Stage, on: str) -> None:
+async def test_who_waits_behind_a_question_is_told_once_and_answered_after_it(
+    stage: Stage, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         asking = await scene.says("#run{echo x >> trace}", on=on, chat="group")
@@ -32,7 +39,11 @@ async def test_who_waits_behind_a_question_is_told_once_and_answered_after_it(st
         another = await scene.says(on=on, chat="group")
         await scene.heard(another)
         (asked,) = (await scene.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
-        await scene.daemon.call("POST", f"/api/v1/approvals/{asked['ask']['id']}", {"verdict": "allowed", "scope": "once"})
+        await scene.daemon.call(
+            "POST",
+            f"/api/v1/approvals/{asked['ask']['id']}",
+            {"verdict": "allowed", "scope": "once"},
+        )
         await scene.answered(asking, waiting, another)
         await scene.quiet()
         assert len(await told(scene, on)) == 1

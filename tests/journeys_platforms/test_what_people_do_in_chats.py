@@ -1,4 +1,5 @@
-"""What a person does beside talking, on each platform, up to what it leaves behind: refuse, allow for good, answer, begin anew, choose a model."""
+"""What a person does beside talking, on each platform, up to what it leaves behind: refuse, allow
+for good, answer, begin anew, choose a model."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ async def says(scene: Scene, on: str, words: str) -> None:
 
 
 async def asked(scene: Scene, on: str) -> None:
-    await shown(scene, on, "dm:ada", lambda one: "\n\nAnswer" in one.text or bool(one.choices), "a question")
+    await shown(
+        scene, on, "dm:ada", lambda one: "\n\nAnswer" in one.text or bool(one.choices), "a question"
+    )
 
 
 async def answers(scene: Scene, on: str, button: int, words: str) -> None:
@@ -36,7 +39,9 @@ async def answers(scene: Scene, on: str, button: int, words: str) -> None:
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.person("deny")
-async def test_a_call_that_is_refused_does_not_happen_and_the_model_hears_of_it(stage: Stage, work: Path, on: str) -> None:
+async def test_a_call_that_is_refused_does_not_happen_and_the_model_hears_of_it(
+    stage: Stage, work: Path, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         for number in range(2):  # by its button, and by the word
@@ -45,7 +50,9 @@ async def test_a_call_that_is_refused_does_not_happen_and_the_model_hears_of_it(
             if number:
                 await says(scene, on, "/deny too early")
             await scene.answered(marker)
-            await shown(scene, on, "dm:ada", lambda one: "Denied by" in one.text, "the closed question")
+            await shown(
+                scene, on, "dm:ada", lambda one: "Denied by" in one.text, "the closed question"
+            )
             assert "the person said no" in scene.told(marker)[0]
         assert "too early" in scene.told(marker)[0]
         await scene.check(also=is_card)
@@ -54,7 +61,9 @@ async def test_a_call_that_is_refused_does_not_happen_and_the_model_hears_of_it(
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.person("always")
-async def test_what_is_allowed_for_good_is_not_asked_again(stage: Stage, work: Path, on: str) -> None:
+async def test_what_is_allowed_for_good_is_not_asked_again(
+    stage: Stage, work: Path, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
@@ -78,7 +87,9 @@ async def test_a_question_is_answered_by_a_choice_and_in_own_words(stage: Stage,
         await scene.answered(chosen)
         assert "Next" in scene.told(chosen)[0]
         told = await scene.says("#ask{Which day?|Monday|Friday}", on=on)
-        await shown(scene, on, "dm:ada", lambda one: "Which day?" in one.text, "the second question")
+        await shown(
+            scene, on, "dm:ada", lambda one: "Which day?" in one.text, "the second question"
+        )
         await scene.rigs[on].says("rather on the first of May")
         await scene.answered(told)
         assert "rather on the first of May" in scene.told(told)[0]
@@ -87,13 +98,21 @@ async def test_a_question_is_answered_by_a_choice_and_in_own_words(stage: Stage,
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.person("new")
-async def test_a_new_conversation_begins_while_something_runs_and_knows_nothing_of_it(stage: Stage, on: str) -> None:
+async def test_a_new_conversation_begins_while_something_runs_and_knows_nothing_of_it(
+    stage: Stage, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         await scene.says("#wait{60} the secret is green", on=on, answered=False)
         await scene.models_asked(1)
         await says(scene, on, "/new")
-        await shown(scene, on, "dm:ada", lambda one: "A new conversation begins here" in one.text, "the reply")
+        await shown(
+            scene,
+            on,
+            "dm:ada",
+            lambda one: "A new conversation begins here" in one.text,
+            "the reply",
+        )
         await scene.stopped()
         await scene.says("and now?", on=on)
         await scene.answered()
@@ -111,9 +130,17 @@ async def test_a_conversation_gets_another_model(stage: Stage, home: Path, on: s
         path.write_text(json.dumps(config))
         await scene.daemon.start()
         await says(scene, on, "/model")
-        await shown(scene, on, "dm:ada", lambda one: "claude-haiku-4-5" in one.text, "the models there are")
+        await shown(
+            scene, on, "dm:ada", lambda one: "claude-haiku-4-5" in one.text, "the models there are"
+        )
         await says(scene, on, "/model claude-haiku-4-5")
-        await shown(scene, on, "dm:ada", lambda one: "claude-haiku-4-5" in one.text and "now" in one.text, "that it is taken")
+        await shown(
+            scene,
+            on,
+            "dm:ada",
+            lambda one: "claude-haiku-4-5" in one.text and "now" in one.text,
+            "that it is taken",
+        )
         await scene.says(on=on)
         await scene.answered()
         assert scene.model.asked[-1].body["model"] == "claude-haiku-4-5"

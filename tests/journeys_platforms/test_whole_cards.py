@@ -1,4 +1,5 @@
-"""What a card of each platform shows of a long command, and which buttons count: the real daemon, the platforms' own rules."""
+"""What a card of each platform shows of a long command, and which buttons count: the real daemon,
+the platforms' own rules."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ async def open_question(scene: Scene) -> str:
     ids: list[str] = []
 
     async def there() -> bool:
-        ids[:] = [one["ask"]["id"] for one in (await scene.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]]
+        ids[:] = [
+            one["ask"]["id"]
+            for one in (await scene.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
+        ]
         return bool(ids)
 
     await until("a question is open", there)
@@ -36,7 +40,8 @@ async def open_question(scene: Scene) -> str:
 
 
 def forges(scene: Scene, on: str, message: str, choice: str) -> None:
-    """A press of a button that does not stand on this message: a program of somebody's own may send it, or the card was passed on."""
+    """A press of a button that does not stand on this message: a program of somebody's own may send
+    it, or the card was passed on."""
     rig = scene.rigs[on]
     match on:
         case "telegram":
@@ -45,49 +50,97 @@ def forges(scene: Scene, on: str, message: str, choice: str) -> None:
             world.presses[number] = None
             body = world.chat("dm:ada").messages[int(message)]
             world.enqueue(
-                "callback_query", {"id": number, "from": world.person("ada"), "message": body, "chat_instance": "1", "data": choice}
+                "callback_query",
+                {
+                    "id": number,
+                    "from": world.person("ada"),
+                    "message": body,
+                    "chat_instance": "1",
+                    "data": choice,
+                },
             )
         case "slack":
-            rig.server.envelope("interactive", {
-                "type": "block_actions", "user": {"id": "U0ADA", "username": "ada", "name": "ada", "team_id": "T0HOUSE"},
-                "container": {"type": "message", "message_ts": message, "channel_id": "D0ADA", "is_ephemeral": False},
-                "channel": {"id": "D0ADA", "name": "dm:ada"}, "message": rig.server.workspace.row("D0ADA", message),
-                "trigger_id": "1.2.abc", "response_url": f"http://127.0.0.1:{rig.server.port}/response",
-                "actions": [{
-                    "type": "button", "action_id": "choice-0", "value": choice, "block_id": "b1", "action_ts": rig.server.workspace.ts(),
-                    "text": {"type": "plain_text", "text": "Allow once", "emoji": False},
-                }],
-            })  # fmt: skip
+            rig.server.envelope(
+                "interactive",
+                {
+                    "type": "block_actions",
+                    "user": {"id": "U0ADA", "username": "ada", "name": "ada", "team_id": "T0HOUSE"},
+                    "container": {
+                        "type": "message",
+                        "message_ts": message,
+                        "channel_id": "D0ADA",
+                        "is_ephemeral": False,
+                    },
+                    "channel": {"id": "D0ADA", "name": "dm:ada"},
+                    "message": rig.server.workspace.row("D0ADA", message),
+                    "trigger_id": "1.2.abc",
+                    "response_url": f"http://127.0.0.1:{rig.server.port}/response",
+                    "actions": [
+                        {
+                            "type": "button",
+                            "action_id": "choice-0",
+                            "value": choice,
+                            "block_id": "b1",
+                            "action_ts": rig.server.workspace.ts(),
+                            "text": {"type": "plain_text", "text": "Allow once", "emoji": False},
+                        }
+                    ],
+                },
+            )
         case "discord":
             world = rig.server.world
             place = world.place("dm:ada")
             data = {"component_type": 2, "custom_id": choice}
-            world.interacts(place.id, "ada", type=3, data=data, message=world.event(place.messages[message]))
+            world.interacts(
+                place.id, "ada", type=3, data=data, message=world.event(place.messages[message])
+            )
         case _:
-            rig.server.event("card.action.trigger", {
-                "operator": {"tenant_key": "t", "open_id": "ou_ada", "user_id": "", "union_id": ""}, "token": "c-1",
-                "action": {"value": {"choice": choice}, "tag": "button", "timezone": "Asia/Shanghai"},
-                "host": "im_message", "context": {"open_message_id": message, "open_chat_id": "oc_dmada"},
-            }, callback=True)  # fmt: skip
+            rig.server.event(
+                "card.action.trigger",
+                {
+                    "operator": {
+                        "tenant_key": "t",
+                        "open_id": "ou_ada",
+                        "user_id": "",
+                        "union_id": "",
+                    },
+                    "token": "c-1",
+                    "action": {
+                        "value": {"choice": choice},
+                        "tag": "button",
+                        "timezone": "Asia/Shanghai",
+                    },
+                    "host": "im_message",
+                    "context": {"open_message_id": message, "open_chat_id": "oc_dmada"},
+                },
+                callback=True,
+            )
 
 
 async def presses_ended(scene: Scene, count: int) -> None:
     async def there() -> bool:
         _, found = await scene.daemon.call("GET", "/api/v1/inbox?limit=50")
-        return sum(row["kind"] == "answer" and row["state"] == "ended" for row in found["inbox"]) == count
+        return (
+            sum(row["kind"] == "answer" and row["state"] == "ended" for row in found["inbox"])
+            == count
+        )
 
     await until(f"{count} presses are handled", there)
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.person("whole")
-async def test_a_long_command_is_shown_to_its_last_letter_before_anybody_can_allow_it(stage: Stage, work: Path, on: str) -> None:
+async def test_a_long_command_is_shown_to_its_last_letter_before_anybody_can_allow_it(
+    stage: Stage, work: Path, on: str
+) -> None:
     run = f"echo x >> {work / 'counter'}"
     async with stage(on) as scene:
         await scene.daemon.start()
         await scene.says(f"#run{{{run}}} #lines{{200}}", on=on)
         if on == "matrix":
-            card = await shown(scene, on, "dm:ada", lambda one: "/approve" in one.text, "the question")
+            card = await shown(
+                scene, on, "dm:ada", lambda one: "/approve" in one.text, "the question"
+            )
         else:
             card = await scene.asked(on)
         seen = await bot(scene, on)
@@ -103,18 +156,30 @@ async def test_a_long_command_is_shown_to_its_last_letter_before_anybody_can_all
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.person("whole", on="terminal")
-async def test_what_is_too_long_for_a_chat_is_allowed_where_it_can_be_read_and_nowhere_else(stage: Stage, work: Path, on: str) -> None:
+async def test_what_is_too_long_for_a_chat_is_allowed_where_it_can_be_read_and_nowhere_else(
+    stage: Stage, work: Path, on: str
+) -> None:
     run = f"echo x >> {work / 'counter'}"
     async with stage(on) as scene:
         await scene.daemon.start()
         await scene.says(f"#run{{{run}}} #lines{{500}}", on=on)
         card = await shown(scene, on, "dm:ada", lambda one: TOO_LONG in one.text, "the question")
         question = await open_question(scene)
-        assert card.choices in ([()] if on == "matrix" else [(f"3:{question}",), (f"1:{question}",)])  # Deny
+        assert card.choices in (
+            [()] if on == "matrix" else [(f"3:{question}",), (f"1:{question}",)]
+        )  # Deny
         if on == "slack":
-            scene.rigs[on].server.envelope("slash_commands", {
-                "command": "/ohmo", "text": "approve", "channel_id": "D0ADA", "user_id": "U0ADA", "user_name": "ada", "trigger_id": "1.2.a",
-            })  # fmt: skip
+            scene.rigs[on].server.envelope(
+                "slash_commands",
+                {
+                    "command": "/ohmo",
+                    "text": "approve",
+                    "channel_id": "D0ADA",
+                    "user_id": "U0ADA",
+                    "user_name": "ada",
+                    "trigger_id": "1.2.a",
+                },
+            )
         else:
             await scene.rigs[on].says("/approve")
 
@@ -136,7 +201,9 @@ async def test_what_is_too_long_for_a_chat_is_allowed_where_it_can_be_read_and_n
 
 @pytest.mark.parametrize("on", BUTTONS)
 @pytest.mark.person("allow")
-async def test_a_button_answers_the_question_of_its_own_card_only(stage: Stage, work: Path, on: str) -> None:
+async def test_a_button_answers_the_question_of_its_own_card_only(
+    stage: Stage, work: Path, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         await scene.says(f"#run{{echo a >> {work / 'a'}}} #then{{echo b >> {work / 'b'}}}", on=on)
@@ -145,7 +212,9 @@ async def test_a_button_answers_the_question_of_its_own_card_only(stage: Stage, 
         await scene.press_first(on)
 
         async def second_asked() -> bool:
-            return any(message.choices and message.id != first.id for message in await bot(scene, on))
+            return any(
+                message.choices and message.id != first.id for message in await bot(scene, on)
+            )
 
         await until("the second question", second_asked)
         other = await open_question(scene)

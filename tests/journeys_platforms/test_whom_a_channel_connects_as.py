@@ -1,4 +1,5 @@
-"""``ohmo channels test`` against each platform: it says as whom it connects by the name people write, not by a number alone."""
+"""``ohmo channels test`` against each platform: it says as whom it connects by the name people
+write, not by a number alone."""
 
 from __future__ import annotations
 
@@ -24,9 +25,21 @@ NAMES = {
 async def test_a_channel_says_its_name(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "ohmo", "channels", "test", on, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "HOME": str(scene.daemon.home.parent), "OHMO_HOME": str(scene.daemon.home)},
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "ohmo",
+            "channels",
+            "test",
+            on,
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(scene.daemon.home.parent),
+                "OHMO_HOME": str(scene.daemon.home),
+            },
+        )
         out, err = await asyncio.wait_for(process.communicate(), 90)
         assert (process.returncode, err) == (0, b"")
         assert out.decode().startswith(f"{on}: connected as {NAMES[on]}")

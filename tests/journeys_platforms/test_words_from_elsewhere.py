@@ -1,4 +1,5 @@
-"""What people type who come from another agent, said to the real daemon: it is understood or answered by one line, and no model reads it."""
+"""What people type who come from another agent, said to the real daemon: it is understood or
+answered by one line, and no model reads it."""
 
 from __future__ import annotations
 
@@ -40,11 +41,19 @@ async def replied(scene: Scene, on: str, said: str, line: str) -> None:
     await says(scene, on, said)
     wanted = line.replace("`", "")
 
-    await shown(scene, on, "dm:ada", lambda one: one.id not in before and wanted in one.text.replace("`", ""), f"the reply to {said}")
+    await shown(
+        scene,
+        on,
+        "dm:ada",
+        lambda one: one.id not in before and wanted in one.text.replace("`", ""),
+        f"the reply to {said}",
+    )
 
 
 @pytest.mark.parametrize("on", [*PLATFORMS, "web"])
-async def test_what_is_known_from_elsewhere_is_answered_and_reaches_no_model(stage: Stage, on: str) -> None:
+async def test_what_is_known_from_elsewhere_is_answered_and_reaches_no_model(
+    stage: Stage, on: str
+) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
         for said, line in SAID.items():
@@ -63,7 +72,9 @@ async def test_what_is_known_from_elsewhere_is_answered_and_reaches_no_model(sta
         assert scene.model.count == 0
 
 
-async def test_on_slack_a_sentence_that_begins_with_such_a_word_is_said_to_the_agent(stage: Stage) -> None:
+async def test_on_slack_a_sentence_that_begins_with_such_a_word_is_said_to_the_agent(
+    stage: Stage,
+) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
         await scene.rigs["slack"].commands("review m-1-cafe0001 and what I wrote of it")

@@ -1,4 +1,5 @@
-"""The loopback port of a test server: it listens, keeps its timers, goes away, comes back on the same port, resets what is open, and lets the weather in."""
+"""The loopback port of a test server: it listens, keeps its timers, goes away, comes back on the
+same port, resets what is open, and lets the weather in."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from tests.platforms.weather import Weather
 
 
 def held_port() -> socket.socket:
-    """A free port of 127.0.0.1 that stays ours as long as this is open: it is bound and never listens, so that who connects is refused, while a
-    server of ours may listen on it, go away and come back (socket(7), SO_REUSEADDR), and nobody else is given it meanwhile."""
+    """A free port of 127.0.0.1 that stays ours as long as this is open: it is bound and never
+    listens, so that who connects is refused, while a server of ours may listen on it, go away and
+    come back (socket(7), SO_REUSEADDR), and nobody else is given it meanwhile."""
     holding = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holding.bind(("127.0.0.1", 0))
@@ -22,7 +24,8 @@ def held_port() -> socket.socket:
 
 
 class Door:
-    """``limited``: the platform's own answer to too many calls. ``weather``: none unless a test sets it. ``more``: adds doors of a process."""
+    """``limited``: the platform's own answer to too many calls. ``weather``: none unless a test
+    sets it. ``more``: adds doors of a process."""
 
     def __init__(self, limited: Callable[[float], web.Response]) -> None:
         self.port = 0
@@ -38,16 +41,22 @@ class Door:
         """Something the platform does after a while, unless its server is closed first."""
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, do)
-        self._timers = {old for old in self._timers if not old.cancelled() and old.when() > loop.time()} | {timer}
+        self._timers = {
+            old for old in self._timers if not old.cancelled() and old.when() > loop.time()
+        } | {timer}
         return timer
 
     @asynccontextmanager
-    async def open(self, app: web.Application, port: int = 0, *, cancel: bool = True) -> AsyncGenerator[None]:
+    async def open(
+        self, app: web.Application, port: int = 0, *, cancel: bool = True
+    ) -> AsyncGenerator[None]:
         """``cancel``: who hangs up ends the work on his call."""
         self.port = port or self._hold()
         self.more(app)
         app.middlewares.append(self._meet)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=cancel)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=0.1, handler_cancellation=cancel
+        )
         await self._runner.setup()
         await self._serve(self._socket())
         try:
@@ -69,7 +78,9 @@ class Door:
         return int(self._held.getsockname()[1])
 
     @web.middleware
-    async def _meet(self, request: web.Request, handler: Callable[[web.Request], object]) -> web.StreamResponse:
+    async def _meet(
+        self, request: web.Request, handler: Callable[[web.Request], object]
+    ) -> web.StreamResponse:
         async def answer() -> web.StreamResponse:
             try:
                 return await handler(request)  # type: ignore[misc]
@@ -84,12 +95,16 @@ class Door:
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
-        listening.listen(256)  # from here on the system takes connections, even before the loop serves them
+        listening.listen(
+            256
+        )  # from here on the system takes connections, even before the loop serves them
         return listening
 
     async def _serve(self, listening: socket.socket) -> None:
         assert self._runner.server is not None
-        self._listening = await asyncio.get_running_loop().create_server(self._runner.server, sock=listening)
+        self._listening = await asyncio.get_running_loop().create_server(
+            self._runner.server, sock=listening
+        )
 
     def down(self, away: bool) -> None:
         """Connections are refused while ``away``; the ones that live are reset."""

@@ -8,8 +8,26 @@ from collections.abc import Iterator
 from typing import Any
 
 WRONG: tuple[Any, ...] = (
-    None, 5, -1, 1.5, True, "", "x", "half a character \ud800", "9" * 40, 10**30, "[", [], [1], [None], ["a"], [[[]]], {}, {"a": 1}, {"id": {}},
-)  # fmt: skip
+    None,
+    5,
+    -1,
+    1.5,
+    True,
+    "",
+    "x",
+    "half a character \ud800",
+    "9" * 40,
+    10**30,
+    "[",
+    [],
+    [1],
+    [None],
+    ["a"],
+    [[[]]],
+    {},
+    {"a": 1},
+    {"id": {}},
+)
 
 
 def mutated(chance: random.Random, good: Any) -> Any:
@@ -24,7 +42,13 @@ def mutated(chance: random.Random, good: Any) -> Any:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    names = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    names = (
+        list(value)
+        if isinstance(value, dict)
+        else range(len(value))
+        if isinstance(value, list)
+        else ()
+    )
     for name in names:
         yield value, name
         yield from _places(value[name])

@@ -1,4 +1,5 @@
-"""A loopback platform as a process: prints one line of JSON, then obeys POST /control/NAME until it is ended."""
+"""A loopback platform as a process: prints one line of JSON, then obeys POST /control/NAME until it
+is ended."""
 
 from __future__ import annotations
 
@@ -35,10 +36,14 @@ Log = Callable[[], dict[str, Any]]
 
 
 class Control:
-    """The doors, over a server and its rig. ``log``: what was called; ``more``: doors of this platform only."""
+    """The doors, over a server and its rig. ``log``: what was called; ``more``: doors of this
+    platform only."""
 
     def __init__(self, server: Any, rig: Any, log: Log, more: Doors) -> None:
-        self.server, self.rig, self.log, self.more = server, rig, log, more
+        self.server = server
+        self.rig = rig
+        self.log = log
+        self.more = more
 
     def add(self, app: web.Application) -> None:
         app.router.add_get("/control", self._help)
@@ -50,7 +55,10 @@ class Control:
         return web.Response(text=HELP + "".join(f"POST /control/{name}\n" for name in self.more))
 
     async def _obey(self, request: web.Request) -> web.Response:
-        name, body = request.match_info["name"], await request.json() if request.can_read_body else {}
+        name, body = (
+            request.match_info["name"],
+            await request.json() if request.can_read_body else {},
+        )
         try:
             return web.json_response(await self._done(name, body))
         except (LookupError, TypeError, NotImplementedError) as error:
@@ -61,7 +69,12 @@ class Control:
         match name:
             case "says":
                 count, text = body.pop("count", 1), body.pop("text")
-                return {"messages": [await rig.says(text.replace("{n}", str(number)), **body) for number in range(count)]}
+                return {
+                    "messages": [
+                        await rig.says(text.replace("{n}", str(number)), **body)
+                        for number in range(count)
+                    ]
+                }
             case "edits" | "deletes" | "presses" | "redeliver":
                 await getattr(rig, name)(**body)
             case "cut":
@@ -80,13 +93,20 @@ class Control:
                 rig.revoke(bool(body.get("revoked", True)))
             case "weather":
                 chance = random.Random(body.get("seed", 0))
-                self.server.door.weather = Weather(chance, float(body["share"]), tuple(body.get("kinds", KINDS)))
+                self.server.door.weather = Weather(
+                    chance, float(body["share"]), tuple(body.get("kinds", KINDS))
+                )
             case _:
                 return self.more[name](body)
         return {}
 
     async def _visible(self, request: web.Request) -> web.Response:
-        return web.json_response([dataclasses.asdict(row) for row in await self.rig.visible(request.query.get("chat", "dm:ada"))])
+        return web.json_response(
+            [
+                dataclasses.asdict(row)
+                for row in await self.rig.visible(request.query.get("chat", "dm:ada"))
+            ]
+        )
 
     async def _log(self, request: web.Request) -> web.Response:
         found, after = self.log(), int(request.query.get("after", "0"))
@@ -95,13 +115,23 @@ class Control:
 
 
 async def _main(name: str, server: Any, rig: Any, log: Log, more: Doors) -> None:
-    switches = [one.name for one in dataclasses.fields(server.rules) if isinstance(getattr(server.rules, one.name), bool)]
+    switches = [
+        one.name
+        for one in dataclasses.fields(server.rules)
+        if isinstance(getattr(server.rules, one.name), bool)
+    ]
     parser = argparse.ArgumentParser(
-        prog=f"python -m tests.platforms.{name}", description=HELP, formatter_class=argparse.RawTextHelpFormatter
+        prog=f"python -m tests.platforms.{name}",
+        description=HELP,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--rule", action="append", default=[], choices=switches, help="switch one rule on")
-    parser.add_argument("--without", action="append", default=[], choices=switches, help="switch one rule off")
+    parser.add_argument(
+        "--rule", action="append", default=[], choices=switches, help="switch one rule on"
+    )
+    parser.add_argument(
+        "--without", action="append", default=[], choices=switches, help="switch one rule off"
+    )
     wanted = parser.parse_args()
     for rule in (*wanted.rule, *wanted.without):
         setattr(server.rules, rule, rule in wanted.rule)
@@ -111,7 +141,10 @@ async def _main(name: str, server: Any, rig: Any, log: Log, more: Doors) -> None
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with server.running(port=wanted.port):
         control = f"http://127.0.0.1:{server.port}/control"
-        print(json.dumps({"port": server.port, "settings": rig.settings(), "control": control}), flush=True)
+        print(
+            json.dumps({"port": server.port, "settings": rig.settings(), "control": control}),
+            flush=True,
+        )
         await stop.wait()
 
 

@@ -1,4 +1,5 @@
-"""What a network and a tired platform do to calls: one seeded fault door and one stop-watch for every loopback server."""
+"""What a network and a tired platform do to calls: one seeded fault door and one stop-watch for
+every loopback server."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ Answering = Callable[[], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Weather:
-    """``share`` of all calls meet one of ``kinds``, each as often as the next, as ``chance`` has it.
+    """``share`` of all calls meet one of ``kinds``, each as often as the next, as ``chance`` has
+    it.
 
-    status: 500, 502 or 503 with a page of HTML, nothing done. limit: the platform's own 429, Retry-After one second. reset: the connection is
-    reset before anything is done; lose: after it was done. delay: up to ``slowest`` seconds before the answer. cut: every connection of the
+    status: 500, 502 or 503 with a page of HTML, nothing done. limit: the platform's own 429,
+    Retry-After one second. reset: the connection is reset before anything is done; lose: after it
+    was done. delay: up to ``slowest`` seconds before the answer. cut: every connection of the
     platform is reset, sockets too, before anything is done."""
 
     chance: random.Random
@@ -42,12 +45,20 @@ class Weather:
         return kind
 
     async def meet(
-        self, request: web.BaseRequest, answer: Answering, limited: Callable[[float], web.Response], cut: Callable[[], None]
+        self,
+        request: web.BaseRequest,
+        answer: Answering,
+        limited: Callable[[float], web.Response],
+        cut: Callable[[], None],
     ) -> web.StreamResponse:
         kind = self.next(socket="upgrade" in request.headers.get("Connection", "").lower())
         match kind:
             case "status":
-                return web.Response(status=self.chance.choice((500, 502, 503)), text="<html>upstream</html>", content_type="text/html")
+                return web.Response(
+                    status=self.chance.choice((500, 502, 503)),
+                    text="<html>upstream</html>",
+                    content_type="text/html",
+                )
             case "limit":
                 return limited(1.0)
             case "reset" | "cut":
@@ -68,7 +79,8 @@ def _reset(request: web.BaseRequest) -> None:
 
 @dataclass
 class Acks:
-    """How long an app takes to acknowledge what it was handed: seconds in ``took``, one for each message."""
+    """How long an app takes to acknowledge what it was handed: seconds in ``took``, one for each
+    message."""
 
     took: list[float] = field(default_factory=list)
     _waiting: dict[object, tuple[float, int]] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""A real systemd, booted in a container over this machine's own file system; whatever it writes is gone with it."""
+"""A real systemd, booted in a container over this machine's own file system; whatever it writes is
+gone with it."""
 
 from __future__ import annotations
 
@@ -22,11 +23,21 @@ def missing() -> str:
     """What keeps it from being booted here; empty when nothing does."""
     if os.geteuid() != 0:
         return "needs root"
-    programs = [name for name in ("systemd-nspawn", "nsenter", "loginctl", "useradd", "pgrep") if shutil.which(name) is None]
+    programs = [
+        name
+        for name in ("systemd-nspawn", "nsenter", "loginctl", "useradd", "pgrep")
+        if shutil.which(name) is None
+    ]
     if programs:
-        return f"needs {', '.join(programs)} (apt install systemd-container dbus-user-session libpam-systemd procps)"
+        return (
+            f"needs {', '.join(programs)} (apt install systemd-container dbus-user-session"
+            " libpam-systemd procps)"
+        )
     found = subprocess.run(
-        ["/usr/bin/python3", "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
+        ["/usr/bin/python3", "-c", "import sys; print(*sys.version_info[:2])"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if found.stdout.split() != [str(part) for part in sys.version_info[:2]]:
         return "needs /usr/bin/python3 of the same version as the tests' own"
@@ -39,16 +50,24 @@ class Booted:
 
     leader: int
 
-    def run(self, command: str, *, user: str = "", code: int | None = 0, within: float = 110) -> str:
+    def run(
+        self, command: str, *, user: str = "", code: int | None = 0, within: float = 110
+    ) -> str:
         """Both outputs of a shell line, as root or as somebody with a user manager."""
         if user:
             inner = f"cd; export XDG_RUNTIME_DIR=/run/user/$(id -u); {command}"
             command = f"su -s /bin/sh {user} -c {shlex.quote(inner)}"
         found = subprocess.run(
-            ["nsenter", "-t", str(self.leader), "-a", "/bin/sh", "-c", command], capture_output=True, text=True, timeout=within, check=False
+            ["nsenter", "-t", str(self.leader), "-a", "/bin/sh", "-c", command],
+            capture_output=True,
+            text=True,
+            timeout=within,
+            check=False,
         )
         said = found.stdout + found.stderr
-        assert code is None or found.returncode == code, f"{command}: exit code {found.returncode}\n{said[-3000:]}"
+        assert code is None or found.returncode == code, (
+            f"{command}: exit code {found.returncode}\n{said[-3000:]}"
+        )
         return said
 
 
@@ -64,19 +83,44 @@ def booted(folder: Path) -> Generator[Booted | None]:
         upper, work, merged = (layers / name for name in ("upper", "work", "merged"))
         for one in (upper, work, merged):
             one.mkdir()
-        if not _mount(stack, merged, "-t", "overlay", "overlay", "-o", f"lowerdir=/,upperdir={upper},workdir={work}"):
+        if not _mount(
+            stack,
+            merged,
+            "-t",
+            "overlay",
+            "overlay",
+            "-o",
+            f"lowerdir=/,upperdir={upper},workdir={work}",
+        ):
             yield None
             return
         with (folder / "boot.log").open("wb") as log:
             container = subprocess.Popen(
                 [
-                    "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--machine=ohmo-test", "-D", str(merged), "--private-network",
-                    f"--bind-ro={sysconfig.get_path('purelib')}:/opt/site", f"--bind-ro={ROOT}:/opt/source", "--console=pipe",
-                    "-b", "systemd.unified_cgroup_hierarchy=0", "systemd.unit=multi-user.target",
-                    *(f"systemd.mask={name}.service" for name in ("docker", "postgresql", "ssh", "containerd")),
+                    "systemd-nspawn",
+                    "--quiet",
+                    "--register=no",
+                    "--keep-unit",
+                    "--machine=ohmo-test",
+                    "-D",
+                    str(merged),
+                    "--private-network",
+                    f"--bind-ro={sysconfig.get_path('purelib')}:/opt/site",
+                    f"--bind-ro={ROOT}:/opt/source",
+                    "--console=pipe",
+                    "-b",
+                    "systemd.unified_cgroup_hierarchy=0",
+                    "systemd.unit=multi-user.target",
+                    *(
+                        f"systemd.mask={name}.service"
+                        for name in ("docker", "postgresql", "ssh", "containerd")
+                    ),
                 ],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         stack.callback(_end, container)
         leader = _leader(container)
         if leader is None:
@@ -92,7 +136,10 @@ def booted(folder: Path) -> Generator[Booted | None]:
 
 
 def _mount(stack: contextlib.ExitStack, place: Path, *words: str) -> bool:
-    if subprocess.run(["mount", *words, str(place)], capture_output=True, check=False).returncode != 0:
+    if (
+        subprocess.run(["mount", *words, str(place)], capture_output=True, check=False).returncode
+        != 0
+    ):
         return False
     stack.callback(subprocess.run, ["umount", "-l", str(place)], check=False)
     return True
@@ -102,10 +149,15 @@ def _leader(container: subprocess.Popen[bytes]) -> int | None:
     """Process 1 of the container once everything is up."""
     deadline = time.monotonic() + 60
     while container.poll() is None and time.monotonic() < deadline:
-        found = subprocess.run(["pgrep", "-P", str(container.pid)], capture_output=True, text=True, check=False).stdout.split()
+        found = subprocess.run(
+            ["pgrep", "-P", str(container.pid)], capture_output=True, text=True, check=False
+        ).stdout.split()
         if found:
             state = subprocess.run(
-                ["nsenter", "-t", found[0], "-a", "systemctl", "is-system-running"], capture_output=True, text=True, check=False
+                ["nsenter", "-t", found[0], "-a", "systemctl", "is-system-running"],
+                capture_output=True,
+                text=True,
+                check=False,
             ).stdout.strip()
             if state in ("running", "degraded"):
                 return int(found[0])
@@ -114,14 +166,24 @@ def _leader(container: subprocess.Popen[bytes]) -> int | None:
 
 
 def _prepare(found: Booted) -> None:
-    """A user with a lasting user manager, and ohmo in a path with a space for them, in /opt/ohmo for the system unit."""
+    """A user with a lasting user manager, and ohmo in a path with a space for them, in /opt/ohmo
+    for the system unit."""
     for user, place in (("root", "/opt/ohmo"), ("pat", "/srv/ohmo here")):
         script = f'#!/bin/sh\nexec "{place}/bin/python" -P -m ohmo "$@"\n'
         site = f"{place}/lib/python3.{sys.version_info.minor}/site-packages/here.pth"
-        found.run(f'/usr/bin/python3 -m venv --without-pip "{place}" && printf "/opt/source\\n/opt/site\\n" > "{site}"')
-        found.run(f"printf %s {shlex.quote(script)} > /usr/local/bin/ohmo-{user} && chmod 755 /usr/local/bin/ohmo-{user}")
+        found.run(
+            f'/usr/bin/python3 -m venv --without-pip "{place}" && printf'
+            f' "/opt/source\\n/opt/site\\n" > "{site}"'
+        )
+        found.run(
+            f"printf %s {shlex.quote(script)} > /usr/local/bin/ohmo-{user} && chmod 755"
+            f" /usr/local/bin/ohmo-{user}"
+        )
     found.run("useradd -m pat && loginctl enable-linger pat")
-    found.run('for i in $(seq 200); do [ -S "/run/user/$(id -u pat)/systemd/private" ] && exit 0; sleep 0.1; done; exit 1')
+    found.run(
+        'for i in $(seq 200); do [ -S "/run/user/$(id -u pat)/systemd/private" ] && exit 0; sleep'
+        " 0.1; done; exit 1"
+    )
 
 
 def _end(container: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,5 @@
-"""`ohmo service` under a systemd that really runs: user unit and system unit, killed, hung, broken."""
+"""`ohmo service` under a systemd that really runs: user unit and system unit, killed, hung,
+broken."""
 
 from __future__ import annotations
 
@@ -78,7 +79,9 @@ def test_a_user_unit_from_install_to_uninstall(machine: Booted) -> None:
     assert "nothing to do" in run("service uninstall")
 
 
-def test_a_system_unit_that_hangs_is_restarted_with_its_stack_in_the_journal(machine: Booted) -> None:
+def test_a_system_unit_that_hangs_is_restarted_with_its_stack_in_the_journal(
+    machine: Booted,
+) -> None:
     run = lambda line, **more: machine.run(f"ohmo-root service {line}", **more)  # noqa: E731
     assert "created the user ohmo" in run("install --system")
     run("start --system")
@@ -87,13 +90,18 @@ def test_a_system_unit_that_hangs_is_restarted_with_its_stack_in_the_journal(mac
     assert machine.run(f"stat -c %U /proc/{first['pid']}").strip() == "ohmo"
     exposed = machine.run("systemd-analyze security ohmo --no-pager").strip().splitlines()[-1]
     assert float(exposed.partition("ohmo.service: ")[2].split()[0]) <= 2.0
-    machine.run("mkdir -p /etc/ohmo; umask 77; echo 'OHMO_FAILPOINTS=model.chunk=delay:300s' > /etc/ohmo/env")
+    machine.run(
+        "mkdir -p /etc/ohmo; umask 77; echo 'OHMO_FAILPOINTS=model.chunk=delay:300s' >"
+        " /etc/ohmo/env"
+    )
     run("restart --system")
     second = seen(machine, "")
     machine.run("su -s /bin/sh ohmo -c 'cd; ohmo-root -p hello > /dev/null 2>&1 &'")
     began = time.monotonic()
     machine.run("rm /etc/ohmo/env")
-    third = until(machine, "", lambda found: found["ready"] and found["pid"] not in (None, second["pid"]))
+    third = until(
+        machine, "", lambda found: found["ready"] and found["pid"] not in (None, second["pid"])
+    )
     assert time.monotonic() - began < 60  # faults.md, row 65
     assert third["restarts"] >= 1
     log = run("logs --system -n 400")
@@ -106,7 +114,10 @@ def test_a_system_unit_that_hangs_is_restarted_with_its_stack_in_the_journal(mac
 
 def test_a_tool_works_inside_the_hardened_unit(machine: Booted, tmp_path: Path) -> None:
     machine.run("ohmo-root service install --system && ohmo-root service start --system")
-    said = machine.run("su -s /bin/sh ohmo -c \"cd; ohmo-root -p 'Bash: id -un; git --version; ls /home; touch /etc/x' --allow Bash\"")
+    said = machine.run(
+        "su -s /bin/sh ohmo -c \"cd; ohmo-root -p 'Bash: id -un; git --version; ls /home; touch"
+        " /etc/x' --allow Bash\""
+    )
     assert "ohmo" in said.split()
     assert "git version" in said
     assert "/etc/x" in said
@@ -114,8 +125,13 @@ def test_a_tool_works_inside_the_hardened_unit(machine: Booted, tmp_path: Path) 
     machine.run("ohmo-root service uninstall --system")
 
 
-def test_a_system_installation_torn_by_an_interrupted_upgrade_is_whole_again_at_the_next_start(machine: Booted) -> None:
-    machine.run("ohmo-root service install --system && ohmo-root service start --system && ohmo-root service stop --system")
+def test_a_system_installation_torn_by_an_interrupted_upgrade_is_whole_again_at_the_next_start(
+    machine: Booted,
+) -> None:
+    machine.run(
+        "ohmo-root service install --system && ohmo-root service start --system && ohmo-root"
+        " service stop --system"
+    )
     machine.run(f"/opt/ohmo/bin/python -P -c {shlex.quote(TEARS)}")
     assert machine.run("ls /opt/ohmo/lib/*/site-packages").split() == ["ohmo-upgrade.pth"]
     machine.run("systemctl start ohmo")

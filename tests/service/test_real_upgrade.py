@@ -1,4 +1,5 @@
-"""`ohmo upgrade` with wheels, pip and the real daemon: whoever upgrades is killed while the new version is tried."""
+"""`ohmo upgrade` with wheels, pip and the real daemon: whoever upgrades is killed while the new
+version is tried."""
 
 from __future__ import annotations
 
@@ -42,15 +43,22 @@ Web.connect = connect
 
 
 def wheel(folder: Path, version: str, added: Mapping[str, str]) -> Path:
-    """A package as pip takes it, with this text at the end of some files. Its form: packaging.python.org, "Binary distribution format"."""
+    """A package as pip takes it, with this text at the end of some files. Its form:
+    packaging.python.org, "Binary distribution format"."""
     sources = built(folder / "sources", version).folder
     for name, text in added.items():
         file = sources / name
         file.write_text(file.read_text() + text)
     info = f"ohmo-{version}.dist-info"
-    files = {str(path.relative_to(sources)): path.read_bytes() for path in sorted(sources.rglob("*")) if path.is_file()}
+    files = {
+        str(path.relative_to(sources)): path.read_bytes()
+        for path in sorted(sources.rglob("*"))
+        if path.is_file()
+    }
     files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: ohmo\nVersion: {version}\n".encode()
-    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
     rows = [
         f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(body).digest()).decode().rstrip('=')},{len(body)}"
         for name, body in files.items()
@@ -64,13 +72,19 @@ def wheel(folder: Path, version: str, added: Mapping[str, str]) -> Path:
 
 
 class Installed:
-    """ohmo in an environment of its own, as a service without an init; what it needs lies where the tests' own lies."""
+    """ohmo in an environment of its own, as a service without an init; what it needs lies where the
+    tests' own lies."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.home = folder, folder / "home"
+        self.folder = folder
+        self.home = folder / "home"
         self.home.mkdir(mode=0o700)
-        (self.home / "config.yaml").write_text(f"control: {{listen: null}}\nworkspace: {folder / 'work'}\n")
-        venv.create(folder / "environment", with_pip=importlib.util.find_spec("pip") is None, symlinks=True)
+        (self.home / "config.yaml").write_text(
+            f"control: {{listen: null}}\nworkspace: {folder / 'work'}\n"
+        )
+        venv.create(
+            folder / "environment", with_pip=importlib.util.find_spec("pip") is None, symlinks=True
+        )
         self.python = folder / "environment" / "bin" / "python"
         self.site = next((folder / "environment" / "lib").glob("python*/site-packages"))
         (self.site / "here.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
@@ -82,16 +96,34 @@ class Installed:
             "PIP_NO_COMPILE": "1",
         }
         subprocess.run(
-            [self.python, "-m", "pip", "install", "-q", "--no-deps", wheel(folder / "old", ohmo.__version__, {})],
+            [
+                self.python,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                wheel(folder / "old", ohmo.__version__, {}),
+            ],
             env=self.environ,
             check=True,
         )
 
     def types(self, *words: str, code: int | None = 0) -> str:
         found = subprocess.run(
-            [self.python, "-P", "-m", "ohmo", *words], env=self.environ, capture_output=True, text=True, timeout=110, check=False
+            [self.python, "-P", "-m", "ohmo", *words],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
         )
-        assert code is None or found.returncode == code, (words, found.returncode, found.stdout, found.stderr)
+        assert code is None or found.returncode == code, (
+            words,
+            found.returncode,
+            found.stdout,
+            found.stderr,
+        )
         return found.stdout + found.stderr
 
     def version(self) -> str:
@@ -110,16 +142,24 @@ class Installed:
     def until(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 90
         while not done():
-            assert time.monotonic() < deadline, (self.state(), (self.home / "logs" / "service.log").read_text()[-3000:])
+            assert time.monotonic() < deadline, (
+                self.state(),
+                (self.home / "logs" / "service.log").read_text()[-3000:],
+            )
             time.sleep(0.05)
 
     def upgraded(self, package: Path, number: int) -> tuple[int, str]:
-        """Whoever upgrades gets this signal when the daemon of the new version has begun and is not ready yet; how it ended, and what it said."""
+        """Whoever upgrades gets this signal when the daemon of the new version has begun and is not
+        ready yet; how it ended, and what it said."""
         begun = self.home / "begun"
         begun.unlink(missing_ok=True)
         whoever = subprocess.Popen(
-            [self.python, "-P", "-m", "ohmo", "upgrade", str(package)], env=self.environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )  # fmt: skip
+            [self.python, "-P", "-m", "ohmo", "upgrade", str(package)],
+            env=self.environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.until(lambda: begun.exists() or whoever.poll() is not None)
         whoever.send_signal(number)
         said = whoever.communicate(timeout=100)[1]
@@ -128,7 +168,11 @@ class Installed:
     def leftovers(self) -> list[str]:
         return [
             path.name
-            for path in (*self.site.parent.iterdir(), *self.site.iterdir(), *(self.home / "run").iterdir())
+            for path in (
+                *self.site.parent.iterdir(),
+                *self.site.iterdir(),
+                *(self.home / "run").iterdir(),
+            )
             if "upgrade" in path.name
         ]
 
@@ -142,9 +186,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Generator[Installed]:
     found.types("service", "uninstall", code=None)
 
 
-def test_a_bad_version_whose_trial_nobody_watches_any_more_gives_way_by_itself(installed: Installed) -> None:
-    before, broken = installed.version(), {"ohmo/daemon/__init__.py": LATE, "channels/web/adapter.py": BROKEN}
-    assert installed.upgraded(wheel(installed.folder / "bad", "0.2.0", broken), signal.SIGKILL)[0] == -signal.SIGKILL
+def test_a_bad_version_whose_trial_nobody_watches_any_more_gives_way_by_itself(
+    installed: Installed,
+) -> None:
+    before, broken = (
+        installed.version(),
+        {"ohmo/daemon/__init__.py": LATE, "channels/web/adapter.py": BROKEN},
+    )
+    assert (
+        installed.upgraded(wheel(installed.folder / "bad", "0.2.0", broken), signal.SIGKILL)[0]
+        == -signal.SIGKILL
+    )
     installed.until(lambda: installed.version() == before)
     assert installed.leftovers() == []
     log = (installed.home / "logs" / "service.log").read_text()
@@ -152,7 +204,10 @@ def test_a_bad_version_whose_trial_nobody_watches_any_more_gives_way_by_itself(i
 
 
 def test_a_terminal_that_is_closed_takes_the_upgrade_back_at_once(installed: Installed) -> None:
-    before, package = installed.version(), wheel(installed.folder / "closed", "0.2.2", {"ohmo/daemon/__init__.py": LATE})
+    before, package = (
+        installed.version(),
+        wheel(installed.folder / "closed", "0.2.2", {"ohmo/daemon/__init__.py": LATE}),
+    )
     code, said = installed.upgraded(package, signal.SIGHUP)
     assert (code, installed.version(), installed.leftovers()) == (1, before, [])
     assert "the upgrade was taken back: interrupted; the old version is in place" in said

@@ -1,4 +1,5 @@
-"""The supervisor of our own, with a small daemon that speaks sd_notify(3) and does as it is told."""
+"""The supervisor of our own, with a small daemon that speaks sd_notify(3) and does as it is
+told."""
 
 from __future__ import annotations
 
@@ -66,11 +67,24 @@ class Kept:
             "HOME": str(self.home.parent),
             "OHMO_HOME": str(self.home),
             "OHMO_SERVICE": "background",
-            "OHMO_WATCHDOG": "2" if "hang" in script else "60",  # who is well is not taken for dead on a busy machine
+            "OHMO_WATCHDOG": (
+                "2" if "hang" in script else "60"
+            ),  # who is well is not taken for dead on a busy machine
         }
         with (self.home / "logs" / "service.log").open("ab") as log:
             found = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ohmo.service.supervisor", sys.executable, "-c", DAEMON], env=environ, stdout=log, stderr=log
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "ohmo.service.supervisor",
+                    sys.executable,
+                    "-c",
+                    DAEMON,
+                ],
+                env=environ,
+                stdout=log,
+                stderr=log,
             )
         self.processes.append(found)
         return found
@@ -89,11 +103,16 @@ class Kept:
     def until(self, what: str, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 30
         while not done():
-            assert time.monotonic() < deadline, f"not within 30 s: {what}; state {self.state()}; log {self.log()[-1500:]}"
+            assert time.monotonic() < deadline, (
+                f"not within 30 s: {what}; state {self.state()}; log {self.log()[-1500:]}"
+            )
             time.sleep(0.02)
 
     def running(self, lives: int = 1) -> dict[str, Any]:
-        self.until(f"life {lives} is ready", lambda: self.lives() >= lives and self.state().get("state") == "running")
+        self.until(
+            f"life {lives} is ready",
+            lambda: self.lives() >= lives and self.state().get("state") == "running",
+        )
         return self.state()
 
     def end(self) -> None:
@@ -149,7 +168,9 @@ def test_what_hangs_is_ended_with_its_stack_in_the_log_and_started_again(kept: K
 
 
 @pytest.mark.parametrize("code", [1, 75, 78])
-def test_what_would_fail_again_is_not_started_again_and_the_reason_is_kept(kept: Kept, code: int) -> None:
+def test_what_would_fail_again_is_not_started_again_and_the_reason_is_kept(
+    kept: Kept, code: int
+) -> None:
     assert kept.begin(f"exit{code}").wait(30) == 0
     assert kept.state()["state"] == "failed"
     assert kept.state()["detail"] == f"because of exit{code}"
@@ -180,7 +201,12 @@ def test_a_daemon_whose_supervisor_was_killed_is_taken_over_and_still_watched(ke
     first.wait()
     assert Path(f"/proc/{daemon}").exists()
     second = kept.begin()
-    kept.until("the second took it over", lambda: kept.state().get("supervisor") == second.pid and kept.state().get("state") == "running")
+    kept.until(
+        "the second took it over",
+        lambda: (
+            kept.state().get("supervisor") == second.pid and kept.state().get("state") == "running"
+        ),
+    )
     assert kept.state()["daemon"] == daemon
     assert kept.lives() == 1
     os.kill(daemon, signal.SIGKILL)

@@ -17,7 +17,9 @@ from tests.store_model.tables import Letter, Model
 
 
 class ModelContext(Model):
-    def overheard(self, thread: str, turn: str, before: int, first: Arrival) -> list[Inbound | Reacted]:
+    def overheard(
+        self, thread: str, turn: str, before: int, first: Arrival
+    ) -> list[Inbound | Reacted]:
         if not isinstance(first, Inbound):
             return []
         found = self._overheard_in(thread, turn, before)
@@ -27,9 +29,14 @@ class ModelContext(Model):
         above = thread_id(replace(first.address, topic=None), self.tables.threads[thread].scope)
         if topic == first.message:
             return (
-                [*self._overheard_in(above, turn, self.tables.threads[above].next_seq), *found] if above in self.tables.threads else found
+                [*self._overheard_in(above, turn, self.tables.threads[above].next_seq), *found]
+                if above in self.tables.threads
+                else found
             )
-        begun = any(where == thread and isinstance(one.step, UserStep) for (where, _), one in self.tables.steps.items())
+        begun = any(
+            where == thread and isinstance(one.step, UserStep)
+            for (where, _), one in self.tables.steps.items()
+        )
         return found if begun else [*self._root(above, topic), *found]
 
     def _root(self, above: str, topic: str) -> list[Inbound | Reacted]:
@@ -37,7 +44,10 @@ class ModelContext(Model):
             i
             for i in self.tables.inbox.values()
             if (i.thread, i.message, i.kind) == (above, topic, "message")
-            and (i.ending in ("answered", "merged") or (i.ending == "noted" and i.reason in (NOT_ADDRESSED, BY_A_BOT)))
+            and (
+                i.ending in ("answered", "merged")
+                or (i.ending == "noted" and i.reason in (NOT_ADDRESSED, BY_A_BOT))
+            )
         ]
         if roots:
             arrival = self._as_it_stands(max(roots, key=lambda i: i.seq))
@@ -56,10 +66,15 @@ class ModelContext(Model):
         fresh = [
             i
             for i in self.tables.inbox.values()
-            if i.thread == thread and before - 400 < i.seq < before and i.ending == "noted" and i.turn is None
+            if i.thread == thread
+            and before - 400 < i.seq < before
+            and i.ending == "noted"
+            and i.turn is None
             and (i.kind == "reaction" or (i.kind == "message" and i.reason == NOT_ADDRESSED))
-        ]  # fmt: skip
-        young = sorted((i for i in fresh if i.said_at >= self.now - timedelta(hours=24)), key=lambda i: i.seq)[-50:]
+        ]
+        young = sorted(
+            (i for i in fresh if i.said_at >= self.now - timedelta(hours=24)), key=lambda i: i.seq
+        )[-50:]
         if young:
             for letter in fresh:
                 self.tables.inbox[thread, letter.seq] = replace(letter, turn=turn)
@@ -67,7 +82,10 @@ class ModelContext(Model):
 
     def _as_it_stands(self, letter: Letter) -> Inbound | Reacted | None:
         edits = [
-            i for i in self.tables.inbox.values() if (i.thread, i.message, i.kind) == (letter.thread, letter.message, "edit") and i.message
+            i
+            for i in self.tables.inbox.values()
+            if (i.thread, i.message, i.kind) == (letter.thread, letter.message, "edit")
+            and i.message
         ]
         if isinstance(letter.arrival, Reacted):
             return letter.arrival
@@ -99,14 +117,19 @@ class ModelContext(Model):
         assert isinstance(edit, Edited)
         if edit.text is None:
             return None
-        return replace(arrival, text=edit.text) if isinstance(arrival, Inbound | Edited) else arrival
+        return (
+            replace(arrival, text=edit.text) if isinstance(arrival, Inbound | Edited) else arrival
+        )
 
     def await_album(self, thread: str) -> None:
         """Ready when all parts of the head's album are."""
         heads = self.waiting(thread)
         ready_at = self.tables.threads[thread].ready_at
         if heads and heads[0].album and ready_at is not None:
-            self.change(thread, ready_at=max(ready_at, *(i.ready_at for i in heads if i.album == heads[0].album)))
+            self.change(
+                thread,
+                ready_at=max(ready_at, *(i.ready_at for i in heads if i.album == heads[0].album)),
+            )
 
     async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
         self.must_hold(claim)
@@ -129,24 +152,46 @@ class ModelContext(Model):
 
     async def rebase(self, seconds: float | None) -> float:
         if seconds is None:
-            newest = max((t.last_at for t in self.tables.threads.values() if t.last_at is not None), default=self.now)
-            seconds = (self.now - newest).total_seconds() if newest - self.now > timedelta(minutes=5) else 0.0
+            newest = max(
+                (t.last_at for t in self.tables.threads.values() if t.last_at is not None),
+                default=self.now,
+            )
+            seconds = (
+                (self.now - newest).total_seconds()
+                if newest - self.now > timedelta(minutes=5)
+                else 0.0
+            )
         by = timedelta(seconds=seconds)
         with self.transaction() as tables:
             for t in list(tables.threads.values()):
-                self.change(t.id, ready_at=t.ready_at and t.ready_at + by, until=t.until and t.until + by)
+                self.change(
+                    t.id, ready_at=t.ready_at and t.ready_at + by, until=t.until and t.until + by
+                )
                 if by and t.last_at is not None and t.last_at - self.now > timedelta(minutes=5):
                     self.change(t.id, last_at=self.now)
             for key, i in tables.inbox.items():
-                tables.inbox[key] = replace(i, ready_at=i.ready_at + by) if i.state == "waiting" else i
+                tables.inbox[key] = (
+                    replace(i, ready_at=i.ready_at + by) if i.state == "waiting" else i
+                )
             for key, q in tables.questions.items():
-                tables.questions[key] = replace(q, deadline=q.deadline + by) if q.state == "asked" and q.deadline is not None else q
+                tables.questions[key] = (
+                    replace(q, deadline=q.deadline + by)
+                    if q.state == "asked" and q.deadline is not None
+                    else q
+                )
             for key, posted in tables.posts.items():
                 row = posted.row
                 if row.state in ("ready", "sending"):
-                    tables.posts[key] = replace(posted, row=replace(row, ready_at=row.ready_at + by, expires=row.expires + by))
+                    tables.posts[key] = replace(
+                        posted,
+                        row=replace(row, ready_at=row.ready_at + by, expires=row.expires + by),
+                    )
             for key, person in tables.people.items():
-                tables.people[key] = replace(person, expires=person.expires + by) if person.expires is not None else person
+                tables.people[key] = (
+                    replace(person, expires=person.expires + by)
+                    if person.expires is not None
+                    else person
+                )
             for key, (owner, until, generation) in tables.leases.items():
                 tables.leases[key] = (owner, until + by if until.year > 1 else until, generation)
             if by:

@@ -18,7 +18,9 @@ class ModelJobs(ModelContext):
 
     async def save_job(self, row: JobRow, *, over: int | None = None) -> bool:
         known = self.tables.jobs.get(row.job)
-        taken = known is not None or any(other.name == row.name for other in self.tables.jobs.values())
+        taken = known is not None or any(
+            other.name == row.name for other in self.tables.jobs.values()
+        )
         if taken if over is None else known is None or known.revision != over:
             return False
         with self.transaction() as tables:
@@ -30,7 +32,11 @@ class ModelJobs(ModelContext):
         if job not in self.tables.jobs:
             return False
         with self.transaction() as tables:
-            for one in [row for row in tables.occurrences.values() if row.job == job and row.state == "claimed"]:
+            for one in [
+                row
+                for row in tables.occurrences.values()
+                if row.job == job and row.state == "claimed"
+            ]:
                 letter = tables.inbox.get((one.thread or "", one.seq or 0))
                 if letter is not None and letter.state == "waiting":
                     self.end(letter, "stopped", REMOVED)
@@ -41,15 +47,23 @@ class ModelJobs(ModelContext):
 
     def _is_present(self, row: JobRow) -> bool:
         known = self.tables.jobs.get(row.job)
-        return known is not None and row.next_at is not None and (known.revision, known.next_at) == (row.revision, row.next_at)
+        return (
+            known is not None
+            and row.next_at is not None
+            and (known.revision, known.next_at) == (row.revision, row.next_at)
+        )
 
-    async def pass_over(self, row: JobRow, passed: Sequence[Passed], next_at: datetime | None) -> bool:
+    async def pass_over(
+        self, row: JobRow, passed: Sequence[Passed], next_at: datetime | None
+    ) -> bool:
         if not self._is_present(row):
             return False
         with self.transaction() as tables:
             tables.jobs[row.job] = replace(tables.jobs[row.job], next_at=next_at)
             for one in passed:
-                new = OccurrenceRow(row.job, one.due, one.state, one.reason, at=self.now, ended=self.now)
+                new = OccurrenceRow(
+                    row.job, one.due, one.state, one.reason, at=self.now, ended=self.now
+                )
                 tables.occurrences.setdefault((row.job, one.due), new)
             self.hint_job()
         return True
@@ -78,14 +92,20 @@ class ModelJobs(ModelContext):
         if key in self.tables.occurrences:
             return False
         reason = {"catch_up": "caught up", "hand": "run by hand", "schedule": None}[occurrence.by]
-        self.tables.occurrences[key] = OccurrenceRow(*key, "claimed", reason, at=self.now, thread=thread, seq=seq)
+        self.tables.occurrences[key] = OccurrenceRow(
+            *key, "claimed", reason, at=self.now, thread=thread, seq=seq
+        )
         if occurrence.fresh and self.open_turn(thread) is None:
             self.change(thread, session_seq=seq)
         return True
 
     def claim_again(self, arrival: Arrival, seq: int) -> None:
         occurrence = arrival.occurrence if isinstance(arrival, Wake) else None
-        row = self.tables.occurrences.get((occurrence.job, occurrence.due)) if occurrence is not None else None
+        row = (
+            self.tables.occurrences.get((occurrence.job, occurrence.due))
+            if occurrence is not None
+            else None
+        )
         if row is not None and row.state == "failed":
             again = replace(row, state="claimed", seq=seq, ended=None, attempts=row.attempts + 1)
             self.tables.occurrences[row.job, row.due] = again
@@ -95,14 +115,24 @@ class ModelJobs(ModelContext):
         if report is None:
             return
         for key, row in list(self.tables.occurrences.items()):
-            letter = self.tables.inbox.get((thread, row.seq or 0)) if (row.thread, row.state) == (thread, "claimed") else None
+            letter = (
+                self.tables.inbox.get((thread, row.seq or 0))
+                if (row.thread, row.state) == (thread, "claimed")
+                else None
+            )
             if letter is None or letter.state != "ended":
                 continue
             turn = self.tables.turns.get(letter.turn or "")
             self.tables.occurrences[key] = replace(
-                row, state=ended_as(str(letter.ending), report), reason=report.reason or letter.reason or row.reason, turn=letter.turn,
-                started=turn.began if turn is not None else None, ended=self.now, preview=report.preview or None, digest=report.digest or None,
-            )  # fmt: skip
+                row,
+                state=ended_as(str(letter.ending), report),
+                reason=report.reason or letter.reason or row.reason,
+                turn=letter.turn,
+                started=turn.began if turn is not None else None,
+                ended=self.now,
+                preview=report.preview or None,
+                digest=report.digest or None,
+            )
             self.hint_job()
 
     def _seen_occurrence(self, row: OccurrenceRow) -> OccurrenceRow:
@@ -110,15 +140,25 @@ class ModelJobs(ModelContext):
         turn = self.tables.turns.get(letter.turn or "") if letter is not None else None
         if letter is None:
             return row
-        return replace(row, turn=row.turn or letter.turn, started=row.started or (turn.began if turn is not None else None))
+        return replace(
+            row,
+            turn=row.turn or letter.turn,
+            started=row.started or (turn.began if turn is not None else None),
+        )
 
     async def occurrences(self, job: str, *, limit: int = 50) -> list[OccurrenceRow]:
-        found = sorted((row for row in self.tables.occurrences.values() if row.job == job), key=lambda row: row.due, reverse=True)
+        found = sorted(
+            (row for row in self.tables.occurrences.values() if row.job == job),
+            key=lambda row: row.due,
+            reverse=True,
+        )
         return [self._seen_occurrence(row) for row in found[:limit]]
 
     async def claimed(self) -> list[OccurrenceRow]:
         found = [row for row in self.tables.occurrences.values() if row.state == "claimed"]
-        return [self._seen_occurrence(row) for row in sorted(found, key=lambda row: (row.job, row.due))]
+        return [
+            self._seen_occurrence(row) for row in sorted(found, key=lambda row: (row.job, row.due))
+        ]
 
     def forget_occurrences(self, before: datetime) -> None:
         last: dict[str, datetime] = {}
@@ -128,6 +168,9 @@ class ModelJobs(ModelContext):
         kept = {
             key: row
             for key, row in self.tables.occurrences.items()
-            if row.state == "claimed" or row.at is None or row.at >= before or (row.state == "done" and row.due == last[row.job])
+            if row.state == "claimed"
+            or row.at is None
+            or row.at >= before
+            or (row.state == "done" and row.due == last[row.job])
         }
         self.tables.occurrences = kept

@@ -17,8 +17,12 @@ class ModelSpending(Model):
             return paid.day, paid.usage.model, one.person, one.channel, one.account
 
         return [
-            UsageTotal(*total, day=day, model=model, person=person, channel=channel, account=account)
-            for (day, model, person, channel, account), total in sorted(self.spending(self._first_day(days), key).items())
+            UsageTotal(
+                *total, day=day, model=model, person=person, channel=channel, account=account
+            )
+            for (day, model, person, channel, account), total in sorted(
+                self.spending(self._first_day(days), key).items()
+            )
         ]
 
     async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
@@ -26,8 +30,16 @@ class ModelSpending(Model):
         for paid in self.tables.usage.values():
             one = self._spender(paid)
             if one in wanted and paid.day >= self._first_day(days):
-                letters = [self.tables.inbox[place] for place in sorted(self.tables.inbox) if place[0] == paid.thread]
-                said = [i.arrival.person.name for i in letters if i.person == one.person and isinstance(i.arrival, Inbound)]
+                letters = [
+                    self.tables.inbox[place]
+                    for place in sorted(self.tables.inbox)
+                    if place[0] == paid.thread
+                ]
+                said = [
+                    i.arrival.person.name
+                    for i in letters
+                    if i.person == one.person and isinstance(i.arrival, Inbound)
+                ]
                 found.update({one: said[-1]} if said and said[-1] else {})
         return found
 
@@ -39,7 +51,11 @@ class ModelSpending(Model):
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         first = "" if since is None else since.astimezone(UTC).date().isoformat()
         totals = self.spending(first, lambda paid: (paid.thread, paid.turn, paid.usage.model))
-        return [TurnUsage(*total, turn=turn, model=model) for (where, turn, model), total in sorted(totals.items()) if where == thread]
+        return [
+            TurnUsage(*total, turn=turn, model=model)
+            for (where, turn, model), total in sorted(totals.items())
+            if where == thread
+        ]
 
     def _spender(self, paid: Paid) -> Spender:
         place = self.tables.threads[paid.thread].address

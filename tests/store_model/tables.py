@@ -1,4 +1,5 @@
-"""The tables of the model: frozen rows in plain dictionaries, so that a transaction is a copy of the dictionaries."""
+"""The tables of the model: frozen rows in plain dictionaries, so that a transaction is a copy of
+the dictionaries."""
 
 from __future__ import annotations
 
@@ -14,7 +15,20 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage
-from ohmo.contracts.store import Ask, Claim, Closing, Ending, Grant, Hint, Kind, OutRow, PartState, PersonRow, PostRow, ThreadSettings
+from ohmo.contracts.store import (
+    Ask,
+    Claim,
+    Closing,
+    Ending,
+    Grant,
+    Hint,
+    Kind,
+    OutRow,
+    PartState,
+    PersonRow,
+    PostRow,
+    ThreadSettings,
+)
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.numbers import thread_id
 
@@ -123,11 +137,19 @@ class Tables:
     posts: dict[str, Posted] = field(default_factory=dict[str, Posted])
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     grants: dict[str, Grant] = field(default_factory=dict[str, Grant])
-    people: dict[tuple[str, str, str], PersonRow] = field(default_factory=dict[tuple[str, str, str], PersonRow])
-    leases: dict[str, tuple[str, datetime, int]] = field(default_factory=dict[str, tuple[str, datetime, int]])
-    cursors: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict[tuple[str, str, str], tuple[str, int]])
+    people: dict[tuple[str, str, str], PersonRow] = field(
+        default_factory=dict[tuple[str, str, str], PersonRow]
+    )
+    leases: dict[str, tuple[str, datetime, int]] = field(
+        default_factory=dict[str, tuple[str, datetime, int]]
+    )
+    cursors: dict[tuple[str, str, str], tuple[str, int]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[str, int]]
+    )
     jobs: dict[str, JobRow] = field(default_factory=dict[str, JobRow])
-    occurrences: dict[tuple[str, datetime], OccurrenceRow] = field(default_factory=dict[tuple[str, datetime], OccurrenceRow])
+    occurrences: dict[tuple[str, datetime], OccurrenceRow] = field(
+        default_factory=dict[tuple[str, datetime], OccurrenceRow]
+    )
     usage: dict[str, Paid] = field(default_factory=dict[str, Paid])
 
     def copy(self) -> Tables:
@@ -167,7 +189,12 @@ class Model:
     def hint(self, kind: str, thread: str) -> None:
         place = self.tables.threads[thread].address
         self._hints.append(
-            Hint("ready" if kind == "ready" else "post" if kind == "post" else "approval", thread, place.channel, place.account)
+            Hint(
+                "ready" if kind == "ready" else "post" if kind == "post" else "approval",
+                thread,
+                place.channel,
+                place.account,
+            )
         )
 
     def hint_job(self) -> None:
@@ -196,7 +223,14 @@ class Model:
         return seq
 
     def open_turn(self, thread: str) -> Turn | None:
-        return next((t for t in self.tables.turns.values() if t.thread == thread and t.state in ("running", "parked")), None)
+        return next(
+            (
+                t
+                for t in self.tables.turns.values()
+                if t.thread == thread and t.state in ("running", "parked")
+            ),
+            None,
+        )
 
     def parked(self, thread: str) -> bool:
         turn = self.open_turn(thread)
@@ -212,11 +246,18 @@ class Model:
     def taken(self, turn: str) -> list[Letter]:
         return [i for i in self.letters(self.tables.turns[turn].thread, "taken") if i.turn == turn]
 
-    def end(self, letter: Letter, ending: Ending, reason: str = "", turn: str | None = None) -> None:
+    def end(
+        self, letter: Letter, ending: Ending, reason: str = "", turn: str | None = None
+    ) -> None:
         key = (letter.thread, letter.seq)
         now = self.tables.inbox[key]
         self.tables.inbox[key] = replace(
-            now, state="ended", ending=ending, reason=reason or None, ended_at=self.now, turn=turn if turn is not None else now.turn
+            now,
+            state="ended",
+            ending=ending,
+            reason=reason or None,
+            ended_at=self.now,
+            turn=turn if turn is not None else now.turn,
         )
 
     def must_hold(self, claim: Claim, turn: str | None = None) -> None:
@@ -231,16 +272,32 @@ class Model:
     def give_back(self, thread: str) -> None:
         """No turn is open any more."""
         heads = self.waiting(thread)
-        self.change(thread, owner=None, until=None, last_at=self.now, ready_at=max(self.now, heads[0].ready_at) if heads else None)
+        self.change(
+            thread,
+            owner=None,
+            until=None,
+            last_at=self.now,
+            ready_at=max(self.now, heads[0].ready_at) if heads else None,
+        )
         if heads:
             self.hint("ready", thread)
 
-    def log(self, thread: str, turn: str, steps: Sequence[Step], key: Callable[[Step], tuple[str, str] | None]) -> list[int]:
+    def log(
+        self,
+        thread: str,
+        turn: str,
+        steps: Sequence[Step],
+        key: Callable[[Step], tuple[str, str] | None],
+    ) -> list[int]:
         """Append; ``key`` names what may happen once in a thread."""
         numbers: list[int] = []
         for step in steps:
             name = key(step)
-            if name is not None and any(key(s.step) == name for (where, _), s in self.tables.steps.items() if where == thread):
+            if name is not None and any(
+                key(s.step) == name
+                for (where, _), s in self.tables.steps.items()
+                if where == thread
+            ):
                 raise Conflict(f"{name[1]} happened before")
             numbers.append(self.number(thread))
             self.tables.steps[thread, numbers[-1]] = Logged(turn, step, self.now)
@@ -253,7 +310,14 @@ class Model:
             if paid.day >= since:
                 one, total = paid.usage, totals.setdefault(key(paid), [0] * 7)
                 cost = (one.micro_usd or 0, one.micro_usd is None)
-                total[:] = map(sum, zip(total, (1, one.input, one.cached, one.written, one.output, *cost), strict=True))
+                total[:] = map(
+                    sum,
+                    zip(
+                        total,
+                        (1, one.input, one.cached, one.written, one.output, *cost),
+                        strict=True,
+                    ),
+                )
         return totals
 
     def paid(self, turn: str, usage: Usage) -> Paid:
@@ -273,7 +337,18 @@ class Model:
             thread = home if home is not None and at_home else self.thread_of(address).id
             if not at_home:
                 self.change(thread, last_at=self.now)
-            written = OutRow(row, thread, self.number(thread), turn, "ready", (), 0, self.now, self.later(row.ttl), self.now)
+            written = OutRow(
+                row,
+                thread,
+                self.number(thread),
+                turn,
+                "ready",
+                (),
+                0,
+                self.now,
+                self.later(row.ttl),
+                self.now,
+            )
             self.tables.posts[row.id] = Posted(written)
             self.hint("post", thread)
 
@@ -307,8 +382,16 @@ class Model:
 
     def open_drafts(self, turn: str) -> list[str]:
         replaced = {p.row.row.target for p in self.tables.posts.values()}
-        drafts = [p.row for p in self.tables.posts.values() if p.row.turn == turn and p.row.row.kind == "draft"]
-        return [d.row.id for d in sorted(drafts, key=lambda d: d.seq) if d.row.id not in replaced and d.state not in ("dropped", "dead")]
+        drafts = [
+            p.row
+            for p in self.tables.posts.values()
+            if p.row.turn == turn and p.row.row.kind == "draft"
+        ]
+        return [
+            d.row.id
+            for d in sorted(drafts, key=lambda d: d.seq)
+            if d.row.id not in replaced and d.state not in ("dropped", "dead")
+        ]
 
 
 def receipts(parts: Sequence[PartState]) -> tuple[Receipt, ...]:

@@ -38,7 +38,9 @@ from tests.store_model.tables import Letter, Seen, Turn, once
 
 
 class ModelMailbox(ModelJobs):
-    async def accept(self, items: Sequence[tuple[Arrival, Seat]], cursor: CursorSave | None = None) -> list[Accepted]:
+    async def accept(
+        self, items: Sequence[tuple[Arrival, Seat]], cursor: CursorSave | None = None
+    ) -> list[Accepted]:
         with self.transaction() as tables:
             if cursor is not None:
                 key = (cursor.channel, cursor.account, cursor.name)
@@ -59,8 +61,14 @@ class ModelMailbox(ModelJobs):
         seq = self.number(thread)
         for name in names:
             self.tables.seen[name] = Seen(thread, seq, self.now)
-        if isinstance(arrival, Wake) and arrival.occurrence is not None and not self.claim_occurrence(arrival.occurrence, thread, seq):
-            self.tables.seen = {name: seen for name, seen in self.tables.seen.items() if name not in names}
+        if (
+            isinstance(arrival, Wake)
+            and arrival.occurrence is not None
+            and not self.claim_occurrence(arrival.occurrence, thread, seq)
+        ):
+            self.tables.seen = {
+                name: seen for name, seen in self.tables.seen.items() if name not in names
+            }
             return Accepted(thread, seq, duplicate=True)
         kind, ending = self._becomes(arrival, seat, thread)
         self._put(arrival, thread, seq, kind, seat.hold, ending, seat.reason)
@@ -73,11 +81,15 @@ class ModelMailbox(ModelJobs):
 
     def _becomes(self, arrival: Arrival, seat: Seat, thread: str) -> tuple[Kind, Ending | None]:
         if seat.ending is not None or not isinstance(arrival, Edited):
-            return seat.kind, seat.ending or ("noted" if isinstance(arrival, Reacted) and seat.kind == "reaction" else None)
+            return seat.kind, seat.ending or (
+                "noted" if isinstance(arrival, Reacted) and seat.kind == "reaction" else None
+            )
         originals = [
             i
             for i in self.tables.inbox.values()
-            if i.thread == thread and i.message == arrival.message and i.kind in ("message", "command")
+            if i.thread == thread
+            and i.message == arrival.message
+            and i.kind in ("message", "command")
         ]
         if not originals:
             return "edit", None
@@ -88,7 +100,16 @@ class ModelMailbox(ModelJobs):
             return "message", None
         return "edit", "noted"
 
-    def _put(self, arrival: Arrival, thread: str, seq: int, kind: Kind, hold: float, ending: Ending | None, reason: str) -> None:
+    def _put(
+        self,
+        arrival: Arrival,
+        thread: str,
+        seq: int,
+        kind: Kind,
+        hold: float,
+        ending: Ending | None,
+        reason: str,
+    ) -> None:
         if isinstance(arrival, Wake):
             waiting = self.waiting(thread)
             sort, person = waiting[-1].sort if waiting else "", arrival.person
@@ -96,7 +117,20 @@ class ModelMailbox(ModelJobs):
             sort, person = arrival.order, arrival.person.id
         message = arrival.message if isinstance(arrival, Inbound | Edited | Reacted) else ""
         album = (arrival.album or "") if isinstance(arrival, Inbound) else ""
-        letter = Letter(thread, seq, sort, kind, message, album, person, arrival.at, self.now, self.later(hold), arrival, "waiting")
+        letter = Letter(
+            thread,
+            seq,
+            sort,
+            kind,
+            message,
+            album,
+            person,
+            arrival.at,
+            self.now,
+            self.later(hold),
+            arrival,
+            "waiting",
+        )
         self.tables.inbox[thread, seq] = letter
         if ending is not None:
             self.end(letter, ending, reason)
@@ -113,9 +147,15 @@ class ModelMailbox(ModelJobs):
         return None if found is None else found[0]
 
     async def unhandled(self) -> list[Pending]:
-        found = [i for i in self.tables.inbox.values() if i.state == "waiting" and i.kind in ("answer", "command")]
+        found = [
+            i
+            for i in self.tables.inbox.values()
+            if i.state == "waiting" and i.kind in ("answer", "command")
+        ]
         found.sort(key=lambda i: (i.at, i.thread, i.seq))
-        return [Pending(Accepted(i.thread, i.seq, duplicate=False), i.kind, i.arrival) for i in found]
+        return [
+            Pending(Accepted(i.thread, i.seq, duplicate=False), i.kind, i.arrival) for i in found
+        ]
 
     async def end_arrival(
         self,
@@ -150,25 +190,35 @@ class ModelMailbox(ModelJobs):
             while (place.channel, place.account, f"retry:{thread}.{seq}.{tries}") in tables.seen:
                 tries += 1
             key, old = f"retry:{thread}.{seq}.{tries}", letter.arrival
-            again = replace(old, key=key) if isinstance(old, Wake) else replace(old, key=key, aliases=())
+            again = (
+                replace(old, key=key)
+                if isinstance(old, Wake)
+                else replace(old, key=key, aliases=())
+            )
             if isinstance(again, Inbound):
                 again = replace(again, album=None)
             number = self.number(thread)
             tables.seen[place.channel, place.account, key] = Seen(thread, number, self.now)
             self._put(again, thread, number, letter.kind, 0, None, "")
-            tables.inbox[thread, seq] = replace(letter, ending="superseded", reason=again_as(number))
+            tables.inbox[thread, seq] = replace(
+                letter, ending="superseded", reason=again_as(number)
+            )
             self.claim_again(again, number)
             self._wake(thread, self.now)
         return True
 
 
 class ModelTurns(ModelMailbox):
-    async def claim(self, owner: str, *, limit: int, ttl: float, idle: float | None = None) -> list[Claim]:
+    async def claim(
+        self, owner: str, *, limit: int, ttl: float, idle: float | None = None
+    ) -> list[Claim]:
         with self.transaction() as tables:
             free = [
                 t
                 for t in tables.threads.values()
-                if t.ready_at is not None and t.ready_at <= self.now and (t.until is None or t.until <= self.now)
+                if t.ready_at is not None
+                and t.ready_at <= self.now
+                and (t.until is None or t.until <= self.now)
             ]
             claims: list[Claim] = []
             for row in sorted(free, key=lambda t: (t.ready_at, t.id))[:limit]:
@@ -177,13 +227,32 @@ class ModelTurns(ModelMailbox):
                     tables.turns[turn.id] = replace(turn, starts=turn.starts + 1)
                 if idle is not None and turn is None and self._silent(row.id, idle):
                     self.change(row.id, session_seq=row.next_seq)
-                new = self.change(row.id, owner=owner, until=self.later(ttl), generation=row.generation + 1)
+                new = self.change(
+                    row.id, owner=owner, until=self.later(ttl), generation=row.generation + 1
+                )
                 until = time.monotonic() + ttl - 1
-                claims.append(Claim(new.id, new.generation, until, owner, new.address, new.session_seq, new.settings))
+                claims.append(
+                    Claim(
+                        new.id,
+                        new.generation,
+                        until,
+                        owner,
+                        new.address,
+                        new.session_seq,
+                        new.settings,
+                    )
+                )
             return claims
 
     def _silent(self, thread: str, seconds: float) -> bool:
-        newest = max(((seq, logged.at) for (where, seq), logged in self.tables.steps.items() if where == thread), default=None)
+        newest = max(
+            (
+                (seq, logged.at)
+                for (where, seq), logged in self.tables.steps.items()
+                if where == thread
+            ),
+            default=None,
+        )
         return newest is not None and newest[1] < self.now - timedelta(seconds=seconds)
 
     async def begin(
@@ -213,14 +282,26 @@ class ModelTurns(ModelMailbox):
                 lost.add(claim)
         return lost
 
-    async def release(self, claim: Claim, turn: str | None = None, *, retry_after: float = 0.0, error: str | None = None) -> None:
+    async def release(
+        self,
+        claim: Claim,
+        turn: str | None = None,
+        *,
+        retry_after: float = 0.0,
+        error: str | None = None,
+    ) -> None:
         self.must_hold(claim)
         with self.transaction() as tables:
             present = self.open_turn(claim.thread)
             if error is not None and present is not None and present.id == turn:
                 tables.turns[present.id] = replace(present, attempts=present.attempts + 1)
             busy = present is not None or self.waiting(claim.thread)
-            self.change(claim.thread, owner=None, until=None, ready_at=self.later(retry_after) if busy else None)
+            self.change(
+                claim.thread,
+                owner=None,
+                until=None,
+                ready_at=self.later(retry_after) if busy else None,
+            )
             if busy:
                 self.hint("ready", claim.thread)
 
@@ -233,15 +314,31 @@ class ModelTurns(ModelMailbox):
                     tables.turns[turn.id] = replace(turn, starts=turn.starts + 1)
             for name, (holder, _, generation) in list(tables.leases.items()):
                 if holder != owner:
-                    tables.leases[name] = (holder, datetime.min.replace(tzinfo=self.now.tzinfo), generation)
+                    tables.leases[name] = (
+                        holder,
+                        datetime.min.replace(tzinfo=self.now.tzinfo),
+                        generation,
+                    )
             return len(others)
 
-    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep, context: ToContext | None = None) -> Work | None:
+    async def work(
+        self,
+        claim: Claim,
+        turn: str,
+        *,
+        collect: bool,
+        step: ToStep,
+        context: ToContext | None = None,
+    ) -> Work | None:
         self.must_hold(claim)
         with self.transaction() as tables:
             present = self.open_turn(claim.thread)
             if present is not None and present.state == "running":
-                arrivals = tuple(a for i in self.taken(present.id) if (a := self.revised(i, present.id)) is not None)
+                arrivals = tuple(
+                    a
+                    for i in self.taken(present.id)
+                    if (a := self.revised(i, present.id)) is not None
+                )
                 return Work(present.id, present.starts, present.attempts, arrivals, resumed=True)
             if present is not None:
                 self.change(claim.thread, owner=None, until=None, ready_at=None)
@@ -251,23 +348,44 @@ class ModelTurns(ModelMailbox):
                 self.give_back(claim.thread)
                 self.await_album(claim.thread)
                 return None
-            tables.turns[turn] = Turn(turn, claim.thread, "running", taken[0][0].person, began=self.now)
-            heard = self.overheard(claim.thread, turn, taken[0][0].seq, taken[0][1]) if context is not None else []
+            tables.turns[turn] = Turn(
+                turn, claim.thread, "running", taken[0][0].person, began=self.now
+            )
+            heard = (
+                self.overheard(claim.thread, turn, taken[0][0].seq, taken[0][1])
+                if context is not None
+                else []
+            )
             before = context(heard) if context is not None and heard else None
-            steps = [*([before] if before is not None else []), *(step(arrival) for _, arrival in taken)]
+            steps = [
+                *([before] if before is not None else []),
+                *(step(arrival) for _, arrival in taken),
+            ]
             numbers = self.log(claim.thread, turn, steps, once)
             arrivals = tuple(arrival for _, arrival in taken)
-            return Work(turn, 1, 0, arrivals, resumed=False, steps=tuple(zip(numbers, steps, strict=True)))
+            return Work(
+                turn, 1, 0, arrivals, resumed=False, steps=tuple(zip(numbers, steps, strict=True))
+            )
 
-    def _take(self, thread: str, turn: str, *, everything: bool, person: str | None = None) -> list[tuple[Letter, Arrival]]:
+    def _take(
+        self, thread: str, turn: str, *, everything: bool, person: str | None = None
+    ) -> list[tuple[Letter, Arrival]]:
         taken: list[tuple[Letter, Arrival]] = []
         waiting = self.waiting(thread)
         held = {i.album for i in waiting if i.album and i.ready_at > self.now}
         for letter in waiting:
             person = letter.person if person is None else person
-            if letter.ready_at > self.now or letter.album in held or (everything and letter.person != person):
+            if (
+                letter.ready_at > self.now
+                or letter.album in held
+                or (everything and letter.person != person)
+            ):
                 break
-            if taken and not everything and not (letter.album and letter.album == taken[0][0].album):
+            if (
+                taken
+                and not everything
+                and not (letter.album and letter.album == taken[0][0].album)
+            ):
                 continue
             arrival = self.revised(letter)
             for edit in self.letters(thread, "waiting"):
@@ -280,14 +398,27 @@ class ModelTurns(ModelMailbox):
                 taken.append((letter, arrival))
         return taken
 
-    async def steer(self, claim: Claim, turn: str, step: ToStep) -> tuple[tuple[int, UserStep], ...]:
+    async def steer(
+        self, claim: Claim, turn: str, step: ToStep
+    ) -> tuple[tuple[int, UserStep], ...]:
         self.must_hold(claim, turn if self.waiting(claim.thread) else None)
         with self.transaction():
-            steps = [step(arrival) for _, arrival in self._take(claim.thread, turn, everything=True, person=self.tables.turns[turn].person)]
+            steps = [
+                step(arrival)
+                for _, arrival in self._take(
+                    claim.thread, turn, everything=True, person=self.tables.turns[turn].person
+                )
+            ]
             return tuple(zip(self.log(claim.thread, turn, steps, once), steps, strict=True))
 
     async def record(
-        self, claim: Claim, turn: str, steps: Sequence[Step], *, posts: Sequence[PostRow] = (), usage: Usage | None = None
+        self,
+        claim: Claim,
+        turn: str,
+        steps: Sequence[Step],
+        *,
+        posts: Sequence[PostRow] = (),
+        usage: Usage | None = None,
     ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
         with self.transaction() as tables:
@@ -298,7 +429,14 @@ class ModelTurns(ModelMailbox):
             return tuple(numbers)
 
     async def finish(
-        self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], end: End, *, usage: Usage | None = None
+        self,
+        claim: Claim,
+        turn: str,
+        steps: Sequence[Step],
+        posts: Sequence[PostRow],
+        end: End,
+        *,
+        usage: Usage | None = None,
     ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
         with self.transaction() as tables:
@@ -312,7 +450,13 @@ class ModelTurns(ModelMailbox):
                 said[own[0]] = replace(said[own[0]], kind="edit", target=drafts[-1])
             self.say(said, turn, claim.thread)
             for n, letter in enumerate(self.taken(turn)):
-                ending: Ending = ("merged" if n else "answered") if end.state == "done" else "dead" if end.state == "failed" else "stopped"
+                ending: Ending = (
+                    ("merged" if n else "answered")
+                    if end.state == "done"
+                    else "dead"
+                    if end.state == "failed"
+                    else "stopped"
+                )
                 self.end(letter, ending, "" if end.state == "done" else end.reason)
             self._close_turn(turn, end.state)
             self.settle(claim.thread, end.report)
@@ -322,7 +466,9 @@ class ModelTurns(ModelMailbox):
     def _close_turn(self, turn: str, state: str) -> None:
         self.tables.turns[turn] = replace(self.tables.turns[turn], state=state, ended=self.now)
 
-    async def interrupt(self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest) -> None:
+    async def interrupt(
+        self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest
+    ) -> None:
         self.must_hold(claim, turn)
         with self.transaction():
             self._cut(turn, claim.thread, closing, rest)
@@ -337,7 +483,12 @@ class ModelTurns(ModelMailbox):
         if held is None or held.generation != claim.generation:
             raise LeaseLost
         present = self.tables.turns.get(turn)
-        if held.owner != claim.owner or present is None or present.thread != claim.thread or present.state != "running":
+        if (
+            held.owner != claim.owner
+            or present is None
+            or present.thread != claim.thread
+            or present.state != "running"
+        ):
             return False
         if row.outbound.address != claim.address or self.open_drafts(turn):
             return False
@@ -349,11 +500,21 @@ class ModelTurns(ModelMailbox):
         left, drafts = rest(turn), self.open_drafts(turn)
         self.log(thread, turn, left.steps, once)
         self.close(drafts, closing, thread)
-        if left.post is not None and all(self.tables.posts[draft].row.state == "dropped" for draft in drafts):
+        if left.post is not None and all(
+            self.tables.posts[draft].row.state == "dropped" for draft in drafts
+        ):
             self.say([left.post], turn, thread)
 
     async def stop(
-        self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing, rest: Rest = no_rest
+        self,
+        thread: str,
+        seq: int,
+        *,
+        person: str,
+        fresh: bool,
+        posts: Sequence[PostRow],
+        closing: Closing,
+        rest: Rest = no_rest,
     ) -> int:
         command = self.tables.inbox.get((thread, seq))
         if command is None or command.state == "ended":
@@ -362,7 +523,12 @@ class ModelTurns(ModelMailbox):
             self.end(command, "answered")
             turn, reason = self.open_turn(thread), f"stopped by {person}"
             mine = turn is not None and any(i.seq < seq for i in self.taken(turn.id))
-            before = [i for i in self.letters(thread, "waiting") + (self.letters(thread, "taken") if mine else []) if i.seq < seq]
+            before = [
+                i
+                for i in self.letters(thread, "waiting")
+                + (self.letters(thread, "taken") if mine else [])
+                if i.seq < seq
+            ]
             before = [i for i in before if i.kind in ("message", "wake", "edit")]
             for letter in before:
                 self.end(letter, "stopped", reason)
@@ -379,7 +545,11 @@ class ModelTurns(ModelMailbox):
 
     def _void(self, turn: str, thread: str, closing: Closing) -> None:
         self._close_turn(turn, "stopped")
-        asked = (q for q in self.tables.questions.values() if q.turn == turn and q.state in ("queued", "asked"))
+        asked = (
+            q
+            for q in self.tables.questions.values()
+            if q.turn == turn and q.state in ("queued", "asked")
+        )
         opened = sorted(asked, key=lambda q: q.seq)
         for question in opened:
             self.tables.questions[question.ask.id] = replace(question, state="void")
@@ -388,7 +558,11 @@ class ModelTurns(ModelMailbox):
     def _after_stop(self, thread: str, fresh: bool) -> None:
         rest = self.open_turn(thread)
         if fresh:
-            own = [seq for (where, seq), s in self.tables.steps.items() if where == thread and rest is not None and s.turn == rest.id]
+            own = [
+                seq
+                for (where, seq), s in self.tables.steps.items()
+                if where == thread and rest is not None and s.turn == rest.id
+            ]
             self.change(thread, session_seq=min(own, default=self.tables.threads[thread].next_seq))
         if rest is None:
             self.give_back(thread)
@@ -397,4 +571,8 @@ class ModelTurns(ModelMailbox):
             self.hint("ready", thread)
 
     async def steps(self, thread: str, since: int) -> list[tuple[int, Step]]:
-        return sorted((seq, logged.step) for (where, seq), logged in self.tables.steps.items() if where == thread and seq >= since)
+        return sorted(
+            (seq, logged.step)
+            for (where, seq), logged in self.tables.steps.items()
+            if where == thread and seq >= since
+        )

@@ -25,5 +25,8 @@ print((int(end, 16) - int(begin, 16)) >> 20)
 
 
 def test_threads_share_one_heap() -> None:
-    shared, left = (int(subprocess.check_output([sys.executable, "-c", _THREAD, word], timeout=60)) for word in ("shared", "left"))
+    shared, left = (
+        int(subprocess.check_output([sys.executable, "-c", _THREAD, word], timeout=60))
+        for word in ("shared", "left")
+    )
     assert shared >= 50 > 30 > left, "MiB in the heap of the process, after a thread took sixty"

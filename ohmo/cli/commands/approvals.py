@@ -6,7 +6,16 @@ import click
 
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, address, ago, as_json_text, clean, clean_text, client_options, print_rows
+from ohmo.cli.show import (
+    Columns,
+    address,
+    ago,
+    as_json_text,
+    clean,
+    clean_text,
+    client_options,
+    print_rows,
+)
 
 
 @click.group("approvals", cls=Group, help=__doc__)
@@ -40,19 +49,32 @@ def show(id: str, as_json: bool, remote: str | None) -> None:
     client, after = reach(remote), None
     while True:
         page = client.get("/api/v1/approvals", after=after)
-        asked, after = next((one for one in page["approvals"] if one["ask"]["id"] == id), None), page["next"]
+        asked, after = (
+            next((one for one in page["approvals"] if one["ask"]["id"] == id), None),
+            page["next"],
+        )
         if asked is not None or after is None:
             break
     if asked is None:
-        raise click.UsageError(f"{id!r}: no such question is open; `ohmo approvals list` shows those that are")
+        raise click.UsageError(
+            f"{id!r}: no such question is open; `ohmo approvals list` shows those that are"
+        )
     question = asked["ask"]["question"]
-    click.echo(as_json_text(asked) if as_json else f"{clean(question['title'])}\n\n{clean_text(question['detail'])}".rstrip())
+    click.echo(
+        as_json_text(asked)
+        if as_json
+        else f"{clean(question['title'])}\n\n{clean_text(question['detail'])}".rstrip()
+    )
 
 
 @COMMAND.command()
 @click.argument("id")
 @click.option(
-    "--scope", type=click.Choice(["once", "session", "always", "workspace"]), default="once", show_default=True, help="How long it holds."
+    "--scope",
+    type=click.Choice(["once", "session", "always", "workspace"]),
+    default="once",
+    show_default=True,
+    help="How long it holds.",
 )
 @click.option("--word", default="", help="An answer in words, for questions of the agent.")
 @client_options

@@ -51,16 +51,22 @@ def test(name: str) -> None:
     from ohmo.setup.connecting import connected_as
 
     known = manifests()
-    found = [each for each in open_channels(settings().channels, known) if each.manifest.name == name]
+    found = [
+        each for each in open_channels(settings().channels, known) if each.manifest.name == name
+    ]
     if not found and name not in known:
         import difflib
 
         close = difflib.get_close_matches(name, known, n=1)
         raise click.ClickException(
-            f"there is no channel {name!r}, " + (f"did you mean {close[0]}?" if close else f"only {', '.join(sorted(known))}")
+            f"there is no channel {name!r}, "
+            + (f"did you mean {close[0]}?" if close else f"only {', '.join(sorted(known))}")
         )
     if not found:
-        raise click.ClickException(f"{name}: not enabled; set channels.{name}.enabled: true in config.yaml, then ohmo config check")
+        raise click.ClickException(
+            f"{name}: not enabled; set channels.{name}.enabled: true in config.yaml, then ohmo"
+            " config check"
+        )
     for each in found:
         try:
             account = asyncio.run(connected_as(each))
@@ -73,6 +79,10 @@ def _configured() -> list[dict[str, object]]:
     from ohmo.config.load import load
 
     return [
-        {"name": channel.name, "state": "off", "detail": "enabled, but ohmo is not running" if channel.enabled else "not enabled"}
+        {
+            "name": channel.name,
+            "state": "off",
+            "detail": "enabled, but ohmo is not running" if channel.enabled else "not enabled",
+        }
         for channel in load(environ=os.environ).channels
     ]

@@ -10,11 +10,23 @@ import click
 
 
 @click.command("chat", help=__doc__)
-@click.option("--continue", "again", is_flag=True, help="Go on with the latest conversation of this keyboard.")
-@click.option("--resume", metavar="ID", help="Go on with this session, as `ohmo sessions list` shows it.")
+@click.option(
+    "--continue", "again", is_flag=True, help="Go on with the latest conversation of this keyboard."
+)
+@click.option(
+    "--resume", metavar="ID", help="Go on with this session, as `ohmo sessions list` shows it."
+)
 @click.option("--model", metavar="M", help="The model of this conversation.")
-@click.option("--permission-mode", type=click.Choice(["default", "plan", "full_auto"]), help="The mode of this conversation.")
-@click.option("--config", type=click.Path(path_type=Path), help="Without a running daemon: another config.yaml.")
+@click.option(
+    "--permission-mode",
+    type=click.Choice(["default", "plan", "full_auto"]),
+    help="The mode of this conversation.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Without a running daemon: another config.yaml.",
+)
 @click.option("--remote", metavar="URL", help="A daemon elsewhere; its token in OHMO_TOKEN.")
 def COMMAND(remote: str | None, config: Path | None, **wishes: Any) -> None:  # noqa: N802 - the name every command file exports
     from ohmo.cli.prompt import Wishes
@@ -23,7 +35,8 @@ def COMMAND(remote: str | None, config: Path | None, **wishes: Any) -> None:  # 
 
 
 def chat(wishes: Any, remote: str | None, config: Path | None) -> None:
-    """Attached to the daemon; without one, ohmo runs in this process for as long as the conversation lasts."""
+    """Attached to the daemon; without one, ohmo runs in this process for as long as the
+    conversation lasts."""
     from ohmo.cli.prompt import house_for
     from ohmo.cli.screen import Plain, paints
     from ohmo.cli.talk import Talk, thread_of

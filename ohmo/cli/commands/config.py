@@ -19,7 +19,9 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 
 
-_file = click.option("--config", "file", type=click.Path(path_type=Path), help="Another config.yaml.")
+_file = click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="Another config.yaml."
+)
 _profile = click.option("--profile", metavar="NAME", help="Another profile of the file.")
 
 
@@ -36,12 +38,23 @@ def check(file: Path | None, profile: str | None, as_json: bool) -> None:
 
     found = settings(file, profile)
     specs(found, "UTC", datetime.now(UTC))
-    place = str(found.file) if found.file is not None else f"no file at {found.home.config}, so every default holds"
+    place = (
+        str(found.file)
+        if found.file is not None
+        else f"no file at {found.home.config}, so every default holds"
+    )
     channels = [channel.name for channel in found.channels if channel.enabled]
     if as_json:
-        click.echo(as_json_text({"ok": True, "file": str(found.file) if found.file else None, "channels": channels}))
+        click.echo(
+            as_json_text(
+                {"ok": True, "file": str(found.file) if found.file else None, "channels": channels}
+            )
+        )
     else:
-        click.echo(f"{place}: nothing is wrong; channels: {', '.join(channels) or 'none'}; profile: {found.profile_name}")
+        click.echo(
+            f"{place}: nothing is wrong; channels: {', '.join(channels) or 'none'}; profile:"
+            f" {found.profile_name}"
+        )
 
 
 @COMMAND.command()
@@ -77,7 +90,8 @@ def schema() -> None:
 @COMMAND.command()
 @_file
 def edit(file: Path | None) -> None:
-    """Edit a copy in $VISUAL or $EDITOR; it replaces the file only when nothing is wrong with it."""
+    """Edit a copy in $VISUAL or $EDITOR; it replaces the file only when nothing is wrong with
+    it."""
     from channels.durable import write_whole
     from ohmo.cli.house import settings
     from ohmo.config.home import find_home
@@ -90,13 +104,21 @@ def edit(file: Path | None) -> None:
         home.prepare()
     copy = target.with_name(f"{target.stem}.edited{target.suffix}")
     if not copy.exists():
-        write_whole(copy, target.read_text(encoding="utf-8") if target.exists() else config_text(Answers(channels={"web": {}})))
+        write_whole(
+            copy,
+            (
+                target.read_text(encoding="utf-8")
+                if target.exists()
+                else config_text(Answers(channels={"web": {}}))
+            ),
+        )
     click.edit(filename=str(copy))
     try:
         settings(copy)
     except ConfigError as error:
         raise ConfigError(
-            f"{error}\n{target} is unchanged; your version waits in {copy}: run ohmo config edit again, or delete it"
+            f"{error}\n{target} is unchanged; your version waits in {copy}: run ohmo config edit"
+            " again, or delete it"
         ) from error
     write_whole(target, copy.read_text(encoding="utf-8"))
     copy.unlink()

@@ -13,7 +13,16 @@ import click
 from ohmo.cli.client import connect
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, ago, as_json_text, clean, clean_text, client_options, moment, print_rows
+from ohmo.cli.show import (
+    Columns,
+    ago,
+    as_json_text,
+    clean,
+    clean_text,
+    client_options,
+    moment,
+    print_rows,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,23 +36,80 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 
 def _fields(function: Callable[P, R]) -> Callable[P, R]:
     """The flags of ``add`` and ``edit``."""
-    for option in reversed([
-        click.option("--at", metavar="TIME", help="Once: '2026-12-01 09:00', '17:30', 'tomorrow 9:00', 'in 20 minutes' or ISO 8601."),
-        click.option("--every", metavar="SPAN", help="Again and again: 2s, 5m, 24h."),
-        click.option("--tz", metavar="ZONE", help="Of the schedule, e.g. Asia/Shanghai; else cron.timezone."),
-        click.option("--to", metavar="ADDRESS", help="Where the report goes, e.g. slack:C123; else only into the history."),
-        click.option("--thread", metavar="T", help="A thread there; without --to the name of a conversation of its own."),
-        click.option("--prompt", metavar="TEXT", help="What shall be done ('-': read it from standard input)."),
-        click.option("--rule", "rules", multiple=True, metavar="RULE", help="What it may do unasked, e.g. 'Bash(gh run list:*)'. Repeatable."),
-        click.option("--secret", "secrets", multiple=True, metavar="NAME=REF", help="For its commands, e.g. GH_TOKEN=env:GH_TOKEN. Repeatable."),
-        click.option("--deadline", metavar="SPAN", help="How long it may wait and ask; 2h when not given."),
-        click.option("--catch-up", type=click.Choice(["none", "once", "all"]), help="Runs missed while ohmo was off."),
-        click.option("--overlap", type=click.Choice(["skip", "queue"]), help="When the last run has not ended."),
-        click.option("--when", type=click.Choice(["always", "changed", "wrong"]), help="Whether a report is sent."),
-        click.option("--jitter", metavar="SPAN", help="A delay by chance of at most this."),
-        click.option("--retry", type=click.IntRange(0, 10), help="Tries after a failed run."),
-        click.option("--expires", metavar="DATE", help="No run after this day (2026-12-31), or this time."),
-    ]):  # fmt: skip
+    for option in reversed(
+        [
+            click.option(
+                "--at",
+                metavar="TIME",
+                help=(
+                    "Once: '2026-12-01 09:00', '17:30', 'tomorrow 9:00', 'in 20 minutes' or ISO"
+                    " 8601."
+                ),
+            ),
+            click.option("--every", metavar="SPAN", help="Again and again: 2s, 5m, 24h."),
+            click.option(
+                "--tz",
+                metavar="ZONE",
+                help="Of the schedule, e.g. Asia/Shanghai; else cron.timezone.",
+            ),
+            click.option(
+                "--to",
+                metavar="ADDRESS",
+                help="Where the report goes, e.g. slack:C123; else only into the history.",
+            ),
+            click.option(
+                "--thread",
+                metavar="T",
+                help="A thread there; without --to the name of a conversation of its own.",
+            ),
+            click.option(
+                "--prompt",
+                metavar="TEXT",
+                help="What shall be done ('-': read it from standard input).",
+            ),
+            click.option(
+                "--rule",
+                "rules",
+                multiple=True,
+                metavar="RULE",
+                help="What it may do unasked, e.g. 'Bash(gh run list:*)'. Repeatable.",
+            ),
+            click.option(
+                "--secret",
+                "secrets",
+                multiple=True,
+                metavar="NAME=REF",
+                help="For its commands, e.g. GH_TOKEN=env:GH_TOKEN. Repeatable.",
+            ),
+            click.option(
+                "--deadline",
+                metavar="SPAN",
+                help="How long it may wait and ask; 2h when not given.",
+            ),
+            click.option(
+                "--catch-up",
+                type=click.Choice(["none", "once", "all"]),
+                help="Runs missed while ohmo was off.",
+            ),
+            click.option(
+                "--overlap",
+                type=click.Choice(["skip", "queue"]),
+                help="When the last run has not ended.",
+            ),
+            click.option(
+                "--when",
+                type=click.Choice(["always", "changed", "wrong"]),
+                help="Whether a report is sent.",
+            ),
+            click.option("--jitter", metavar="SPAN", help="A delay by chance of at most this."),
+            click.option("--retry", type=click.IntRange(0, 10), help="Tries after a failed run."),
+            click.option(
+                "--expires",
+                metavar="DATE",
+                help="No run after this day (2026-12-31), or this time.",
+            ),
+        ]
+    ):
         function = option(function)
     return function
 
@@ -69,9 +135,19 @@ def list_(as_json: bool, remote: str | None) -> None:
 
 @COMMAND.command()
 @click.argument("schedule", required=False)
-@click.option("--name", metavar="N", help="Its name; made from the prompt when not given, with a number where it is taken.")
+@click.option(
+    "--name",
+    metavar="N",
+    help="Its name; made from the prompt when not given, with a number where it is taken.",
+)
 @click.option("--recipe", metavar="NAME", help="Begin with a recipe, e.g. ci-triage.")
-@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="A parameter of the recipe. Repeatable.")
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the recipe. Repeatable.",
+)
 @_fields
 @click.option("--yes", is_flag=True, help="Do not ask before rules and secrets are allowed.")
 @client_options
@@ -85,9 +161,11 @@ def add(
     remote: str | None,
     **flags: Any,
 ) -> None:
-    """A new job: SCHEDULE is five cron fields (minute hour day month weekday), with seconds as a sixth if need be, or a name
-    such as @daily; or give --at, --every or --recipe."""
-    body = _body(schedule=schedule, name=name, recipe=recipe, **flags) | ({"set": _pairs(values, "--set")} if values else {})
+    """A new job: SCHEDULE is five cron fields (minute hour day month weekday), with seconds as a
+    sixth if need be, or a name such as @daily; or give --at, --every or --recipe."""
+    body = _body(schedule=schedule, name=name, recipe=recipe, **flags) | (
+        {"set": _pairs(values, "--set")} if values else {}
+    )
     client = reach(remote)
     looks = client.post(_API, {**body, "preview": True})
     if not _agreed(looks, yes):
@@ -113,7 +191,11 @@ def show(name: str, as_json: bool, remote: str | None) -> None:
 
 @COMMAND.command()
 @click.argument("name")
-@click.option("--schedule", metavar="FIELDS", help="Other cron fields: minute hour day month weekday, and seconds as a sixth if need be.")
+@click.option(
+    "--schedule",
+    metavar="FIELDS",
+    help="Other cron fields: minute hour day month weekday, and seconds as a sixth if need be.",
+)
 @_fields
 @click.option("--yes", is_flag=True, help="Do not ask before rules and secrets are allowed.")
 @client_options
@@ -134,7 +216,9 @@ def edit(name: str, yes: bool, as_json: bool, remote: str | None, **flags: Any) 
 @client_options
 def run(name: str, as_json: bool, remote: str | None) -> None:
     """Run a job now, beside its schedule."""
-    _act(name, "run", f"runs now; ohmo cron history {clean(name)} shows how it ends", as_json, remote)
+    _act(
+        name, "run", f"runs now; ohmo cron history {clean(name)} shows how it ends", as_json, remote
+    )
 
 
 @COMMAND.command()
@@ -192,7 +276,9 @@ def export(as_json: bool, remote: str | None) -> None:
     for job in client.get(_API)["jobs"]:
         click.echo(json.dumps({"type": "job", **job}, ensure_ascii=False))
         for row in client.get(f"{_path(job['name'])}/history", limit=1000)["occurrences"]:
-            click.echo(json.dumps({"type": "occurrence", "job": job["name"], **row}, ensure_ascii=False))
+            click.echo(
+                json.dumps({"type": "occurrence", "job": job["name"], **row}, ensure_ascii=False)
+            )
 
 
 def _path(name: str) -> str:
@@ -206,7 +292,9 @@ def _body(**flags: Any) -> dict[str, Any]:
     if "rules" in given:
         given["rules"] = [rule for rule in given["rules"] if rule]
     if "secrets" in given:
-        given["secrets"] = _pairs(tuple(secret for secret in given["secrets"] if secret), "--secret")
+        given["secrets"] = _pairs(
+            tuple(secret for secret in given["secrets"] if secret), "--secret"
+        )
     return given
 
 
@@ -237,8 +325,18 @@ def _agreed(looks: Mapping[str, Any], yes: bool) -> bool:
 
 
 def _told(job: Mapping[str, Any]) -> str:
-    due = "paused" if not job["enabled"] else f"next run {clean(job['next_local'])}" if job["next_local"] else "no further run"
-    kept = "" if job["to"] else "; its reports are only kept in the history (--to sends them somewhere)"
+    due = (
+        "paused"
+        if not job["enabled"]
+        else f"next run {clean(job['next_local'])}"
+        if job["next_local"]
+        else "no further run"
+    )
+    kept = (
+        ""
+        if job["to"]
+        else "; its reports are only kept in the history (--to sends them somewhere)"
+    )
     note = f"; {clean(job['note'])}" if job.get("note") else ""
     return f"{clean(job['name'])}: {due}{kept}{note}"
 
@@ -248,5 +346,7 @@ def _rhythm(row: Mapping[str, Any]) -> str:
 
 
 def _act(name: str, what: str, done: str, as_json: bool, remote: str | None) -> None:
-    found = (connect if what == "run" else reach)(remote).post(f"{_path(name)}/{what}", {})  # a run needs a house that moves
+    found = (connect if what == "run" else reach)(remote).post(
+        f"{_path(name)}/{what}", {}
+    )  # a run needs a house that moves
     click.echo(as_json_text(found) if as_json else f"{clean(name)} {done}")

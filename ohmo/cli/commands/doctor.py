@@ -13,19 +13,36 @@ import click
 if TYPE_CHECKING:
     from ohmo.doctor.contract import Kept
 
-_MARK = {"ok": "ok      ", "note": "note    ", "warning": "warning ", "problem": "problem ", "skipped": "skipped "}
+_MARK = {
+    "ok": "ok      ",
+    "note": "note    ",
+    "warning": "warning ",
+    "problem": "problem ",
+    "skipped": "skipped ",
+}
 
 
 @click.command("doctor", help=__doc__)
 @click.option("--live", is_flag=True, help="Also ask the model and the platforms.")
 @click.option("--fix", is_flag=True, help="Mend what can be mended; may be repeated.")
-@click.option("--only", metavar="NAME", multiple=True, help="Only this check, or those of one part (home, channels, …). Repeatable.")
+@click.option(
+    "--only",
+    metavar="NAME",
+    multiple=True,
+    help="Only this check, or those of one part (home, channels, …). Repeatable.",
+)
 @click.option("--all", "everything", is_flag=True, help="Also show what is right.")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Another config.yaml.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def COMMAND(  # noqa: N802 - the name every command file exports
-    ctx: click.Context, live: bool, fix: bool, only: tuple[str, ...], everything: bool, file: Path | None, as_json: bool
+    ctx: click.Context,
+    live: bool,
+    fix: bool,
+    only: tuple[str, ...],
+    everything: bool,
+    file: Path | None,
+    as_json: bool,
 ) -> None:
     from ohmo.cli.client import Client, Json, NotRunning, Refused
     from ohmo.cli.house import surroundings
@@ -37,7 +54,9 @@ def COMMAND(  # noqa: N802 - the name every command file exports
 
     known = {name for one in checks() for name in (one.name, one.name.partition(".")[0])}
     if unknown := [name for name in only if name not in known]:
-        raise click.UsageError(f"--only {unknown[0]}: there is no such check; ohmo doctor --all names them")
+        raise click.UsageError(
+            f"--only {unknown[0]}: there is no such check; ohmo doctor --all names them"
+        )
 
     def ask(path: str) -> Json | None:
         try:
@@ -49,7 +68,9 @@ def COMMAND(  # noqa: N802 - the name every command file exports
         try:
             around = surroundings()
         except ConfigError:
-            around = dict(os.environ)  # the check home.env_mode or home.env says why, and what to do
+            around = dict(
+                os.environ
+            )  # the check home.env_mode or home.env says why, and what to do
         return survey(around, ask, file=file, kept=lambda: _kept(around))
 
     if fix:
@@ -61,22 +82,40 @@ def COMMAND(  # noqa: N802 - the name every command file exports
     counted = {state: sum(one.finding.state == state for one in results) for state in _MARK}
     if as_json:
         rows = [
-            {"name": one.check.name, "title": one.check.title, "state": one.finding.state, "text": one.finding.text, "next": one.finding.next,
-             "fixable": one.check.mend is not None, "mended": one.mended}
+            {
+                "name": one.check.name,
+                "title": one.check.title,
+                "state": one.finding.state,
+                "text": one.finding.text,
+                "next": one.finding.next,
+                "fixable": one.check.mend is not None,
+                "mended": one.mended,
+            }
             for one in results
-        ]  # fmt: skip
+        ]
         click.echo(as_json_text({"checks": rows, "counts": counted}))
     else:
         for one in results:
             found = one.finding
             if everything or one.mended or found.state in ("problem", "warning", "note"):
                 text = found.text or one.check.title
-                click.echo(f"{_MARK[found.state]} {one.check.name}: {clean(text)}" + (f" [{clean(one.mended)}]" if one.mended else ""))
+                click.echo(
+                    f"{_MARK[found.state]} {one.check.name}: {clean(text)}"
+                    + (f" [{clean(one.mended)}]" if one.mended else "")
+                )
                 if found.next:
                     fixable = "" if one.check.mend is None or fix else " (or ohmo doctor --fix)"
-                    click.echo(f"          → {clean(found.next)}{fixable if '--fix' not in found.next else ''}")
-        told = f"{len(results)} checks: " + ", ".join(some(counted[state], state) for state in ("problem", "warning", "note"))
-        click.echo(f"{told}, {counted['skipped']} skipped" + ("" if live else "; --live also asks the model and the platforms"))
+                    click.echo(
+                        "          →"
+                        f" {clean(found.next)}{fixable if '--fix' not in found.next else ''}"
+                    )
+        told = f"{len(results)} checks: " + ", ".join(
+            some(counted[state], state) for state in ("problem", "warning", "note")
+        )
+        click.echo(
+            f"{told}, {counted['skipped']} skipped"
+            + ("" if live else "; --live also asks the model and the platforms")
+        )
     ctx.exit(1 if counted["problem"] else 0)
 
 
@@ -93,7 +132,12 @@ def _kept(environ: Mapping[str, str]) -> Kept | None:
     home = find_home(environ)
     machine = Machine(sys.platform, Path("/"), environ, os.geteuid())
     try:
-        found = choose(machine, Path(sys.executable), home, system=home.root == SYSTEM_HOME / ".ohmo" and machine.booted_by_systemd)
+        found = choose(
+            machine,
+            Path(sys.executable),
+            home,
+            system=home.root == SYSTEM_HOME / ".ohmo" and machine.booted_by_systemd,
+        )
         if not found.installed():
             return Kept(found.name)
         return Kept(found.name, installed=True, stale=found.stale(), standing=found.standing())

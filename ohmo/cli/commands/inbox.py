@@ -6,9 +6,30 @@ import click
 
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, Row, address, ago, as_json_text, clean, client_options, print_rows, some
+from ohmo.cli.show import (
+    Columns,
+    Row,
+    address,
+    ago,
+    as_json_text,
+    clean,
+    client_options,
+    print_rows,
+    some,
+)
 
-_STATES = ("waiting", "taken", "ended", "answered", "merged", "noted", "refused", "stopped", "superseded", "dead")  # as the API knows them
+_STATES = (
+    "waiting",
+    "taken",
+    "ended",
+    "answered",
+    "merged",
+    "noted",
+    "refused",
+    "stopped",
+    "superseded",
+    "dead",
+)  # as the API knows them
 
 
 @click.group("inbox", cls=Group, help=__doc__)
@@ -17,7 +38,12 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 
 
 @COMMAND.command("list")
-@click.option("--state", type=click.Choice(_STATES), metavar="STATE", help=f"Only these: {', '.join(_STATES)}.")
+@click.option(
+    "--state",
+    type=click.Choice(_STATES),
+    metavar="STATE",
+    help=f"Only these: {', '.join(_STATES)}.",
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @client_options
 def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:
@@ -35,7 +61,9 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
         "STATE": lambda row: row["ending"] or row["state"],
         "TEXT": _text,
     }
-    print_rows(found["inbox"], columns, f"nothing is {state}" if state else "nothing has arrived yet")
+    print_rows(
+        found["inbox"], columns, f"nothing is {state}" if state else "nothing has arrived yet"
+    )
 
 
 @COMMAND.command()
@@ -47,12 +75,26 @@ def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
     if as_json:
         click.echo(as_json_text(found))
     else:
-        endings = ", ".join(f"{number} {name}" for name, number in dict(found["endings"]).items()) or "none ended"
-        click.echo(f"{found['accepted']} accepted: {endings}, {found['waiting']} waiting, {found['taken']} in work")
-        click.echo("posts: " + (", ".join(f"{number} {name}" for name, number in dict(found["posts"]).items()) or "none"))
+        endings = (
+            ", ".join(f"{number} {name}" for name, number in dict(found["endings"]).items())
+            or "none ended"
+        )
+        click.echo(
+            f"{found['accepted']} accepted: {endings}, {found['waiting']} waiting, {found['taken']}"
+            " in work"
+        )
+        click.echo(
+            "posts: "
+            + (
+                ", ".join(f"{number} {name}" for name, number in dict(found["posts"]).items())
+                or "none"
+            )
+        )
         for line in found["problems"]:
             click.echo(f"problem: {clean(line)}")
-        click.echo("nothing is lost" if not found["problems"] else some(len(found["problems"]), "problem"))
+        click.echo(
+            "nothing is lost" if not found["problems"] else some(len(found["problems"]), "problem")
+        )
     ctx.exit(1 if found["problems"] else 0)
 
 
@@ -66,10 +108,16 @@ def why(id: str, as_json: bool, remote: str | None) -> None:
     if as_json:
         click.echo(as_json_text(found))
         return
-    click.echo(f"{_id(found)}: {found['kind']} of {clean(found['person'])} at {address(_place(found))}, said {ago(found['said_at'])} ago")
+    click.echo(
+        f"{_id(found)}: {found['kind']} of {clean(found['person'])} at {address(_place(found))},"
+        f" said {ago(found['said_at'])} ago"
+    )
     click.echo(f"text: {_text(found)}")
     reason = f" ({clean(found['reason'])})" if found["reason"] else ""
-    click.echo(f"state: {found['ending'] or found['state']}{reason}" + (f", turn {found['turn']}" if found["turn"] else ""))
+    click.echo(
+        f"state: {found['ending'] or found['state']}{reason}"
+        + (f", turn {found['turn']}" if found["turn"] else "")
+    )
 
 
 @COMMAND.command()
@@ -100,4 +148,9 @@ def _place(row: Row) -> Row | None:
 
 def _text(row: Row) -> str:
     arrival = row["arrival"]
-    return clean(arrival.get("text") or arrival.get("prompt") or arrival.get("emoji") or arrival.get("choice"))[:80]
+    return clean(
+        arrival.get("text")
+        or arrival.get("prompt")
+        or arrival.get("emoji")
+        or arrival.get("choice")
+    )[:80]

@@ -15,7 +15,11 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 
 
 @COMMAND.command("list")
-@click.option("--state", type=click.Choice(["ready", "sending", "sent", "dropped", "dead"]), help="Only these.")
+@click.option(
+    "--state",
+    type=click.Choice(["ready", "sending", "sent", "dropped", "dead"]),
+    help="Only these.",
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @client_options
 def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:
@@ -33,7 +37,9 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
         "TRIES": lambda row: row["attempts"],
         "TEXT": lambda row: clean(row["row"]["outbound"]["text"])[:80],
     }
-    print_rows(found["outbox"], columns, f"nothing is {state}" if state else "nothing was posted yet")
+    print_rows(
+        found["outbox"], columns, f"nothing is {state}" if state else "nothing was posted yet"
+    )
 
 
 @COMMAND.command()

@@ -37,13 +37,18 @@ def list_(as_json: bool, remote: str | None) -> None:
 @COMMAND.command()
 @click.argument("code")
 @click.option(
-    "--role", type=click.Choice(("guest", "user", "admin")), help="Default: guest; user for the first one where no owner is named."
+    "--role",
+    type=click.Choice(("guest", "user", "admin")),
+    help="Default: guest; user for the first one where no owner is named.",
 )
 @client_options
 def approve(code: str, role: str | None, as_json: bool, remote: str | None) -> None:
     """Let in the person who shows this code; they are told, and what they wrote is answered."""
     found = reach(remote).post("/api/v1/pairing", {"code": code.strip(), "role": role})
-    said = f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}. {MAY[found['role']]}"
+    said = (
+        f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}."
+        f" {MAY[found['role']]}"
+    )
     click.echo(as_json_text(found) if as_json else said)
 
 
@@ -55,13 +60,22 @@ def revoke(person: str, account: str | None, as_json: bool, remote: str | None) 
     """Let somebody in no more."""
     client = reach(remote)
     channel, _, who = person.partition(":")
-    rows = [row for row in client.get("/api/v1/pairing")["people"] if (row["channel"], row["person"]) == (channel, who)]
+    rows = [
+        row
+        for row in client.get("/api/v1/pairing")["people"]
+        if (row["channel"], row["person"]) == (channel, who)
+    ]
     rows = [row for row in rows if account in (None, row["account"])]
     if not rows:
         raise click.ClickException(f"{person}: was never let in; `ohmo pairing list` shows who was")
     if len(rows) > 1:
-        raise click.UsageError(f"{person} is known to several accounts; add --account {' or '.join(row['account'] for row in rows)}")
-    found = client.post("/api/v1/pairing/revoke", {"channel": channel, "account": rows[0]["account"], "person": who})
+        raise click.UsageError(
+            f"{person} is known to several accounts; add --account"
+            f" {' or '.join(row['account'] for row in rows)}"
+        )
+    found = client.post(
+        "/api/v1/pairing/revoke", {"channel": channel, "account": rows[0]["account"], "person": who}
+    )
     click.echo(as_json_text(found) if as_json else f"{person}: is let in no more")
 
 

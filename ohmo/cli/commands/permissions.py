@@ -30,7 +30,11 @@ def list_(as_json: bool, remote: str | None) -> None:
         "ALLOWS": lambda row: row["means"],
         "RULE": lambda row: row["rule"],
     }
-    print_rows(found, columns, "nothing was allowed for longer than once; rules of config.yaml are not listed here")
+    print_rows(
+        found,
+        columns,
+        "nothing was allowed for longer than once; rules of config.yaml are not listed here",
+    )
 
 
 @COMMAND.command()

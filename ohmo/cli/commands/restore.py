@@ -24,42 +24,71 @@ def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every c
     if path.is_dir():
         found = backups(path, datetime.now(UTC))
         if not found:
-            raise click.ClickException(f"{path}: there is no backup in it; ohmo backup {path} makes one")
+            raise click.ClickException(
+                f"{path}: there is no backup in it; ohmo backup {path} makes one"
+            )
         path = found[-1].path
     home.prepare()
     with hold_home(home.root):
         done = restore(path.expanduser().absolute(), home.root, datetime.now(UTC))
     if as_json:
-        rows = {"path": str(path), "restored": list(done.names), "rows": dict(done.rows), "aside": str(done.aside) if done.aside else None}
+        rows = {
+            "path": str(path),
+            "restored": list(done.names),
+            "rows": dict(done.rows),
+            "aside": str(done.aside) if done.aside else None,
+        }
         if done.settled is not None:
-            rows |= {"open": done.settled.open, "unsent": done.settled.unsent, "later_known": done.settled.later}
+            rows |= {
+                "open": done.settled.open,
+                "unsent": done.settled.unsent,
+                "later_known": done.settled.later,
+            }
         click.echo(as_json_text(rows))
         return
     click.echo(f"restored {', '.join(done.names)} with {sum(done.rows.values())} rows from {path}")
     if done.aside is not None:
         click.echo(f"what was there before lies in {done.aside}; delete it when nothing is missing")
     if done.settled is not None:
-        lost = done.aside if not done.settled.later and done.aside is not None and (done.aside / "ohmo.db").exists() else None
-        for line in _told(done.settled.open, done.settled.unsent, later=done.settled.later, lost=lost):
+        lost = (
+            done.aside
+            if not done.settled.later
+            and done.aside is not None
+            and (done.aside / "ohmo.db").exists()
+            else None
+        )
+        for line in _told(
+            done.settled.open, done.settled.unsent, later=done.settled.later, lost=lost
+        ):
             click.echo(line)
     click.echo("next: ohmo doctor, then ohmo run, or ohmo service start")
 
 
 def _told(count: int, unsent: int, *, later: bool, lost: Path | None) -> list[str]:
-    """What became of the messages that were open, and whether a platform may tell some of them again. ``lost``: where a store lies that could not
-    be read whole."""
+    """What became of the messages that were open, and whether a platform may tell some of them
+    again. ``lost``: where a store lies that could not be read whole."""
     from ohmo.cli.show import some
 
     lines: list[str] = []
     if count:
         lines.append(
-            f"{some(count, 'message')} had no answer yet and may have got one since; not tried again by themselves: ohmo inbox list --state dead"
+            f"{some(count, 'message')} had no answer yet and may have got one since; not tried"
+            " again by themselves: ohmo inbox list --state dead"
         )
     if unsent:
-        lines.append(f"{some(unsent, 'answer')} may not have come; not sent again by themselves: ohmo outbox list --state dead")
+        lines.append(
+            f"{some(unsent, 'answer')} may not have come; not sent again by themselves: ohmo outbox"
+            " list --state dead"
+        )
     if not later:
-        lines.append("what was said since the backup is not known: where a platform keeps its history, ohmo reads it again and answers it")
+        lines.append(
+            "what was said since the backup is not known: where a platform keeps its history, ohmo"
+            " reads it again and answers it"
+        )
     if lost is not None:
         look = f"OHMO_HOME={shlex.quote(str(lost))} ohmo inbox list"
-        lines.append(f"the store that was replaced could not be read whole; what was open in it, as far as it can be read: {look}")
+        lines.append(
+            "the store that was replaced could not be read whole; what was open in it, as far as"
+            f" it can be read: {look}"
+        )
     return lines

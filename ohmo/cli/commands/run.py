@@ -21,17 +21,24 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     from ohmo.heap import share_one_heap
 
     share_one_heap()
-    # Reading the certificates of this machine takes OpenSSL a tenth of a second; Python goes on importing meanwhile.
-    threading.Thread(target=importlib.import_module, args=("aiohttp",), name="aiohttp", daemon=True).start()
+    # Reading the certificates of this machine takes OpenSSL a tenth of a second; Python goes on
+    # importing meanwhile.
+    threading.Thread(
+        target=importlib.import_module, args=("aiohttp",), name="aiohttp", daemon=True
+    ).start()
     from ohmo.cli.house import manifests, settings, surroundings
     from ohmo.cli.lean import structlog_alone
     from ohmo.config.lastgood import boot, remember
     from ohmo.config.load import load
 
-    gc.disable()  # thousands of classes are made now and none of them goes: the daemon switches it on when it is warm
+    # thousands of classes are made now and none of them goes: the daemon switches it on when it is
+    # warm
+    gc.disable()
     since = time.time_ns()
     environ, known = surroundings(), manifests()
-    if environ.get("OHMO_SERVICE"):  # nobody reads what we say now: better the configuration that worked than none
+    if environ.get(
+        "OHMO_SERVICE"
+    ):  # nobody reads what we say now: better the configuration that worked than none
         config, note = boot(file, environ=environ, profile=profile, manifests=known)
     else:
         # Before the daemon is imported: a mistake is said at once.

@@ -18,17 +18,23 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def audit(ctx: click.Context, file: Path | None, as_json: bool) -> None:
-    """Name every way in and everything that lies open, gravest first; exit 1 when something is critical or high."""
+    """Name every way in and everything that lies open, gravest first; exit 1 when something is
+    critical or high."""
     from ohmo.cli.house import settings
     from ohmo.cli.show import as_json_text, clean
     from ohmo.doctor.audit import audit as look
 
     found = look(settings(file), os.geteuid())
     if as_json:
-        rows = [{"name": risk.name, "severity": risk.severity, "text": risk.text, "next": risk.next} for risk in found]
+        rows = [
+            {"name": risk.name, "severity": risk.severity, "text": risk.text, "next": risk.next}
+            for risk in found
+        ]
         click.echo(as_json_text({"findings": rows}))
     else:
         for risk in found:
-            click.echo(f"{risk.severity:8} {risk.name}: {clean(risk.text)}\n         → {clean(risk.next)}")
+            click.echo(
+                f"{risk.severity:8} {risk.name}: {clean(risk.text)}\n         → {clean(risk.next)}"
+            )
         click.echo(f"{len(found)} findings" if found else "nothing lies open")
     ctx.exit(1 if any(risk.severity in ("critical", "high") for risk in found) else 0)

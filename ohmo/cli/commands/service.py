@@ -29,7 +29,9 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 
 
 def _system(function: Callable[P, R]) -> Callable[P, R]:
-    return click.option("--system", is_flag=True, help="The system unit, with a user of its own (needs root).")(function)
+    return click.option(
+        "--system", is_flag=True, help="The system unit, with a user of its own (needs root)."
+    )(function)
 
 
 @COMMAND.command()
@@ -51,7 +53,9 @@ def install(system: bool, manager: Kind | None) -> None:
         home.prepare()
         if not env_file(home).exists():
             write_whole(
-                env_file(home), "# Tokens and keys for ohmo, one NAME=value a line. Only you can read this file; keep it so (chmod 600).\n"
+                env_file(home),
+                "# Tokens and keys for ohmo, one NAME=value a line. Only you can read this file;"
+                " keep it so (chmod 600).\n",
             )
     for line in found.install():
         click.echo(line)
@@ -97,7 +101,8 @@ def restart(system: bool) -> None:
 @COMMAND.command()
 @_system
 def reload(system: bool) -> None:
-    """Read config.yaml and .env again without ending; a broken one is refused and the old one goes on."""
+    """Read config.yaml and .env again without ending; a broken one is refused and the old one goes
+    on."""
     _manager(system).reload()
     click.echo("asked; ohmo service status says whether it was taken over")
 
@@ -107,7 +112,8 @@ def reload(system: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, system: bool, as_json: bool) -> None:
-    """One true answer: the service, the daemon, each channel. Exit code 0 only when it runs and is ready."""
+    """One true answer: the service, the daemon, each channel. Exit code 0 only when it runs and is
+    ready."""
     from ohmo.cli.client import NotRunning
     from ohmo.cli.show import as_json_text
     from ohmo.cli.standing import show_status
@@ -133,7 +139,12 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
         }
         click.echo(
             as_json_text(
-                {**body, "ready": bool(answer.get("ready")), "channels": answer.get("channels", {}), "warnings": answer.get("warnings", [])}
+                {
+                    **body,
+                    "ready": bool(answer.get("ready")),
+                    "channels": answer.get("channels", {}),
+                    "warnings": answer.get("warnings", []),
+                }
             )
         )
         ctx.exit(0 if well else 1)
@@ -149,7 +160,14 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
 
 @COMMAND.command()
 @_system
-@click.option("-n", "--lines", type=click.IntRange(0, 100_000), default=50, show_default=True, help="The last so many lines.")
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(0, 100_000),
+    default=50,
+    show_default=True,
+    help="The last so many lines.",
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
 @click.pass_context
 def logs(ctx: click.Context, system: bool, lines: int, follow: bool) -> None:
@@ -161,7 +179,9 @@ def logs(ctx: click.Context, system: bool, lines: int, follow: bool) -> None:
     if log.file is None:
         ctx.exit(subprocess.run(log.command, check=False).returncode)  # noqa: S603 - journalctl
     if not log.file.exists() and not follow:
-        raise click.ClickException(f"{log.file}: there is no log yet; it begins with: ohmo service start")
+        raise click.ClickException(
+            f"{log.file}: there is no log yet; it begins with: ohmo service start"
+        )
     found, position = last_lines(log.file, lines)
     for line in found:
         click.echo(clean(line))
@@ -213,7 +233,12 @@ def _advice(system: bool) -> list[str]:
     from ohmo.service.choice import Machine
 
     if system:
-        return ["tokens: NAME=value lines in /etc/ohmo/env (root, mode 600), configuration in /var/lib/ohmo/.ohmo/config.yaml"]
+        return [
+            (
+                "tokens: NAME=value lines in /etc/ohmo/env (root, mode 600), configuration in"
+                " /var/lib/ohmo/.ohmo/config.yaml"
+            )
+        ]
     said: list[str] = []
     home = find_home(os.environ)
     try:
@@ -222,16 +247,31 @@ def _advice(system: bool) -> list[str]:
 
         service = of_a_service(os.environ)
         load(environ=service, manifests=manifests())
-        hidden = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if os.environ.get(name) and name not in service]
-        said += [f"note: {name} is set in this shell, but the service does not see it; write it into {home.root}/.env" for name in hidden]
+        hidden = [
+            name
+            for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+            if os.environ.get(name) and name not in service
+        ]
+        said += [
+            f"note: {name} is set in this shell, but the service does not see it; write it into"
+            f" {home.root}/.env"
+            for name in hidden
+        ]
     except ConfigError as error:
         said += [f"note: as the service will see it: {line}" for line in str(error).splitlines()]
-        said.append(f"tokens and keys for the service belong into {home.root}/.env (NAME=value lines, mode 600), never into a unit")
+        said.append(
+            f"tokens and keys for the service belong into {home.root}/.env (NAME=value lines, mode"
+            " 600), never into a unit"
+        )
     machine = Machine(sys.platform, Path("/"), os.environ, os.geteuid())
     if machine.wsl and not machine.booted_by_systemd:
         said.append(
-            "WSL 2: for a real service write `[boot]` and `systemd=true` into /etc/wsl.conf, run `wsl --shutdown` in Windows, install again"
+            "WSL 2: for a real service write `[boot]` and `systemd=true` into /etc/wsl.conf, run"
+            " `wsl --shutdown` in Windows, install again"
         )
     elif machine.wsl:
-        said.append("WSL 2: Windows ends an idle WSL; a scheduled task that runs `wsl -- sleep infinity` at log-on keeps it")
+        said.append(
+            "WSL 2: Windows ends an idle WSL; a scheduled task that runs `wsl -- sleep infinity` at"
+            " log-on keeps it"
+        )
     return said

@@ -11,7 +11,16 @@ import click
 from ohmo.cli.client import Client, Json, connect
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, address, ago, as_json_text, clean, clean_text, client_options, print_rows
+from ohmo.cli.show import (
+    Columns,
+    address,
+    ago,
+    as_json_text,
+    clean,
+    clean_text,
+    client_options,
+    print_rows,
+)
 
 _PATIENCE = 10.0  # seconds; what is stored is carried out in any case
 
@@ -43,7 +52,13 @@ def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) ->
 
 @COMMAND.command()
 @click.argument("id")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The last so many items.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="The last so many items.",
+)
 @client_options
 def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
     """One conversation, its last items."""
@@ -53,7 +68,10 @@ def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
     if as_json:
         click.echo(as_json_text({"session": session, "history": items}))
         return
-    click.echo(f"{session['thread']} at {address(session['address'])}, {session['state']}, last {ago(session['last_at'])} ago")
+    click.echo(
+        f"{session['thread']} at {address(session['address'])}, {session['state']}, last"
+        f" {ago(session['last_at'])} ago"
+    )
     for line in _lines(items):
         click.echo(line)
 
@@ -77,10 +95,14 @@ def export(id: str, as_json: bool, remote: str | None) -> None:
 @click.argument("id")
 @client_options
 def reset(id: str, as_json: bool, remote: str | None) -> None:
-    """Stop what runs and waits in a conversation and begin a new session there, as /new does. Nothing is deleted."""
+    """Stop what runs and waits in a conversation and begin a new session there, as /new does.
+    Nothing is deleted."""
     client = connect(remote)
     stored = client.post(f"/api/v1/sessions/{_id(id)}/reset", {})
-    place, deadline = f"/api/v1/inbox/{stored['thread']}/{stored['seq']}", time.monotonic() + _PATIENCE
+    place, deadline = (
+        f"/api/v1/inbox/{stored['thread']}/{stored['seq']}",
+        time.monotonic() + _PATIENCE,
+    )
     while (row := client.get(place))["state"] != "ended" and time.monotonic() < deadline:
         time.sleep(0.05)
     done = row["state"] == "ended"
@@ -90,7 +112,10 @@ def reset(id: str, as_json: bool, remote: str | None) -> None:
         click.echo(
             f"{id}: a new session begins"
             if done
-            else f"{id}: stored, and not carried out yet; ohmo inbox why {id}/{stored['seq']} says more"
+            else (
+                f"{id}: stored, and not carried out yet; ohmo inbox why {id}/{stored['seq']} says"
+                " more"
+            )
         )
 
 
@@ -98,8 +123,9 @@ def reset(id: str, as_json: bool, remote: str | None) -> None:
 @click.argument("id")
 @client_options
 def replay(id: str, as_json: bool, remote: str | None) -> None:
-    """Make the requests and decisions of a conversation's present session again, from its log, and compare: what was sent to the model
-    byte for byte, permissions by today's rules. Nothing is run and nobody is asked. Exit 1 at the first difference, or with nothing to compare."""
+    """Make the requests and decisions of a conversation's present session again, from its log, and
+    compare: what was sent to the model byte for byte, permissions by today's rules. Nothing is run
+    and nobody is asked. Exit 1 at the first difference, or with nothing to compare."""
     found = reach(remote).get(f"/api/v1/sessions/{_id(id)}/replay")
     if as_json:
         click.echo(as_json_text(found))
@@ -117,11 +143,17 @@ def _replayed(found: Json) -> Iterator[str]:
         return
     compared = found["calls"] - found["unrecorded"]
     if compared:
-        yield f"{found['same']} of {compared} requests are the same byte for byte, {found['judged']} decisions are the same"
+        yield (
+            f"{found['same']} of {compared} requests are the same byte for byte, {found['judged']}"
+            " decisions are the same"
+        )
     else:
         yield "nothing to compare: no request of this session was recorded"
     if found["unrecorded"] and compared:
-        yield f"{found['unrecorded']} more were not recorded: made by an older ohmo, or without a model endpoint"
+        yield (
+            f"{found['unrecorded']} more were not recorded: made by an older ohmo, or without a"
+            " model endpoint"
+        )
 
 
 def _id(text: str) -> str:
@@ -148,7 +180,10 @@ def _lines(items: list[Json]) -> Iterator[str]:
             case "arrival_info" if item["kind"] in ("message", "wake"):
                 arrival = item["arrival"]
                 name = arrival["person"]["name"] if item["kind"] == "message" else item["person"]
-                yield f"**{clean(name)}:** {clean_text(arrival.get('text') or arrival.get('prompt') or '')}"
+                yield (
+                    f"**{clean(name)}:**"
+                    f" {clean_text(arrival.get('text') or arrival.get('prompt') or '')}"
+                )
             case "step_info":
                 yield from _step(item["step"])
             case _:
@@ -162,6 +197,9 @@ def _step(step: Json) -> Iterator[str]:
             yield f"**ohmo:** {clean_text(said)}"
         for block in step["blocks"]:
             if block["type"] == "tool_call":
-                yield f"- {clean(block['name'])} {clean(json.dumps(block['arguments'], ensure_ascii=False))[:300]}"
+                yield (
+                    f"- {clean(block['name'])}"
+                    f" {clean(json.dumps(block['arguments'], ensure_ascii=False))[:300]}"
+                )
     elif step["type"] == "call_result":
         yield f"  → {clean(step['result']['text'])[:300]}"

@@ -8,11 +8,18 @@ from ohmo.cli.client import connect
 from ohmo.cli.show import as_json_text, client_options
 from ohmo.cli.standing import show_status
 
-PROBE, ANSWER = 4.0, 10.0  # seconds: a probe has to say no before whoever probes gives it up (5 s in our manifests)
+PROBE, ANSWER = (
+    4.0,
+    10.0,
+)  # seconds: a probe has to say no before whoever probes gives it up (5 s in our manifests)
 
 
 @click.command("status", help=__doc__)
-@click.option("--check", type=click.Choice(["live", "ready"]), help="Say nothing; exit 0 when alive or ready, else 1.")
+@click.option(
+    "--check",
+    type=click.Choice(["live", "ready"]),
+    help="Say nothing; exit 0 when alive or ready, else 1.",
+)
 @client_options
 @click.pass_context
 def COMMAND(ctx: click.Context, check: str | None, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports

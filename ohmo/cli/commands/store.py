@@ -19,7 +19,8 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
-    """Every page, every index, every rule of the store; exit 1 when something is wrong. May be asked while the daemon runs."""
+    """Every page, every index, every rule of the store; exit 1 when something is wrong. May be
+    asked while the daemon runs."""
     import sqlite3
 
     from ohmo.cli.show import as_json_text, clean
@@ -48,7 +49,10 @@ def check(ctx: click.Context, as_json: bool) -> None:
         told = (
             "nothing is wrong"
             if not wrong
-            else f"{len(wrong)} problems; stop ohmo, then ohmo restore the newest backup, or start it: it salvages"
+            else (
+                f"{len(wrong)} problems; stop ohmo, then ohmo restore the newest backup, or start"
+                " it: it salvages"
+            )
         )
         click.echo(f"{path}: {sum(rows.values())} rows; {told}")
     ctx.exit(1 if wrong else 0)
@@ -75,7 +79,8 @@ def compact() -> None:
 @click.argument("url")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def migrate(url: str, as_json: bool) -> None:
-    """Copy every row to URL (sqlite:////path or postgresql://…), which must be empty, and compare the counts. Refuses while the daemon runs."""
+    """Copy every row to URL (sqlite:////path or postgresql://…), which must be empty, and compare
+    the counts. Refuses while the daemon runs."""
     from ohmo.cli.house import settings
     from ohmo.cli.show import as_json_text
     from ohmo.store.lock import hold_home
@@ -89,8 +94,14 @@ def migrate(url: str, as_json: bool) -> None:
     if as_json:
         click.echo(as_json_text({"rows": rows}))
         return
-    click.echo(f"{sum(rows.values())} rows of {len(rows)} tables copied and counted; the old store is as it was")
-    click.echo("next: set store.url in config.yaml to the new address (a secret may be env:NAME), then ohmo doctor")
+    click.echo(
+        f"{sum(rows.values())} rows of {len(rows)} tables copied and counted; the old store is as"
+        " it was"
+    )
+    click.echo(
+        "next: set store.url in config.yaml to the new address (a secret may be env:NAME), then"
+        " ohmo doctor"
+    )
 
 
 def _file() -> Path:
@@ -99,6 +110,7 @@ def _file() -> Path:
     found = settings().database
     if found is None:
         raise click.ClickException(
-            "the store is in PostgreSQL: its server cares for that; ohmo inbox audit looks whether every message has its end"
+            "the store is in PostgreSQL: its server cares for that; ohmo inbox audit looks whether"
+            " every message has its end"
         )
     return found

@@ -30,17 +30,33 @@ _PRIVATE = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY|CREDENTIAL", re.IGNORECASE)
 
 
 @click.group(
-    "triage", help=f"{__doc__}\n\nPrints the report, or [SILENT] when there is nothing to say; docs/recipes.md shows how a job does it."
+    "triage",
+    help=(
+        f"{__doc__}\n\nPrints the report, or [SILENT] when there is nothing to say; docs/recipes.md"
+        " shows how a job does it."
+    ),
 )
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 
 
 def _options(function: Callable[P, R]) -> Callable[P, R]:
-    for option in reversed([
-        click.option("--name", metavar="N", help="Of what is remembered in ./ci-triage; made from the source when not given."),
-        click.option("--git", type=click.Path(path_type=Path), default=".", help="A clone in which commits are looked up.", show_default=True),
-    ]):  # fmt: skip
+    for option in reversed(
+        [
+            click.option(
+                "--name",
+                metavar="N",
+                help="Of what is remembered in ./ci-triage; made from the source when not given.",
+            ),
+            click.option(
+                "--git",
+                type=click.Path(path_type=Path),
+                default=".",
+                help="A clone in which commits are looked up.",
+                show_default=True,
+            ),
+        ]
+    ):
         function = option(function)
     return function
 
@@ -50,56 +66,97 @@ def _options(function: Callable[P, R]) -> Callable[P, R]:
 @click.option("--branch", default="main", show_default=True, help="Whose runs count ('': all).")
 @_options
 def github(repo: str, branch: str, name: str | None, git: Path) -> None:
-    """Runs of GitHub Actions, read with gh (run list, run view). REPO: owner/name; else the repository of this folder."""
+    """Runs of GitHub Actions, read with gh (run list, run view). REPO: owner/name; else the
+    repository of this folder."""
     _checked(repo, branch)
     title = f"{repo} {branch}".strip()
-    _say(title, name or _slug("github", repo, branch), git, lambda known: from_gh(repo, branch, _program, known))
+    _say(
+        title,
+        name or _slug("github", repo, branch),
+        git,
+        lambda known: from_gh(repo, branch, _program, known),
+    )
 
 
 @COMMAND.command("gitlab")
 @click.argument("repo", default=".")
-@click.option("--branch", default="main", show_default=True, help="Whose pipelines count ('': all).")
+@click.option(
+    "--branch", default="main", show_default=True, help="Whose pipelines count ('': all)."
+)
 @_options
 def gitlab(repo: str, branch: str, name: str | None, git: Path) -> None:
-    """Pipelines of GitLab CI, read with glab api. REPO: group/name; else the project of this folder."""
+    """Pipelines of GitLab CI, read with glab api. REPO: group/name; else the project of this
+    folder."""
     _checked(repo, branch)
     title = f"{repo} {branch}".strip()
-    _say(title, name or _slug("gitlab", repo, branch), git, lambda known: from_glab(repo, branch, _program, known))
+    _say(
+        title,
+        name or _slug("gitlab", repo, branch),
+        git,
+        lambda known: from_glab(repo, branch, _program, known),
+    )
 
 
 @COMMAND.command("http")
 @click.argument("url")
-@click.option("--bearer", metavar="VARIABLE", help="A variable whose value is sent as Authorization: Bearer.")
+@click.option(
+    "--bearer", metavar="VARIABLE", help="A variable whose value is sent as Authorization: Bearer."
+)
 @_options
 def http(url: str, bearer: str | None, name: str | None, git: Path) -> None:
     """Whatever answers at URL: JUnit XML, GitHub's runs or jobs, GitLab's jobs, or a plain log."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise click.UsageError(f"{url[:100]}: expected an address that begins with https:// or http://")
+        raise click.UsageError(
+            f"{url[:100]}: expected an address that begins with https:// or http://"
+        )
     shown = f"{parts.hostname}{parts.path}"
-    _say(shown, name or _slug("http", shown), git, lambda known: from_http(url, lambda url: _get(url, bearer), known))
+    _say(
+        shown,
+        name or _slug("http", shown),
+        git,
+        lambda known: from_http(url, lambda url: _get(url, bearer), known),
+    )
 
 
 @COMMAND.command("read")
 @click.argument("file", type=click.File("rb"), default="-")
-@click.option("--form", type=click.Choice(["auto", "junit", "github", "gitlab", "log"]), default="auto", show_default=True)
-@click.option("--commit", default="", metavar="SHA", help="Of the run, where the input does not say it.")
-@click.option("--url", default="", metavar="URL", help="Of the run, where the input does not say it.")
+@click.option(
+    "--form",
+    type=click.Choice(["auto", "junit", "github", "gitlab", "log"]),
+    default="auto",
+    show_default=True,
+)
+@click.option(
+    "--commit", default="", metavar="SHA", help="Of the run, where the input does not say it."
+)
+@click.option(
+    "--url", default="", metavar="URL", help="Of the run, where the input does not say it."
+)
 @_options
 def read(file: IO[bytes], form: Any, commit: str, url: str, name: str | None, git: Path) -> None:
     """What another command prints: its output by pipe, or a FILE."""
     data = file.read(MOST_BYTES + 1)
     title = name or "tests"
-    _say(title, title, git, lambda _: read_results(data, form, commit=commit or _head(git), url=url))
+    _say(
+        title, title, git, lambda _: read_results(data, form, commit=commit or _head(git), url=url)
+    )
 
 
 def _say(title: str, name: str, git: Path, gather: Callable[[Known], Reading]) -> None:
-    redactor = Redactor(lambda: [value for key, value in os.environ.items() if _PRIVATE.search(key)])
+    redactor = Redactor(
+        lambda: [value for key, value in os.environ.items() if _PRIVATE.search(key)]
+    )
     with Memory(Path.cwd(), name).held() as memory:
         known = {(run.stream, run.key) for line in memory.read().runs.values() for run in line}
         try:
             told = triage(
-                gather(known), title, memory, now=time.time(), commits=lambda good, bad: _commits(git, good, bad), clean=redactor.text
+                gather(known),
+                title,
+                memory,
+                now=time.time(),
+                commits=lambda good, bad: _commits(git, good, bad),
+                clean=redactor.text,
             )
         except BadResults as error:
             raise BadResults(redactor.text(f"triage: {error}")) from error
@@ -120,14 +177,18 @@ def _slug(*parts: str) -> str:
 
 def _program(words: Sequence[str]) -> bytes:
     try:
-        ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False)  # noqa: S603 - no shell
+        ended = subprocess.run(  # noqa: S603
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+        )
     except FileNotFoundError as error:
         raise BadResults(f"{words[0]} is not installed, or not on the PATH of ohmo") from error
     except subprocess.TimeoutExpired as error:
         raise BadResults(f"{' '.join(words[:3])} did not end within {_PATIENCE:.0f} s") from error
     if ended.returncode:
         said = " ".join(ended.stderr.decode("utf-8", "replace").split())[:300]
-        raise BadResults(f"{' '.join(words[:3])} failed ({said or f'exit code {ended.returncode}'})")
+        raise BadResults(
+            f"{' '.join(words[:3])} failed ({said or f'exit code {ended.returncode}'})"
+        )
     return ended.stdout
 
 
@@ -144,7 +205,8 @@ def _get(url: str, bearer: str | None) -> bytes:
     if bearer is not None:
         if not os.environ.get(bearer):
             raise BadResults(
-                f"the variable {bearer} that --bearer names is not set; export it, or give it to the job (secrets, {bearer}=env:{bearer})"
+                f"the variable {bearer} that --bearer names is not set; export it, or give it to"
+                f" the job (secrets, {bearer}=env:{bearer})"
             )
         headers["Authorization"] = f"Bearer {os.environ[bearer]}"
     opener = urllib.request.build_opener(_Stay)
@@ -152,18 +214,28 @@ def _get(url: str, bearer: str | None) -> bytes:
         with opener.open(urllib.request.Request(url, headers=headers), timeout=_PATIENCE) as answer:  # noqa: S310 - the scheme was looked at
             return answer.read(MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
-        to = f" to {error.headers['Location'][:200]}; give that address" if error.headers.get("Location") else ""
+        to = (
+            f" to {error.headers['Location'][:200]}; give that address"
+            if error.headers.get("Location")
+            else ""
+        )
         raise BadResults(f"{shown}: it answered {error.code} {error.reason}{to}") from error
     except (OSError, HTTPException, ValueError) as error:
-        raise BadResults(f"{shown}: not reached ({getattr(error, 'reason', None) or error})") from error
+        raise BadResults(
+            f"{shown}: not reached ({getattr(error, 'reason', None) or error})"
+        ) from error
 
 
 def _git(folder: Path, *words: str) -> str:
     settings = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
     try:
         ended = subprocess.run(  # noqa: S603 - no shell
-            ["git", *settings, "-C", str(folder), "--no-pager", *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False  # noqa: S607
-        )  # fmt: skip
+            ["git", *settings, "-C", str(folder), "--no-pager", *words],  # noqa: S607
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return ended.stdout.decode("utf-8", "replace").strip() if ended.returncode == 0 else ""
@@ -174,7 +246,8 @@ def _head(folder: Path) -> str:
 
 
 def _commits(folder: Path, good: str, bad: str) -> str:
-    """Who wrote the first bad commit and what it is about; how many others lie between it and the good one."""
+    """Who wrote the first bad commit and what it is about; how many others lie between it and the
+    good one."""
     if _COMMIT.fullmatch(bad) is None:
         return ""
     said = _git(folder, "log", "-1", "--no-show-signature", "--format=%an: %s", bad, "--")

@@ -26,16 +26,26 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
 
     site, installer = _installation()
     wheel = Path(what)
-    wanted = str(wheel.absolute()) if wheel.is_file() or (os.sep in what and wheel.exists()) else what
+    wanted = (
+        str(wheel.absolute()) if wheel.is_file() or (os.sep in what and wheel.exists()) else what
+    )
     home = Home(SYSTEM_HOME / ".ohmo") if system else find_home(os.environ)
-    service = choose(Machine(sys.platform, Path("/"), os.environ, os.geteuid()), Path(sys.executable), home, system=system)
+    service = choose(
+        Machine(sys.platform, Path("/"), os.environ, os.geteuid()),
+        Path(sys.executable),
+        home,
+        system=system,
+    )
     runs = service.installed() and service.standing().state in ("running", "starting", "restarting")
     if not runs and is_held(home.lock, unclear=False):
         raise click.ClickException("ohmo runs here, started by hand; stop it first, then upgrade")
 
     def install(owned: int) -> None:
-        # not from the folder somebody stands in: whoever writes there could hand the installer modules and settings of theirs
-        ran = run_command([*installer, "--upgrade", "--", wanted], 1_800, inherits=(owned,), cwd=Path(sys.prefix))
+        # not from the folder somebody stands in: whoever writes there could hand the installer
+        # modules and settings of theirs
+        ran = run_command(
+            [*installer, "--upgrade", "--", wanted], 1_800, inherits=(owned,), cwd=Path(sys.prefix)
+        )
         if ran.code != 0:
             raise UpgradeFailed(f"it cannot be installed: {ran.last}")
 
@@ -47,20 +57,35 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
 
     def channels() -> dict[str, Connection]:
         found = Client(path=home.socket()).get("/api/v1/status")["channels"]
-        return {clean(name): Connection(clean(one["state"]), clean(one["detail"]) if one["detail"] else "") for name, one in found.items()}
+        return {
+            clean(name): Connection(
+                clean(one["state"]), clean(one["detail"]) if one["detail"] else ""
+            )
+            for name, one in found.items()
+        }
 
     def say(line: str) -> None:
-        with suppress(OSError):  # a terminal that was closed must not keep the old version from coming back
+        with suppress(
+            OSError
+        ):  # a terminal that was closed must not keep the old version from coming back
             click.echo(line)
 
     _interrupted_by_any()
     Upgrade(Parts(site, home, install, healthy, service if runs else None, say, channels)).run()
-    click.echo(f"{run_command([sys.executable, '-P', '-m', 'ohmo', '--version'], 60).last} is in place" + (" and running" if runs else ""))
+    click.echo(
+        f"{run_command([sys.executable, '-P', '-m', 'ohmo', '--version'], 60).last} is in place"
+        + (" and running" if runs else "")
+    )
 
 
 def _interrupted_by_any() -> None:
-    """The first of these signals begins the way back, and no further one stops it. Who asked that a closed terminal ends nothing (nohup) is obeyed."""
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    """The first of these signals begins the way back, and no further one stops it. Who asked that a
+    closed terminal ends nothing (nohup) is obeyed."""
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
 
     def interrupt(*_: object) -> NoReturn:
         for number in numbers:
@@ -72,7 +97,8 @@ def _interrupted_by_any() -> None:
 
 
 def _installation() -> tuple[Path, list[str]]:
-    """The folder ohmo is installed in, and the command that installs into it. Raises ClickException where it cannot be done in place."""
+    """The folder ohmo is installed in, and the command that installs into it. Raises ClickException
+    where it cannot be done in place."""
     import importlib.util
     import json
     import shutil
@@ -81,14 +107,29 @@ def _installation() -> tuple[Path, list[str]]:
     found = distribution("ohmo")
     where = json.loads(found.read_text("direct_url.json") or "{}")
     if where.get("dir_info", {}).get("editable"):
-        raise click.ClickException("ohmo runs from a checkout; there it is: git pull && make install && .venv/bin/ohmo service restart")
+        raise click.ClickException(
+            "ohmo runs from a checkout; there it is: git pull && make install && .venv/bin/ohmo"
+            " service restart"
+        )
     if sys.prefix == sys.base_prefix:
-        raise click.ClickException(f"ohmo has no environment of its own ({sys.prefix}); upgrade it with what installed it")
+        raise click.ClickException(
+            f"ohmo has no environment of its own ({sys.prefix}); upgrade it with what installed it"
+        )
     site = Path(str(found.locate_file(""))).resolve()
     if importlib.util.find_spec("pip") is not None:
-        return site, [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+        return site, [
+            sys.executable,
+            "-P",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+        ]
     if (uv := shutil.which("uv")) is not None:
         return site, [uv, "pip", "install", "--quiet", "--python", sys.executable]
     raise click.ClickException(
-        "neither pip nor uv is there to install with; upgrade it with what installed it (pipx upgrade, uv tool upgrade)"
+        "neither pip nor uv is there to install with; upgrade it with what installed it (pipx"
+        " upgrade, uv tool upgrade)"
     )

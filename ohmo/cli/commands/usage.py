@@ -14,7 +14,11 @@ from ohmo.contracts.money import cost_words
 @click.command("usage", help=__doc__)
 @click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True)
 @click.option(
-    "--by", type=click.Choice(["model", "person", "thread"]), default="model", show_default=True, help="thread: the 50 that cost most."
+    "--by",
+    type=click.Choice(["model", "person", "thread"]),
+    default="model",
+    show_default=True,
+    help="thread: the 50 that cost most.",
 )
 @client_options
 def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
@@ -22,11 +26,18 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # n
     if as_json:
         click.echo(as_json_text(rows))
         return
-    first: dict[str, Callable[[Row], object]] = {"DAY": lambda row: row["day"], "MODEL": lambda row: row["model"]}
+    first: dict[str, Callable[[Row], object]] = {
+        "DAY": lambda row: row["day"],
+        "MODEL": lambda row: row["model"],
+    }
     if by == "person":
         first |= {"PERSON": lambda row: row["who"], "ID": lambda row: row["id"] or "-"}
     if by == "thread":
-        first = {"THREAD": lambda row: row["thread"] or "ohmo itself", "PLACE": _place, "TITLE": lambda row: row["title"]}
+        first = {
+            "THREAD": lambda row: row["thread"] or "ohmo itself",
+            "PLACE": _place,
+            "TITLE": lambda row: row["title"],
+        }
     columns: Columns = {
         **first,
         "CALLS": lambda row: row["calls"],
@@ -47,4 +58,9 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # n
 
 def _place(row: Row) -> str:
     address = row["address"]
-    return "-" if address is None else f"{address['channel']}:{address['chat']}" + (f"/{address['topic']}" if address["topic"] else "")
+    return (
+        "-"
+        if address is None
+        else f"{address['channel']}:{address['chat']}"
+        + (f"/{address['topic']}" if address["topic"] else "")
+    )

@@ -17,18 +17,35 @@ if TYPE_CHECKING:
 
 LIMIT = 120.0  # seconds; signed requests of Slack and of webhooks are refused from 300 on
 PATIENCE = 10.0  # seconds
-_ADDRESS = {"slack": "api_url", "discord": "api_url", "telegram": "api_url", "feishu": "domain", "matrix": "homeserver"}
+_ADDRESS = {
+    "slack": "api_url",
+    "discord": "api_url",
+    "telegram": "api_url",
+    "feishu": "domain",
+    "matrix": "homeserver",
+}
 _MAKERS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
-_SET = "set the clock right: timedatectl set-ntp true; in a container or a virtual machine on its host; under WSL: wsl --shutdown"
+_SET = (
+    "set the clock right: timedatectl set-ntp true; in a container or a virtual machine on its"
+    " host; under WSL: wsl --shutdown"
+)
 
 
 def _clock(ground: Ground) -> Finding:
     if ground.config is None:
         return skipped("config.yaml cannot be read; see configuration.file")
-    urls = _elsewhere(f"{one.scheme}://{one.netloc.rpartition('@')[2]}/" for one in map(urlsplit, _addresses(ground)) if one.hostname)
+    urls = _elsewhere(
+        f"{one.scheme}://{one.netloc.rpartition('@')[2]}/"
+        for one in map(urlsplit, _addresses(ground))
+        if one.hostname
+    )
     if not urls:
-        return skipped("no platform and no model's endpoint is configured that could be asked for the time")
-    ask = cast("Callable[..., Coroutine[Any, Any, Sequence[Away]]]", load("ohmo.doctor.dates:compare"))
+        return skipped(
+            "no platform and no model's endpoint is configured that could be asked for the time"
+        )
+    ask = cast(
+        "Callable[..., Coroutine[Any, Any, Sequence[Away]]]", load("ohmo.doctor.dates:compare")
+    )
     found = asyncio.run(ask(urls, min(PATIENCE, ground.patience), ground.machine.clock))
     if not found:
         return skipped("nobody who could be asked for the time answered")
@@ -36,20 +53,32 @@ def _clock(ground: Ground) -> Finding:
     if abs(least.seconds) <= LIMIT:
         return ok(f"as {least.host} has it")
     side = "ahead of" if least.seconds > 0 else "behind"
-    text = f"the clock of this machine is {_length(abs(least.seconds))} {side} that of {' and '.join(sorted({one.host for one in found}))}"
-    return problem(f"{text}: signed requests are refused from 5 minutes on, and jobs run at the wrong time", _SET)
+    text = (
+        f"the clock of this machine is {_length(abs(least.seconds))} {side} that of"
+        f" {' and '.join(sorted({one.host for one in found}))}"
+    )
+    return problem(
+        f"{text}: signed requests are refused from 5 minutes on, and jobs run at the wrong time",
+        _SET,
+    )
 
 
 def _addresses(ground: Ground) -> Iterable[str]:
     assert ground.config is not None
-    enabled = [channel for channel in ground.config.channels if channel.enabled and channel.name in _ADDRESS]
+    enabled = [
+        channel
+        for channel in ground.config.channels
+        if channel.enabled and channel.name in _ADDRESS
+    ]
     for one in open_channels(enabled, ground.manifests):
         yield str(getattr(one.settings, _ADDRESS[one.manifest.name], ""))
     profile = ground.config.profile
     if profile.base_url is not None:
         yield profile.base_url
     for maker, url in _MAKERS.items() if profile.base_url is None else ():
-        if profile.provider == maker or (profile.provider == "auto" and ground.environ.get(f"{maker.upper()}_API_KEY")):
+        if profile.provider == maker or (
+            profile.provider == "auto" and ground.environ.get(f"{maker.upper()}_API_KEY")
+        ):
             yield url
 
 
@@ -60,7 +89,10 @@ def _elsewhere(urls: Iterable[str]) -> list[str]:
 
 
 def _length(seconds: float) -> str:
-    unit, size = next((one for one in (("days", 86_400), ("hours", 3_600)) if seconds >= 2 * one[1]), ("minutes", 60))
+    unit, size = next(
+        (one for one in (("days", 86_400), ("hours", 3_600)) if seconds >= 2 * one[1]),
+        ("minutes", 60),
+    )
     return f"{seconds / size:.0f} {unit}"
 
 

@@ -19,20 +19,35 @@ UNREAD = "config.yaml cannot be read; see configuration.file"
 def _file(ground: Ground) -> Finding:
     if ground.config is not None:
         return ok(str(ground.config.file or "no file: every default holds"))
-    more = f" (and {len(ground.mistakes) - 1} more: ohmo config check)" if len(ground.mistakes) > 1 else ""
-    return problem(f"{ground.mistakes[0] if ground.mistakes else 'it cannot be read'}{more}", "ohmo config edit")
+    more = (
+        f" (and {len(ground.mistakes) - 1} more: ohmo config check)"
+        if len(ground.mistakes) > 1
+        else ""
+    )
+    return problem(
+        f"{ground.mistakes[0] if ground.mistakes else 'it cannot be read'}{more}",
+        "ohmo config edit",
+    )
 
 
 def _there(ground: Ground) -> Finding:
     if ground.config is None or ground.config.file is not None:
         return ok()
-    return note(f"there is no {ground.home.config}: the browser chat is the only channel", "ohmo init writes one")
+    return note(
+        f"there is no {ground.home.config}: the browser chat is the only channel",
+        "ohmo init writes one",
+    )
 
 
 def _waiting(ground: Ground) -> Finding:
     path = ground.home.root / "config.edited.yaml"
     return (
-        warning(f"{path}: an edit that was never taken over", "ohmo config edit goes on with it; or delete it") if path.exists() else ok()
+        warning(
+            f"{path}: an edit that was never taken over",
+            "ohmo config edit goes on with it; or delete it",
+        )
+        if path.exists()
+        else ok()
     )
 
 
@@ -49,9 +64,15 @@ def _workspace(ground: Ground) -> Finding:
     if folder.exists() and not folder.is_dir():
         return problem(f"workspace: {folder} is not a folder", "set workspace to a folder you own")
     if not folder.exists():
-        return note(f"workspace: {folder} does not exist yet", "the first start makes it; ohmo doctor --fix does so now")
+        return note(
+            f"workspace: {folder} does not exist yet",
+            "the first start makes it; ohmo doctor --fix does so now",
+        )
     if not ground.machine.may_write(folder):
-        return problem(f"workspace: {folder} is not writable for you", f"chmod u+rwx {folder}, or set workspace to a folder you own")
+        return problem(
+            f"workspace: {folder} is not writable for you",
+            f"chmod u+rwx {folder}, or set workspace to a folder you own",
+        )
     return ok(str(folder))
 
 
@@ -68,11 +89,17 @@ def _wide(ground: Ground) -> Finding:
     folder = ground.config.workspace.resolve()
     user = Path(ground.environ.get("HOME", "/")).resolve()
     if folder in (Path("/"), user):
-        return warning(f"workspace: {folder} is all there is; tools may read and, when allowed, change everything in it",
-                       "set workspace to a folder of its own, such as ~/ohmo-workspace")  # fmt: skip
+        return warning(
+            f"workspace: {folder} is all there is; tools may read and, when allowed, change"
+            " everything in it",
+            "set workspace to a folder of its own, such as ~/ohmo-workspace",
+        )
     root = ground.home.root.resolve()
     if root == folder or root in folder.parents or folder in root.parents:
-        return warning(f"workspace: {folder} and the home {root} lie in each other", "keep them apart: set workspace to another folder")
+        return warning(
+            f"workspace: {folder} and the home {root} lie in each other",
+            "keep them apart: set workspace to another folder",
+        )
     return ok()
 
 
@@ -108,7 +135,10 @@ def _twice(ground: Ground) -> Finding:
     for role in type(roles).model_fields:
         for person in getattr(roles, role):
             if person in seen:
-                return warning(f"access.roles: {person} is {seen[person]} and {role}; the higher counts", "remove one of them")
+                return warning(
+                    f"access.roles: {person} is {seen[person]} and {role}; the higher counts",
+                    "remove one of them",
+                )
             seen[person] = role
     return ok()
 
@@ -138,7 +168,8 @@ def _rules_agree(ground: Ground) -> Finding:
             for other, higher in above:
                 if other != kind and shadows(higher, rule):
                     return warning(
-                        f"permissions.{kind}: {rule.text} has no effect, permissions.{other}: {higher.text} beats it",
+                        f"permissions.{kind}: {rule.text} has no effect, permissions.{other}:"
+                        f" {higher.text} beats it",
                         "remove one of the two",
                     )
             above.append((kind, rule))
@@ -158,7 +189,10 @@ def _zone(ground: Ground) -> Finding:
         zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         where = "TZ" if written == "local" else "cron.timezone"
-        return problem(f"{where}: there is no time zone {zone}", "write a name such as Europe/Berlin; on a bare system: apt install tzdata")
+        return problem(
+            f"{where}: there is no time zone {zone}",
+            "write a name such as Europe/Berlin; on a bare system: apt install tzdata",
+        )
     return ok(zone)
 
 
@@ -166,11 +200,17 @@ def _port(ground: Ground) -> Finding:
     if ground.config is None:
         return skipped(UNREAD)
     address = ground.config.control.address
-    if address is None or ground.holder is not None or address[1] == 0 or ground.machine.port_is_free(*address):
+    if (
+        address is None
+        or ground.holder is not None
+        or address[1] == 0
+        or ground.machine.port_is_free(*address)
+    ):
         return ok()
     return problem(
         f"control.listen: {address[0]}:{address[1]} is taken by another program",
-        f"stop it, or set control.listen: 127.0.0.1:{address[1] + 1 if address[1] < 65_535 else 7718}",
+        "stop it, or set control.listen:"
+        f" 127.0.0.1:{address[1] + 1 if address[1] < 65_535 else 7718}",
     )
 
 
@@ -193,11 +233,15 @@ def _backups(ground: Ground) -> Finding:
         return skipped(UNREAD)
     if ground.config.backups.every is not None:
         return ok(f"every {ground.config.backups.every}")
-    return note("backups.every: never; nothing brings a lost disk back", "write backups: {every: 24h, keep: 7} into config.yaml")
+    return note(
+        "backups.every: never; nothing brings a lost disk back",
+        "write backups: {every: 24h, keep: 7} into config.yaml",
+    )
 
 
 def _secrets(ground: Ground) -> Finding:
-    """Secrets of what is on are proved at reading; this looks at what the optional ones of a profile lead to."""
+    """Secrets of what is on are proved at reading; this looks at what the optional ones of a
+    profile lead to."""
     if ground.config is None:
         return skipped(UNREAD)
     key = ground.config.profile.api_key
@@ -206,7 +250,10 @@ def _secrets(ground: Ground) -> Finding:
     try:
         ground.config.vault.reveal(key)
     except OhmoError as error:
-        return problem(f"profiles.{ground.config.profile_name}.api_key: {error}", "put the key there, or write env:NAME")
+        return problem(
+            f"profiles.{ground.config.profile_name}.api_key: {error}",
+            "put the key there, or write env:NAME",
+        )
     return ok()
 
 

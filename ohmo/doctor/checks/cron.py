@@ -35,7 +35,9 @@ def _jobs(look: Look) -> Callable[[Ground], Finding]:
             return skipped("there is no store of this machine yet")
         try:
             with closing(inspection.reading(path)) as connection:
-                return look(ground, connection, [row for row in run(connection, jobs()) if row.enabled])
+                return look(
+                    ground, connection, [row for row in run(connection, jobs()) if row.enabled]
+                )
         except (sqlite3.Error, NewerSchema, ValueError, KeyError, TypeError):
             return skipped(_NOT_READ)
 
@@ -47,24 +49,38 @@ def _ms(ground: Ground, ago: timedelta = timedelta()) -> int:
 
 
 def _failing(_: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
-    last = "SELECT state, reason FROM occurrences WHERE job = ? AND state IN ('done','failed') ORDER BY due DESC LIMIT 1"
-    failed = [(row, found[1]) for row in rows if (found := connection.execute(last, (row.job,)).fetchone()) and found[0] == "failed"]
+    last = (
+        "SELECT state, reason FROM occurrences WHERE job = ? AND state IN ('done','failed') ORDER"
+        " BY due DESC LIMIT 1"
+    )
+    failed = [
+        (row, found[1])
+        for row in rows
+        if (found := connection.execute(last, (row.job,)).fetchone()) and found[0] == "failed"
+    ]
     if not failed:
         return ok()
     row, reason = failed[0]
     others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-    return warning(f"the last run of {row.name} failed: {_line(reason or 'no reason was given')}{others}", f"ohmo cron history {row.name}")
+    return warning(
+        f"the last run of {row.name} failed: {_line(reason or 'no reason was given')}{others}",
+        f"ohmo cron history {row.name}",
+    )
 
 
 def _missed(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT COUNT(*) FROM occurrences WHERE job = ? AND state = 'missed' AND due >= ?"
-    missed = {row.name: int(connection.execute(query, (row.job, _ms(ground, OPEN))).fetchone()[0]) for row in rows}
+    missed = {
+        row.name: int(connection.execute(query, (row.job, _ms(ground, OPEN))).fetchone()[0])
+        for row in rows
+    }
     missed = {name: count for name, count in missed.items() if count}
     if not missed:
         return ok()
     names = ", ".join(f"{name} ({count})" for name, count in list(missed.items())[:5])
     return warning(
-        f"runs of the last day were missed: {names}", "ohmo service install keeps ohmo running; catch_up: all makes up for each run"
+        f"runs of the last day were missed: {names}",
+        "ohmo service install keeps ohmo running; catch_up: all makes up for each run",
     )
 
 
@@ -74,10 +90,14 @@ def _late(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Find
     late = [
         row.name
         for row in rows
-        if row.next_at is not None and row.next_at + timedelta(seconds=row.body.spec.jitter or 0) < ground.now - LATE
+        if row.next_at is not None
+        and row.next_at + timedelta(seconds=row.body.spec.jitter or 0) < ground.now - LATE
     ]
     return (
-        problem(f"{late[0]} is due for more than {LATE.seconds // 60} minutes and does not begin", "ohmo logs --level error")
+        problem(
+            f"{late[0]} is due for more than {LATE.seconds // 60} minutes and does not begin",
+            "ohmo logs --level error",
+        )
         if late
         else ok()
     )
@@ -85,9 +105,17 @@ def _late(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Find
 
 def _open(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT MIN(due) FROM occurrences WHERE job = ? AND state = 'claimed'"
-    old = [row.name for row in rows if (due := connection.execute(query, (row.job,)).fetchone()[0]) is not None and due < _ms(ground, OPEN)]
+    old = [
+        row.name
+        for row in rows
+        if (due := connection.execute(query, (row.job,)).fetchone()[0]) is not None
+        and due < _ms(ground, OPEN)
+    ]
     return (
-        warning(f"a run of {old[0]} has not ended for more than a day", "ohmo approvals list, then ohmo inbox list --state taken")
+        warning(
+            f"a run of {old[0]} has not ended for more than a day",
+            "ohmo approvals list, then ohmo inbox list --state taken",
+        )
         if old
         else ok()
     )
@@ -98,14 +126,19 @@ def _target(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fi
         return skipped("config.yaml cannot be read")
     there = {channel.name for channel in ground.config.channels if channel.policy.enabled}
     lost = [
-        (row.name, row.body.spec.to) for row in rows if row.body.spec.to is not None and row.body.spec.to.partition(":")[0] not in there
+        (row.name, row.body.spec.to)
+        for row in rows
+        if row.body.spec.to is not None and row.body.spec.to.partition(":")[0] not in there
     ]
     if not lost:
         return ok()
     name, to = lost[0]
-    others = ", ".join(f"{other} to {place}" for other, place in lost[1:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else "")
+    others = ", ".join(f"{other} to {place}" for other, place in lost[1:6]) + (
+        f" and {len(lost) - 6} more" if len(lost) > 6 else ""
+    )
     return warning(
-        f"the reports of {name} go to {to}, whose channel is not enabled{f'; so do those of {others}' if others else ''}",
+        f"the reports of {name} go to {to}, whose channel is not"
+        f" enabled{f'; so do those of {others}' if others else ''}",
         f"enable it in config.yaml, or ohmo cron edit {name} --to …",
     )
 
@@ -119,33 +152,52 @@ def _secret(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fi
                 ground.config.vault.reveal(Secret(reference))
             except ConfigError as error:
                 return problem(
-                    f"{row.name} needs {variable}: {_line(str(error))}", f"put it where {reference} points, for example into .env"
+                    f"{row.name} needs {variable}: {_line(str(error))}",
+                    f"put it where {reference} points, for example into .env",
                 )
     return ok()
 
 
 def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
-    changed = [row.name for row in rows if (row.body.spec.rules or row.body.spec.secrets) and row.body.approved != digest(row.body.spec)]
+    changed = [
+        row.name
+        for row in rows
+        if (row.body.spec.rules or row.body.spec.secrets)
+        and row.body.approved != digest(row.body.spec)
+    ]
     if not changed:
         return ok()
     name = changed[0]
     step = f"ohmo cron show {name}, then ohmo cron edit {name} --rule … --yes"
-    return warning(f"nobody allowed the rules and secrets of {name} as they are now: it asks for everything", step)
+    return warning(
+        f"nobody allowed the rules and secrets of {name} as they are now: it asks for everything",
+        step,
+    )
 
 
 def _often(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
-    often = [(row.name, apart) for row in rows if (apart := seconds_apart(row.body, ground.now)) is not None]
+    often = [
+        (row.name, apart)
+        for row in rows
+        if (apart := seconds_apart(row.body, ground.now)) is not None
+    ]
     if not often:
         return ok()
     name, apart = often[0]
-    return warning(f"{name} asks the model every {span(apart)}", f"ohmo cron edit {name} --every 5m, if that is not meant")
+    return warning(
+        f"{name} asks the model every {span(apart)}",
+        f"ohmo cron edit {name} --every 5m, if that is not meant",
+    )
 
 
 def _programs(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     for row in rows:
         for command, program in _PROGRAMS.items():
             if command in row.body.spec.prompt and not ground.machine.has_program(program):
-                return problem(f"{row.name} asks {program}, which is not there", f"install {program} where the daemon runs")
+                return problem(
+                    f"{row.name} asks {program}, which is not there",
+                    f"install {program} where the daemon runs",
+                )
     return ok()
 
 

@@ -25,7 +25,9 @@ def _folder(ground: Ground) -> Finding:
     if root.is_dir():
         return ok(str(root))
     if root.exists():
-        return problem(f"{root} is not a folder", "set OHMO_HOME to a folder, or move this file away")
+        return problem(
+            f"{root} is not a folder", "set OHMO_HOME to a folder, or move this file away"
+        )
     return problem(f"{root} does not exist", "ohmo init creates it")
 
 
@@ -39,7 +41,8 @@ def _foreign(ground: Ground) -> Finding:
         return ok()
     return problem(
         f"{ground.home.root} belongs to another program (it holds gateway.json)",
-        "OHMO_HOME=~/ohmo-home ohmo init --from openharness takes over what it knows, and leaves it alone",
+        "OHMO_HOME=~/ohmo-home ohmo init --from openharness takes over what it knows, and leaves it"
+        " alone",
     )
 
 
@@ -52,7 +55,8 @@ def _owner(ground: Ground) -> Finding:
         return ok()
     return problem(
         f"{root} belongs to user {owner}, you are {ground.machine.user}",
-        f"ask as that user: sudo -u '#{owner}' ohmo doctor; or, when it should be yours: sudo chown -R {ground.machine.user} {root}",
+        f"ask as that user: sudo -u '#{owner}' ohmo doctor; or, when it should be yours: sudo chown"
+        f" -R {ground.machine.user} {root}",
     )
 
 
@@ -97,15 +101,25 @@ def _folders(ground: Ground) -> Finding:
     if not root.is_dir():
         return skipped("there is no home yet")
     missing = [name for name in FOLDERS if not (root / name).is_dir()]
-    return problem(f"{root}: without {', '.join(missing)}", "ohmo doctor --fix makes them") if missing else ok()
+    return (
+        problem(f"{root}: without {', '.join(missing)}", "ohmo doctor --fix makes them")
+        if missing
+        else ok()
+    )
 
 
 def _writable(ground: Ground) -> Finding:
     root = ground.home.root
     closed = [
-        str(folder) for folder in (root, *(root / name for name in FOLDERS)) if folder.is_dir() and not ground.machine.may_write(folder)
+        str(folder)
+        for folder in (root, *(root / name for name in FOLDERS))
+        if folder.is_dir() and not ground.machine.may_write(folder)
     ]
-    return problem(f"not writable for you: {', '.join(closed)}", f"chmod u+rwx {' '.join(closed)}") if closed else ok()
+    return (
+        problem(f"not writable for you: {', '.join(closed)}", f"chmod u+rwx {' '.join(closed)}")
+        if closed
+        else ok()
+    )
 
 
 def _unlock(ground: Ground) -> str:
@@ -120,7 +134,10 @@ def _local(ground: Ground) -> Finding:
     kind = network_file_system(ground.home.root.absolute(), ground.machine.mounts())
     if kind is None:
         return ok()
-    return problem(f"{ground.home.root} is on a network file system ({kind})", "set OHMO_HOME to a folder on a local disk")
+    return problem(
+        f"{ground.home.root} is on a network file system ({kind})",
+        "set OHMO_HOME to a folder on a local disk",
+    )
 
 
 def _existing(path: Path) -> Path:
@@ -132,7 +149,8 @@ def _room(ground: Ground) -> Finding:
     if left >= LEAST_ROOM:
         return ok(f"{left // 2**20} MiB free")
     return problem(
-        f"{left // 2**20} MiB are free at {ground.home.root}; a full disk stops ohmo from taking messages",
+        f"{left // 2**20} MiB are free at {ground.home.root}; a full disk stops ohmo from taking"
+        " messages",
         "make room, or shorten retention in config.yaml",
     )
 
@@ -141,13 +159,20 @@ def _entries(ground: Ground) -> Finding:
     _, left = ground.machine.room(_existing(ground.home.root))
     if left < 0 or left >= LEAST_FILES:
         return ok()
-    return problem(f"only {left} more files can be made at {ground.home.root}", "delete many small files on that disk (df -i shows it)")
+    return problem(
+        f"only {left} more files can be made at {ground.home.root}",
+        "delete many small files on that disk (df -i shows it)",
+    )
 
 
 def _half_written(ground: Ground) -> Iterator[Path]:
     """What ``channels.durable`` and a store made aside leave behind when they are killed."""
     root, now = ground.home.root, ground.now.timestamp()
-    hidden = (path for folder in ("", "memory/", "run/", "state/*/") for path in root.glob(f"{folder}.*.????????"))
+    hidden = (
+        path
+        for folder in ("", "memory/", "run/", "state/*/")
+        for path in root.glob(f"{folder}.*.????????")
+    )
     for path in (*root.glob("*.db*.new"), *(path for path in hidden if is_unfinished(path.name))):
         if path.is_file() and now - path.stat().st_mtime > STALE:
             yield path
@@ -155,7 +180,14 @@ def _half_written(ground: Ground) -> Iterator[Path]:
 
 def _leftovers(ground: Ground) -> Finding:
     found = list(_half_written(ground))
-    return warning(f"half-written files of a killed process: {', '.join(p.name for p in found)}", "ohmo doctor --fix") if found else ok()
+    return (
+        warning(
+            f"half-written files of a killed process: {', '.join(p.name for p in found)}",
+            "ohmo doctor --fix",
+        )
+        if found
+        else ok()
+    )
 
 
 def _sweep(ground: Ground) -> str:
@@ -170,7 +202,11 @@ def _pages(ground: Ground) -> Finding:
     if not root.is_dir():
         return skipped("there is no home yet")
     missing = [name for name in PAGES if not (root / name).exists()]
-    return note(f"the agent reads no {', '.join(missing)}", "ohmo init writes a first one") if missing else ok()
+    return (
+        note(f"the agent reads no {', '.join(missing)}", "ohmo init writes a first one")
+        if missing
+        else ok()
+    )
 
 
 def _write_pages(ground: Ground) -> str:
@@ -188,7 +224,8 @@ def _unreadable(ground: Ground) -> Finding:
             continue
         except UnicodeDecodeError as error:
             return problem(
-                f"{ground.home.root / name}: not UTF-8 text at byte {error.start}", "save it as UTF-8; the agent goes without it"
+                f"{ground.home.root / name}: not UTF-8 text at byte {error.start}",
+                "save it as UTF-8; the agent goes without it",
             )
     return ok()
 
@@ -197,7 +234,10 @@ def _socket(ground: Ground) -> Finding:
     path = ground.home.socket()
     if ground.holder is not None or not path.exists():
         return ok()
-    return note(f"{path} is left from a daemon that was killed", "the next start replaces it; ohmo doctor --fix removes it")
+    return note(
+        f"{path} is left from a daemon that was killed",
+        "the next start replaces it; ohmo doctor --fix removes it",
+    )
 
 
 def _unsocket(ground: Ground) -> str:
@@ -206,7 +246,11 @@ def _unsocket(ground: Ground) -> str:
 
 
 def _quarantine(ground: Ground) -> Finding:
-    cells = sorted(path.name for path in ground.home.quarantine.glob("*")) if ground.home.quarantine.is_dir() else []
+    cells = (
+        sorted(path.name for path in ground.home.quarantine.glob("*"))
+        if ground.home.quarantine.is_dir()
+        else []
+    )
     if not cells:
         return ok()
     return warning(

@@ -16,36 +16,52 @@ def _python(ground: Ground) -> Finding:
     major, minor = ground.machine.python
     if (major, minor) >= (3, 11):
         return ok(f"Python {major}.{minor}")
-    return problem(f"this is Python {major}.{minor}", "install Python 3.11 or newer, then make install PYTHON=python3.12")
+    return problem(
+        f"this is Python {major}.{minor}",
+        "install Python 3.11 or newer, then make install PYTHON=python3.12",
+    )
 
 
 def _encoding(ground: Ground) -> Finding:
     if ground.machine.encoding.lower().replace("-", "") == "utf8":
         return ok()
-    return problem(f"file names are {ground.machine.encoding} here", "set LANG=C.UTF-8 (or PYTHONUTF8=1) where ohmo is started")
+    return problem(
+        f"file names are {ground.machine.encoding} here",
+        "set LANG=C.UTF-8 (or PYTHONUTF8=1) where ohmo is started",
+    )
 
 
 def _files(ground: Ground) -> Finding:
     limit = ground.machine.open_files()
     if limit >= LEAST_FILES:
         return ok()
-    return problem(f"a process may open only {limit} files here", "ulimit -n 1024 before ohmo run; LimitNOFILE=1024 in a unit")
+    return problem(
+        f"a process may open only {limit} files here",
+        "ulimit -n 1024 before ohmo run; LimitNOFILE=1024 in a unit",
+    )
 
 
 def _memory(ground: Ground) -> Finding:
     if (share := ground.machine.memory_share()) is not None and share >= LEAST_SHARE:
-        return warning(f"{share:.0%} of the memory that this container or unit may use is used", "give it more, or run less in it")
+        return warning(
+            f"{share:.0%} of the memory that this container or unit may use is used",
+            "give it more, or run less in it",
+        )
     found = _AVAILABLE.search(ground.machine.memory())
     if found is None or int(found[1]) >= LEAST_MEMORY:
         return ok()
-    return warning(f"only {int(found[1]) // 1024} MiB of memory are free", "stop what you do not need; ohmo takes 80 to 200 MiB")
+    return warning(
+        f"only {int(found[1]) // 1024} MiB of memory are free",
+        "stop what you do not need; ohmo takes 80 to 200 MiB",
+    )
 
 
 def _root(ground: Ground) -> Finding:
     if ground.machine.user != 0:
         return ok()
     return note(
-        "ohmo runs as root: every tool may do everything to this machine", "run it as a user of its own; in a container this is usual"
+        "ohmo runs as root: every tool may do everything to this machine",
+        "run it as a user of its own; in a container this is usual",
     )
 
 
@@ -60,16 +76,25 @@ def _program(name: str, without: str, how: str, *, needed: bool = False) -> Chec
 
 def _module(name: str, without: str, how: str) -> Check:
     def examine(ground: Ground) -> Finding:
-        return ok() if ground.machine.has_module(name) else note(f"{name} is not installed: {without}", how)
+        return (
+            ok()
+            if ground.machine.has_module(name)
+            else note(f"{name} is not installed: {without}", how)
+        )
 
     return Check(f"machine.{name}", f"{name} is installed", examine)
 
 
 def _traces(ground: Ground) -> Finding:
-    wanted = ground.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ground.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    wanted = ground.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ground.environ.get(
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+    )
     if not wanted or ground.machine.has_module("opentelemetry.sdk"):
         return ok()
-    return problem(f"traces are wanted at {wanted}, but OpenTelemetry is not installed", "pip install 'ohmo[otel]'")
+    return problem(
+        f"traces are wanted at {wanted}, but OpenTelemetry is not installed",
+        "pip install 'ohmo[otel]'",
+    )
 
 
 CHECKS = (

@@ -15,13 +15,23 @@ def _key(ground: Ground) -> Finding:
         return skipped(UNREAD)
     profile = ground.config.profile
     if profile.provider == "offline":
-        return note("provider: offline; tools can be tried by hand", "docs/models.md says how to get a model")
+        return note(
+            "provider: offline; tools can be tried by hand",
+            "docs/models.md says how to get a model",
+        )
     known = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if ground.environ.get(name)]
-    if profile.provider != "auto" or known or profile.base_url is not None or ground.config.vault.find(profile.api_key):
+    if (
+        profile.provider != "auto"
+        or known
+        or profile.base_url is not None
+        or ground.config.vault.find(profile.api_key)
+    ):
         return ok()
     return note(
-        "provider: auto finds no key in the environment; a model server on this machine is looked for at start",
-        "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start Ollama or LM Studio; ohmo doctor --live asks it",
+        "provider: auto finds no key in the environment; a model server on this machine is looked"
+        " for at start",
+        "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start Ollama or LM Studio; ohmo doctor --live"
+        " asks it",
     )
 
 
@@ -29,23 +39,40 @@ def _chain(ground: Ground) -> Finding:
     if ground.config is None:
         return skipped(UNREAD)
     names = [ground.config.profile_name, *(name for name, _ in ground.config.fallback)]
-    keys = {name: (profile.provider, profile.base_url, tuple(profile.models)) for name, profile in ground.config.written.profiles.items()}
-    same = [name for number, name in enumerate(names) if keys[name] in [keys[other] for other in names[:number]]]
+    keys = {
+        name: (profile.provider, profile.base_url, tuple(profile.models))
+        for name, profile in ground.config.written.profiles.items()
+    }
+    same = [
+        name
+        for number, name in enumerate(names)
+        if keys[name] in [keys[other] for other in names[:number]]
+    ]
     if not same:
         return ok()
-    return note(f"profiles.{same[0]} is the same endpoint and model as one before it: it helps nobody", f"remove {same[0]} from fallback")
+    return note(
+        f"profiles.{same[0]} is the same endpoint and model as one before it: it helps nobody",
+        f"remove {same[0]} from fallback",
+    )
 
 
 def _wire(ground: Ground) -> Finding:
     if ground.config is None:
         return skipped(UNREAD)
     profile = ground.config.profile
-    if profile.base_url is None or not profile.base_url.startswith("http://") or profile.api_key is None:
+    if (
+        profile.base_url is None
+        or not profile.base_url.startswith("http://")
+        or profile.api_key is None
+    ):
         return ok()
     host = profile.base_url.removeprefix("http://").split("/")[0].rsplit(":", 1)[0].strip("[]")
     if host in ("127.0.0.1", "localhost", "::1") or not ground.config.vault.find(profile.api_key):
         return ok()
-    return problem(f"profiles.{ground.config.profile_name}.base_url: the key goes to {host} unencrypted", "write https:// there")
+    return problem(
+        f"profiles.{ground.config.profile_name}.base_url: the key goes to {host} unencrypted",
+        "write https:// there",
+    )
 
 
 def _live(number: int) -> Check:
@@ -57,11 +84,15 @@ def _live(number: int) -> Check:
         chain = [(ground.config.profile_name, ground.config.profile), *ground.config.fallback]
         if number >= len(chain):
             return skipped("no profile is tried after the first")
-        found = asyncio.run(try_model(ground.config, ground.environ, *chain[number], limit=ground.patience))
+        found = asyncio.run(
+            try_model(ground.config, ground.environ, *chain[number], limit=ground.patience)
+        )
         return _said(found, chain[number][0])
 
     name = ("model.answers", "model.fallback")[number]
-    return Check(name, ("the model answers", "the next profile answers")[number], examine, live=True)
+    return Check(
+        name, ("the model answers", "the next profile answers")[number], examine, live=True
+    )
 
 
 def _said(found: Trial, profile: str) -> Finding:

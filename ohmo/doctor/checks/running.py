@@ -15,7 +15,11 @@ TAIL = 256 * 1024  # bytes of the log that are looked at
 
 
 def _running(ground: Ground) -> Finding:
-    return ok(f"pid {ground.holder}") if ground.holder is not None else note(ALONE, "ohmo run, or ohmo service start")
+    return (
+        ok(f"pid {ground.holder}")
+        if ground.holder is not None
+        else note(ALONE, "ohmo run, or ohmo service start")
+    )
 
 
 def _status(ground: Ground) -> Json | Finding:
@@ -32,7 +36,8 @@ def _answers(ground: Ground) -> Finding:
         return ok()
     return problem(
         f"pid {ground.holder} holds the home, but nobody answers at {ground.home.socket()}",
-        f"wait a minute if it has just started; else ohmo logs, then kill {ground.holder} and start again (nothing accepted is lost)",
+        f"wait a minute if it has just started; else ohmo logs, then kill {ground.holder} and start"
+        " again (nothing accepted is lost)",
     )
 
 
@@ -40,7 +45,11 @@ def _ready(ground: Ground) -> Finding:
     status = _status(ground)
     if isinstance(status, Finding):
         return status
-    return ok() if status["ready"] else warning("it is not ready yet", "ohmo logs --level warning tells what it waits for")
+    return (
+        ok()
+        if status["ready"]
+        else warning("it is not ready yet", "ohmo logs --level warning tells what it waits for")
+    )
 
 
 def _version(ground: Ground) -> Finding:
@@ -49,7 +58,9 @@ def _version(ground: Ground) -> Finding:
         return status
     if status["version"] == ground.version:
         return ok()
-    return warning(f"it is ohmo {status['version']}, installed is {ground.version}", "ohmo service restart")
+    return warning(
+        f"it is ohmo {status['version']}, installed is {ground.version}", "ohmo service restart"
+    )
 
 
 def _warnings(ground: Ground) -> Finding:
@@ -78,7 +89,9 @@ def _parked(ground: Ground) -> Finding:
     if isinstance(status, Finding):
         return status
     count = int(status.get("turns_parked", 0))
-    return note(f"{count} turns wait for somebody's answer", "ohmo approvals list") if count else ok()
+    return (
+        note(f"{count} turns wait for somebody's answer", "ohmo approvals list") if count else ok()
+    )
 
 
 def _log_there(ground: Ground) -> Finding:
@@ -87,7 +100,9 @@ def _log_there(ground: Ground) -> Finding:
         return ok()
     if path.is_file() and ground.machine.may_write(path):
         return ok()
-    return problem(f"{path}: cannot be written", f"chmod u+rw {path}; the daemon goes on, but says nothing")
+    return problem(
+        f"{path}: cannot be written", f"chmod u+rw {path}; the daemon goes on, but says nothing"
+    )
 
 
 def _unlock_log(ground: Ground) -> str:
@@ -97,20 +112,32 @@ def _unlock_log(ground: Ground) -> str:
 
 
 def _errors(ground: Ground) -> Finding:
-    found = [line for line in _tail(ground) if line.get("level") in ("error", "critical") and _recent(line, ground.now)]
+    found = [
+        line
+        for line in _tail(ground)
+        if line.get("level") in ("error", "critical") and _recent(line, ground.now)
+    ]
     if not found:
         return ok()
     last = found[-1]
-    return warning(f"{len(found)} errors in the log within the last hour, the last: {last.get('event')} {last.get('error', '')}".rstrip(),
-                   "ohmo logs --level error")  # fmt: skip
+    return warning(
+        f"{len(found)} errors in the log within the last hour, the last: {last.get('event')}"
+        f" {last.get('error', '')}".rstrip(),
+        "ohmo logs --level error",
+    )
 
 
 def _lost(ground: Ground) -> Finding:
-    found = [line for line in _tail(ground) if line.get("event") == "log.lost" and _recent(line, ground.now, DAY)]
+    found = [
+        line
+        for line in _tail(ground)
+        if line.get("event") == "log.lost" and _recent(line, ground.now, DAY)
+    ]
     if not found:
         return ok()
     return warning(
-        f"{sum(int(line.get('lines', 0)) for line in found)} lines of the log were lost", "see that the disk has room and keeps up"
+        f"{sum(int(line.get('lines', 0)) for line in found)} lines of the log were lost",
+        "see that the disk has room and keeps up",
     )
 
 

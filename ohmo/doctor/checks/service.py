@@ -19,7 +19,9 @@ def _kept(look: Callable[[Ground, Kept], Finding]) -> Callable[[Ground], Finding
 def _asked(_: Ground, kept: Kept) -> Finding:
     if not kept.broken:
         return ok(kept.manager)
-    return problem(f"nobody can tell how the service is: {kept.broken}", "mend this, then ohmo service status")
+    return problem(
+        f"nobody can tell how the service is: {kept.broken}", "mend this, then ohmo service status"
+    )
 
 
 def _installed(ground: Ground, kept: Kept) -> Finding:
@@ -27,14 +29,18 @@ def _installed(ground: Ground, kept: Kept) -> Finding:
         return ok(kept.manager)
     if ground.holder is None:
         return skipped("no daemon is running")
-    return note("it was started by hand: nobody starts it again when it ends", "ohmo service install; stop it; ohmo service start")
+    return note(
+        "it was started by hand: nobody starts it again when it ends",
+        "ohmo service install; stop it; ohmo service start",
+    )
 
 
 def _current(_: Ground, kept: Kept) -> Finding:
     if not kept.stale:
         return ok()
     return warning(
-        "the service was installed from another place or by another version of ohmo", "ohmo service install, then ohmo service restart"
+        "the service was installed from another place or by another version of ohmo",
+        "ohmo service install, then ohmo service restart",
     )
 
 
@@ -43,14 +49,18 @@ def _state(_: Ground, kept: Kept) -> Finding:
     if found is None or found.state not in ("failed", "restarting"):
         return ok()
     return problem(
-        f"the service is {found.state}: {found.detail or 'no reason is known'}", "ohmo service logs says why; then ohmo service start"
+        f"the service is {found.state}: {found.detail or 'no reason is known'}",
+        "ohmo service logs says why; then ohmo service start",
     )
 
 
 def _keeper(_: Ground, kept: Kept) -> Finding:
     if kept.standing is None or not kept.standing.alone:
         return ok()
-    return warning("the process that keeps the daemon was killed: nobody starts it again when it ends", "ohmo service start")
+    return warning(
+        "the process that keeps the daemon was killed: nobody starts it again when it ends",
+        "ohmo service start",
+    )
 
 
 def _upgrade(ground: Ground) -> Finding:
@@ -64,7 +74,8 @@ def _upgrade(ground: Ground) -> Finding:
             "ask again in two minutes; ohmo logs says how it went",
         )
     return warning(
-        "an upgrade was interrupted and is not taken back yet", "ohmo service stop, then ohmo service start: the version of before returns"
+        "an upgrade was interrupted and is not taken back yet",
+        "ohmo service stop, then ohmo service start: the version of before returns",
     )
 
 

@@ -55,7 +55,9 @@ def _sound(ground: Ground) -> Finding:
     if found is None:
         return ok(str(path))
     return problem(
-        f"{path}: damaged ({found})", "stop ohmo, then ohmo restore with the newest backup; a start puts the file aside and salvages"
+        f"{path}: damaged ({found})",
+        "stop ohmo, then ohmo restore with the newest backup; a start puts the file aside and"
+        " salvages",
     )
 
 
@@ -66,7 +68,9 @@ def _version(ground: Ground) -> Finding:
     try:
         inspection.version(path)
     except NewerSchema as error:
-        return problem(str(error), "start the newer ohmo again, or ohmo restore a backup of this version")
+        return problem(
+            str(error), "start the newer ohmo again, or ohmo restore a backup of this version"
+        )
     except sqlite3.Error:
         return skipped("see store.sound")
     return ok()
@@ -80,14 +84,23 @@ def _log(ground: Ground) -> Finding:
     size = log.stat().st_size if log.exists() else 0
     if size < BIG_LOG:
         return ok()
-    return warning(f"{log}: {size // 2**20} MiB are not folded into the store", "stop ohmo, then ohmo store compact")
+    return warning(
+        f"{log}: {size // 2**20} MiB are not folded into the store",
+        "stop ohmo, then ohmo store compact",
+    )
 
 
 def _hollow(_: Ground, connection: sqlite3.Connection) -> Finding:
-    pages, free, size = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size"))
+    pages, free, size = (
+        int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    )
     if free * size < HOLLOW or free * 2 < pages:
         return ok()
-    return note(f"{free * size // 2**20} MiB of {pages * size // 2**20} MiB are empty pages", "stop ohmo, then ohmo store compact")
+    return note(
+        f"{free * size // 2**20} MiB of {pages * size // 2**20} MiB are empty pages",
+        "stop ohmo, then ohmo store compact",
+    )
 
 
 def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
@@ -103,25 +116,53 @@ def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
-    count = int(connection.execute("SELECT COUNT(*) FROM inbox WHERE state = 'ended' AND ending = 'dead'").fetchone()[0])
+    count = int(
+        connection.execute(
+            "SELECT COUNT(*) FROM inbox WHERE state = 'ended' AND ending = 'dead'"
+        ).fetchone()[0]
+    )
     return (
-        warning(f"{count} messages failed for good (dead letters)", "ohmo inbox list --state dead, then ohmo inbox retry ID")
+        warning(
+            f"{count} messages failed for good (dead letters)",
+            "ohmo inbox list --state dead, then ohmo inbox retry ID",
+        )
         if count
         else ok()
     )
 
 
 def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:
-    count = int(connection.execute("SELECT COUNT(*) FROM outbox WHERE state = 'dead' AND kind <> 'draft'").fetchone()[0])
-    return warning(f"{count} answers could not be delivered", "ohmo outbox list, then ohmo outbox retry ID") if count else ok()
+    count = int(
+        connection.execute(
+            "SELECT COUNT(*) FROM outbox WHERE state = 'dead' AND kind <> 'draft'"
+        ).fetchone()[0]
+    )
+    return (
+        warning(
+            f"{count} answers could not be delivered", "ohmo outbox list, then ohmo outbox retry ID"
+        )
+        if count
+        else ok()
+    )
 
 
 def _waiting(ground: Ground, connection: sqlite3.Connection) -> Finding:
-    row = connection.execute("SELECT MIN(at), COUNT(*) FROM inbox WHERE state = 'waiting' AND kind IN ('message','wake')").fetchone()
-    if row[0] is None or int(ground.now.timestamp() * 1000) - int(row[0]) < OLD.total_seconds() * 1000:
+    row = connection.execute(
+        "SELECT MIN(at), COUNT(*) FROM inbox WHERE state = 'waiting' AND kind IN ('message','wake')"
+    ).fetchone()
+    if (
+        row[0] is None
+        or int(ground.now.timestamp() * 1000) - int(row[0]) < OLD.total_seconds() * 1000
+    ):
         return ok()
-    step = "ohmo run" if ground.holder is None else "ohmo inbox list --state waiting, then ohmo inbox why ID"
-    return warning(f"{row[1]} messages wait, the oldest for more than {OLD.seconds // 60} minutes", step)
+    step = (
+        "ohmo run"
+        if ground.holder is None
+        else "ohmo inbox list --state waiting, then ohmo inbox why ID"
+    )
+    return warning(
+        f"{row[1]} messages wait, the oldest for more than {OLD.seconds // 60} minutes", step
+    )
 
 
 def _clock(ground: Ground, connection: sqlite3.Connection) -> Finding:
@@ -131,17 +172,28 @@ def _clock(ground: Ground, connection: sqlite3.Connection) -> Finding:
         return ok()
     return problem(
         f"the newest message is {ahead // 60_000} minutes in the future: the clock was set back",
-        "if it is wrong now, set it right (timedatectl); if it was wrong before, this ends when that time has come",
+        "if it is wrong now, set it right (timedatectl); if it was wrong before, this ends when"
+        " that time has come",
     )
 
 
 def _asking(_: Ground, connection: sqlite3.Connection) -> Finding:
-    count = int(connection.execute("SELECT COUNT(*) FROM people WHERE role = 'asking'").fetchone()[0])
-    return note(f"{count} people ask to be let in", "ohmo pairing list, then ohmo pairing approve CODE") if count else ok()
+    count = int(
+        connection.execute("SELECT COUNT(*) FROM people WHERE role = 'asking'").fetchone()[0]
+    )
+    return (
+        note(
+            f"{count} people ask to be let in", "ohmo pairing list, then ohmo pairing approve CODE"
+        )
+        if count
+        else ok()
+    )
 
 
 def _folder(ground: Ground) -> Path:
-    return (ground.config.backups.folder if ground.config is not None else None) or ground.home.backups
+    return (
+        ground.config.backups.folder if ground.config is not None else None
+    ) or ground.home.backups
 
 
 def _recent(ground: Ground) -> Finding:
@@ -152,7 +204,10 @@ def _recent(ground: Ground) -> Finding:
         return skipped("backups.every says never")
     found = archive.backups(_folder(ground), ground.now)
     if not found:
-        return note(f"there is no backup in {_folder(ground)} yet", "ohmo backup makes one; the daemon does so by itself")
+        return note(
+            f"there is no backup in {_folder(ground)} yet",
+            "ohmo backup makes one; the daemon does so by itself",
+        )
     age = ground.now - found[-1].made
     if age < -timedelta(hours=1):
         return warning(
@@ -161,7 +216,10 @@ def _recent(ground: Ground) -> Finding:
         )
     if age <= 2 * ground.config.backups.every + timedelta(hours=1):
         return ok(f"the newest is {age} old")
-    return warning(f"the newest backup is {age.days} days old", "ohmo backup, and ohmo logs --level error tells why the daemon made none")
+    return warning(
+        f"the newest backup is {age.days} days old",
+        "ohmo backup, and ohmo logs --level error tells why the daemon made none",
+    )
 
 
 def _whole(ground: Ground) -> Finding:
@@ -169,7 +227,11 @@ def _whole(ground: Ground) -> Finding:
     if not found:
         return skipped("there is no backup yet")
     wrong = archive.wrong_with(found[-1].path)
-    return problem(f"{found[-1].path}: {wrong}", "delete it, then ohmo backup makes another") if wrong else ok(str(found[-1].path))
+    return (
+        problem(f"{found[-1].path}: {wrong}", "delete it, then ohmo backup makes another")
+        if wrong
+        else ok(str(found[-1].path))
+    )
 
 
 CHECKS = (

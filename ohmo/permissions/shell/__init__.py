@@ -20,7 +20,8 @@ __all__ = ["DEFAULT_PATH", "Redirect", "Script", "Shell", "Simple", "only_git_th
 
 
 class Shell:
-    """``home``: what ``~`` and ``$HOME`` mean to the commands. ``path``: where they find programs."""
+    """``home``: what ``~`` and ``$HOME`` mean to the commands. ``path``: where they find
+    programs."""
 
     def __init__(self, home: Path, path: str = DEFAULT_PATH) -> None:
         self.home = str(home)
@@ -59,8 +60,8 @@ class Shell:
         return tuple(found) if script.plain else None
 
     def environment(self, command: str, cwd: Path) -> Mapping[str, str]:
-        """What a command is given beside the usual: git that only reads runs no program of anybody's
-        settings."""
+        """What a command is given beside the usual: git that only reads runs no program of
+        anybody's settings."""
         plain = self.parse(command, cwd).plain
         return QUIET if only_git_that_reads(plain) else {}
 

@@ -206,7 +206,8 @@ def _words(pattern: str) -> tuple[str, ...]:
 
 
 def _free_words(wanted: Sequence[str], words: Sequence[str]) -> tuple[int, ...] | None:
-    """Positions of the words that wildcards stand for; None when the rule is about something else."""
+    """Positions of the words that wildcards stand for; None when the rule is about something
+    else."""
     if not wanted:
         return None if words else ()
     if wanted[0] == "*":
@@ -240,7 +241,10 @@ def _admitted(command: Simple, free: tuple[int, ...], inside: Inside) -> bool:
     if name in WRAPPERS or name in SHELLS or only_reads(name) or 0 in free:
         return False
     told = [words[at] for at in free]
-    if any(_OUTSIDE.match(word.rpartition("=")[2]) and not inside(word.rpartition("=")[2]) for word in told):
+    if any(
+        _OUTSIDE.match(word.rpartition("=")[2]) and not inside(word.rpartition("=")[2])
+        for word in told
+    ):
         return False
     if name in _COMPILERS:
         return all(_COMPILING.fullmatch(word) or _OPERAND.fullmatch(word) for word in told)
@@ -261,7 +265,10 @@ def _by_row(row: tuple[str, ...], words: tuple[str, ...], free: tuple[int, ...])
     before = words[start - 1]
     if start > len(row) and options.kinds.get(before) == ":":  # the rule ends with `-m`
         start += 1
-    tail = [f"-{word}" if row[0] in _GO_LIKE and re.match(r"-\w", word) else word for word in words[start:]]
+    tail = [
+        f"-{word}" if row[0] in _GO_LIKE and re.match(r"-\w", word) else word
+        for word in words[start:]
+    ]
     parsed = given(options, tail, 0, getopt=False)
     if parsed is None:
         return False

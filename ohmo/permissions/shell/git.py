@@ -64,7 +64,12 @@ stash         | {_CHANGES} --oneline -#
 worktree      | -v --porcelain --verbose
 version       | --build-options
 """
-_FIRST = {"remote": ("get-url",), "stash": ("list", "show"), "worktree": ("list",), "reflog": ("show",)}
+_FIRST = {
+    "remote": ("get-url",),
+    "stash": ("list", "show"),
+    "worktree": ("list",),
+    "reflog": ("show",),
+}
 _BARE = ("remote", "reflog")  # verbs that show something also without a word behind them
 _SIGNATURE = re.compile(r"%[-+ ]*G|signature")
 _LISTS = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
@@ -135,7 +140,9 @@ def _shows(verb: str, words: tuple[str, ...], parsed: Given) -> bool:
     if verb in ("branch", "tag"):
         return not parsed.operands or parsed.has(*_LISTS) or (verb == "tag" and parsed.has("-l"))
     if verb in _FIRST:
-        return words[:1] in [(first,) for first in _FIRST[verb]] or (verb in _BARE and not parsed.operands)
+        return words[:1] in [(first,) for first in _FIRST[verb]] or (
+            verb in _BARE and not parsed.operands
+        )
     return True
 
 
@@ -154,11 +161,13 @@ def reads_setting(words: tuple[str, ...]) -> bool:
 
 
 def git_runs(words: tuple[str, ...]) -> str:
-    """The setting by which git runs a program of the caller's choice; "" for none. ``words`` without
-    ``git`` itself."""
+    """The setting by which git runs a program of the caller's choice; "" for none. ``words``
+    without ``git`` itself."""
     for at, word in enumerate(words):
         value = words[at + 1] if at + 1 < len(words) else ""
-        if word in ("-c", "--config-env", "--config") and _PROGRAMS.fullmatch(value.partition("=")[0]):
+        if word in ("-c", "--config-env", "--config") and _PROGRAMS.fullmatch(
+            value.partition("=")[0]
+        ):
             return value.partition("=")[0]
         setting = re.match(r"(?:--config-env=|--config=|-c)([\w.-]+)", word)
         if setting is not None and _PROGRAMS.fullmatch(setting[1]):

@@ -22,10 +22,40 @@ _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")  # the grammar takes "$a$b/c" for tw
 _MOST_COMMANDS = 20_000
 _HARMLESS_OUTPUT = word_set("date nproc id whoami hostname uname wc mktemp arch tty")
 _BLOCKS = frozenset(
-    {"program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "list", "subshell", "variable_assignments"}
+    {
+        "program",
+        "compound_statement",
+        "do_group",
+        "if_statement",
+        "elif_clause",
+        "else_clause",
+        "list",
+        "subshell",
+        "variable_assignments",
+    }
 )
-_LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement", "case_statement", "case_item", "negated_command"})
-_VALUES = frozenset({"word", "variable_name", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"})
+_LOOPS = frozenset(
+    {
+        "while_statement",
+        "for_statement",
+        "c_style_for_statement",
+        "case_statement",
+        "case_item",
+        "negated_command",
+    }
+)
+_VALUES = frozenset(
+    {
+        "word",
+        "variable_name",
+        "number",
+        "string",
+        "raw_string",
+        "concatenation",
+        "simple_expansion",
+        "expansion",
+    }
+)
 
 
 @record
@@ -50,7 +80,11 @@ class Reader:
 
     def add(self, simple: Simple) -> None:
         """A command of a plain line, and what it runs."""
-        stdin = "text" if any(redirect.kind == "read" for redirect in simple.redirects) else simple.stdin
+        stdin = (
+            "text"
+            if any(redirect.kind == "read" for redirect in simple.redirects)
+            else simple.stdin
+        )
         self._add(simple.words, Scope(self._home, simple.cwds), _Around(simple.redirects, stdin))
 
     def read(self, text: str, scope: Scope | None = None) -> None:
@@ -81,7 +115,9 @@ class Reader:
             self._redirected(node, scope, around)
         elif kind == "pipeline":
             for index, child in enumerate(node.named_children):
-                self._node(child, scope.copy(), around if index == 0 else replace(around, stdin="pipe"))
+                self._node(
+                    child, scope.copy(), around if index == 0 else replace(around, stdin="pipe")
+                )
         elif kind == "variable_assignment":
             self._assignment(node, scope)
             self._add((), scope, around, (self._assigned_name(node),))
@@ -117,14 +153,19 @@ class Reader:
                 self.unclear = self.unclear or "the shell grammar cannot read it"
 
     def _loop(self, node: Node, scope: Scope, around: _Around) -> None:
-        """Inside, what the body assigns may have any value: it may run again after a later assignment."""
+        """Inside, what the body assigns may have any value: it may run again after a later
+        assignment."""
         for name in assigned_below(node):
             scope.forget(name)
         if changes_folder(node):
             scope.cwds = (ANY,)
         if node.type == "for_statement":
             name = node.child_by_field_name("variable")
-            values = [value for each in node.children_by_field_name("value") for value in self._words.fields(each, scope)]
+            values = [
+                value
+                for each in node.children_by_field_name("value")
+                for value in self._words.fields(each, scope)
+            ]
             if name is not None and 0 < len(values) <= MOST:
                 scope.variables[(name.text or b"").decode("utf-8", "replace")] = tuple(values)
         for child in node.named_children:
@@ -189,11 +230,20 @@ class Reader:
                 for inner in child.named_children:
                     if inner.type == "file_redirect":
                         redirects += self._file_redirect(inner, scope, extra)
-                    elif inner.type not in ("heredoc_start", "heredoc_body", "heredoc_end", "file_descriptor"):
+                    elif inner.type not in (
+                        "heredoc_start",
+                        "heredoc_body",
+                        "heredoc_end",
+                        "file_descriptor",
+                    ):
                         later.append(inner)
             else:  # a here-string
                 stdin = "text"
-                values = [value for part in child.named_children for value in self._words.single(part, scope)]
+                values = [
+                    value
+                    for part in child.named_children
+                    for value in self._words.single(part, scope)
+                ]
                 heredoc = values[0] if len(values) == 1 and known(values[0]) else None
         body = node.child_by_field_name("body")
         inside = _Around(tuple(redirects), stdin, heredoc)
@@ -225,14 +275,20 @@ class Reader:
         if body is None:
             return None
         self._words.visit(body, scope)
-        start = next((child for child in node.named_children if child.type == "heredoc_start"), None)
+        start = next(
+            (child for child in node.named_children if child.type == "heredoc_start"), None
+        )
         quoted = start is not None and re.search(rb"['\"\\]", start.text or b"") is not None
         text = (body.text or b"").decode("utf-8", "replace")
         if not quoted and "`" in text:
-            self.unclear = self.unclear or "the shell grammar reads no backquotes in a here-document"
+            self.unclear = (
+                self.unclear or "the shell grammar reads no backquotes in a here-document"
+            )
         return text if quoted or not re.search(r"[$`\\]", text) else None
 
-    def _command(self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None) -> None:
+    def _command(
+        self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None
+    ) -> None:
         words: list[str] = []
         assigned: list[str] = []
         redirects, stdin, heredoc = list(around.redirects), around.stdin, around.heredoc
@@ -246,8 +302,15 @@ class Reader:
             elif kind == "file_redirect":
                 redirects += self._file_redirect(child, scope, more)
             elif kind == "herestring_redirect":
-                values = tuple(value for part in child.named_children for value in self._words.single(part, scope))
-                stdin, heredoc = "text", values[0] if len(values) == 1 and known(values[0]) else None
+                values = tuple(
+                    value
+                    for part in child.named_children
+                    for value in self._words.single(part, scope)
+                )
+                stdin, heredoc = (
+                    "text",
+                    values[0] if len(values) == 1 and known(values[0]) else None,
+                )
             elif child.is_named and kind != "comment":
                 words += self._words.fields(child, scope)
             elif kind in ("==", "=~", "$"):
@@ -259,10 +322,14 @@ class Reader:
         self._effects(words, scope)
 
     def _own_variable(self, node: Node, scope: Scope) -> list[str]:
-        """The name of a variable set for one command; an unknown value counts as one that changes programs."""
+        """The name of a variable set for one command; an unknown value counts as one that changes
+        programs."""
         self._words.visit(node, scope)
         value = node.child_by_field_name("value")
-        plain = value is None or (value.type != "command_substitution" and all(map(known, self._words.single(value, scope))))
+        plain = value is None or (
+            value.type != "command_substitution"
+            and all(map(known, self._words.single(value, scope)))
+        )
         if self._assigned_name(node) == "CDPATH":
             scope.forget("CDPATH")
         return [self._assigned_name(node), *([] if plain else ["IFS"])]
@@ -276,8 +343,14 @@ class Reader:
             target = [word for word in words[1:] if not re.fullmatch(r"-[LPen@]+|--", word)]
             goal = target[0] if target else scope.value("HOME")[0]
             elsewhere = "CDPATH" in scope.variables and not goal.startswith(("/", "."))
-            folders = (ANY,) if goal in ("-", "") or elsewhere or not known(goal) else tuple(_join(cwd, goal) for cwd in scope.cwds)
-            scope.cwds = tuple(dict.fromkeys((*scope.cwds, *folders)))[:8] if len(scope.cwds) < 6 else (ANY,)
+            folders = (
+                (ANY,)
+                if goal in ("-", "") or elsewhere or not known(goal)
+                else tuple(_join(cwd, goal) for cwd in scope.cwds)
+            )
+            scope.cwds = (
+                tuple(dict.fromkeys((*scope.cwds, *folders)))[:8] if len(scope.cwds) < 6 else (ANY,)
+            )
         elif name in ("popd", "dirs"):
             scope.cwds = (ANY,)
         elif name in ASSIGNING:
@@ -285,7 +358,9 @@ class Reader:
                 if match := re.match(r"[A-Za-z_]\w*", word):
                     scope.forget(match[0])
 
-    def _add(self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = ()) -> None:
+    def _add(
+        self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = ()
+    ) -> None:
         if len(self.commands) >= _MOST_COMMANDS:
             self.unclear = f"more than {_MOST_COMMANDS} commands"
             return
@@ -296,7 +371,9 @@ class Reader:
         shell = words and inner and inner[0].code is None and not inner[0].words
         if shell and around.stdin == "text" and around.heredoc is None:
             opaque = opaque or "a shell reads text that is only known when it runs"
-        self.commands.append(Simple(words, scope.cwds, assigned, around.redirects, around.stdin, opaque))
+        self.commands.append(
+            Simple(words, scope.cwds, assigned, around.redirects, around.stdin, opaque)
+        )
         for each in inner:
             if each.words:
                 self._inner(each, scope, around, assigned)
@@ -305,7 +382,9 @@ class Reader:
             elif around.heredoc is not None and not each.opaque:
                 self.read(around.heredoc, scope.copy())
 
-    def _inner(self, inner: Inner, scope: Scope, around: _Around, assigned: tuple[str, ...]) -> None:
+    def _inner(
+        self, inner: Inner, scope: Scope, around: _Around, assigned: tuple[str, ...]
+    ) -> None:
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             self.unclear = "commands inside commands too deep"
@@ -314,7 +393,13 @@ class Reader:
         self._depth -= 1
 
     def _scope_of(self, inner: Inner, scope: Scope) -> Scope:
-        return scope if inner.when == "here" else scope.copy() if inner.when == "apart" else scope.unknown()
+        return (
+            scope
+            if inner.when == "here"
+            else scope.copy()
+            if inner.when == "apart"
+            else scope.unknown()
+        )
 
     def _substitution(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Judges what is inside; the output of a few harmless commands is known well enough."""
@@ -323,17 +408,39 @@ class Reader:
         for child in node.named_children:
             self._node(child, inside, _Around())
         own = self.commands[before:]
-        if len(own) > 1 and own[-1].stdin == "pipe" and own[-1].words[:1] == ("wc",) and all(word[0] == "-" for word in own[-1].words[1:]):
-            return ("0",) if node.named_child_count == 1 and node.named_children[0].type == "pipeline" else (ANY,)
+        if (
+            len(own) > 1
+            and own[-1].stdin == "pipe"
+            and own[-1].words[:1] == ("wc",)
+            and all(word[0] == "-" for word in own[-1].words[1:])
+        ):
+            return (
+                ("0",)
+                if node.named_child_count == 1 and node.named_children[0].type == "pipeline"
+                else (ANY,)
+            )
         if len(own) == 1 and not own[0].opaque:
             words = own[0].words
             if words == ("pwd",):
                 return scope.cwds
-            if (words and words[0] in _HARMLESS_OUTPUT) or words[:2] in (("git", "rev-parse"), ("git", "describe"), ("git", "branch")):
-                return ("0",) if words[:2] != ("git", "rev-parse") or "--show-toplevel" not in words else (ANY,)
+            if (words and words[0] in _HARMLESS_OUTPUT) or words[:2] in (
+                ("git", "rev-parse"),
+                ("git", "describe"),
+                ("git", "branch"),
+            ):
+                return (
+                    ("0",)
+                    if words[:2] != ("git", "rev-parse") or "--show-toplevel" not in words
+                    else (ANY,)
+                )
             if words[:1] == ("seq",) and all(re.fullmatch(r"-?\d+", word) for word in words[1:]):
                 return ("0",)
-            if words[:1] in (("echo",), ("printf",)) and len(words) == 2 and known(words[1]) and not re.search(r"[\\%]", words[1]):
+            if (
+                words[:1] in (("echo",), ("printf",))
+                and len(words) == 2
+                and known(words[1])
+                and not re.search(r"[\\%]", words[1])
+            ):
                 return (words[1],)
             if words == ("cat",) and own[0].stdin == "text":
                 text = self._quoted_text(node)

@@ -51,7 +51,8 @@ def _listed(simple: Simple) -> str:
     form = _LISTS.get(simple.name)
     words = simple.words[1:]
     if form is None or not (
-        any(form.fullmatch(word) for word in words) or (simple.name == "tar" and re.match(r"[a-zA-Z]*T", words[0] if words else ""))
+        any(form.fullmatch(word) for word in words)
+        or (simple.name == "tar" and re.match(r"[a-zA-Z]*T", words[0] if words else ""))
     ):
         return ""
     return f"{simple.name} takes its files from a list that is only known when it runs"
@@ -69,13 +70,19 @@ def hidden_code(simple: Simple) -> str:
     form = _INTERPRETERS.get(stem)
     if form is None:
         return ""
-    if simple.stdin and not any(not word.startswith("-") for word in simple.words[1:]) and stem not in ("sed", "awk", "gawk", "mawk"):
+    if (
+        simple.stdin
+        and not any(not word.startswith("-") for word in simple.words[1:])
+        and stem not in ("sed", "awk", "gawk", "mawk")
+    ):
         return f"{simple.name} runs code from its input"
     if not any(form.fullmatch(word) for word in simple.words[1:]):
         return ""
     if stem == "sed":
         return (
-            "sed runs or writes something" if any(_SED_RUNS.search(word) for word in simple.words[1:] if not word.startswith("/")) else ""
+            "sed runs or writes something"
+            if any(_SED_RUNS.search(word) for word in simple.words[1:] if not word.startswith("/"))
+            else ""
         )
     if any(_RISKY.search(word) for word in simple.words[1:]):
         return f"code inside the command line ({simple.name}) could touch anything"

@@ -52,10 +52,13 @@ def options_of(text: str) -> Options:
     return Options(kinds, "-#" in kinds)
 
 
-def given(options: Options, words: Sequence[str], start: int = 1, *, getopt: bool = True) -> Given | None:
+def given(
+    options: Options, words: Sequence[str], start: int = 1, *, getopt: bool = True
+) -> Given | None:
     """Reads ``words`` from ``start`` as getopt_long(3) does; None for an option that is not listed,
     also for one that is cut short. ``getopt`` False: programs that may read an option's value as
-    the next option (or as a file of options) where nothing is attached to it; such a value is None."""
+    the next option (or as a file of options) where nothing is attached to it; such a value is
+    None."""
     found: list[tuple[str, str]] = []
     operands: list[int] = []
     late: list[int] = []
@@ -82,7 +85,9 @@ def given(options: Options, words: Sequence[str], start: int = 1, *, getopt: boo
                         return None
                     value = words[at]
                     at += 1
-                    if re.match(r"-(?!\d*$)", value) or (not getopt and value.startswith(("-", "@"))):
+                    if re.match(r"-(?!\d*$)", value) or (
+                        not getopt and value.startswith(("-", "@"))
+                    ):
                         return None
                 found.append((name, value))
         if operands and operands[-1] < began:

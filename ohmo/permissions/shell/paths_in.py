@@ -11,7 +11,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.\ue000\ue001][A-Za-z0-9_./\ue000\ue001-]*")
 _PIECES = re.compile(r"[\s'\"`(){}\[\];|&<>=,:@\\!?%+]+")
 _HOME = re.compile(r"^(?:~(?=/|$)|\$HOME\b|\$\{HOME\})")
 
-_ELSEWHERE = re.compile(r"(?:-\w*C|--(?:dir|cd|chd|work-t|work-dir|root|pref)[\w-]*=?|-D)(.*)", re.DOTALL)
+_ELSEWHERE = re.compile(
+    r"(?:-\w*C|--(?:dir|cd|chd|work-t|work-dir|root|pref)[\w-]*=?|-D)(.*)", re.DOTALL
+)
 
 # Commands that look at a folder itself and not at what the files below it say.
 _SHALLOW = word_set(
@@ -21,7 +23,9 @@ _SHALLOW = word_set(
         tput stty read wait jobs"""
 )
 # Commands that go through everything below a folder.
-_DEEP = word_set("""tar bsdtar zip 7z 7za 7zr rar rsync cpio pax scp sftp mv rg ag ack cp rclone restic borg duplicity ar dar unison""")
+_DEEP = word_set(
+    """tar bsdtar zip 7z 7za 7zr rar rsync cpio pax scp sftp mv rg ag ack cp rclone restic borg duplicity ar dar unison"""
+)
 _DEEP_WITH = {
     name: re.compile(flags)
     for name, flags in {
@@ -51,11 +55,16 @@ def looks_only(command: Simple) -> bool:
 
 
 def places(command: Simple) -> tuple[str, ...]:
-    """Folders its relative names may count from: where it runs, and what ``-C`` or its like names."""
+    """Folders its relative names may count from: where it runs, and what ``-C`` or its like
+    names."""
     found = list(command.cwds)
     for at, word in enumerate(command.words[1:], 1):
         option = _ELSEWHERE.fullmatch(word)
-        goal = (option[1] or (command.words[at + 1] if at + 1 < len(command.words) else "")) if option is not None else ""
+        goal = (
+            (option[1] or (command.words[at + 1] if at + 1 < len(command.words) else ""))
+            if option is not None
+            else ""
+        )
         if goal:
             found += [goal if goal.startswith("/") else f"{cwd}/{goal}" for cwd in found[:8]]
     return tuple(found[:32])
@@ -71,7 +80,8 @@ def goes_deep(command: Simple) -> bool:
 
 
 def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
-    """Words that are paths as they stand, and paths that may hide inside words (options, ``rev:path``, code in quotes)."""
+    """Words that are paths as they stand, and paths that may hide inside words (options,
+    ``rev:path``, code in quotes)."""
     whole: list[str] = [redirect.target for redirect in command.redirects]
     pieces: list[str] = []
     for at, word in enumerate(command.words):
@@ -84,10 +94,14 @@ def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
             whole.append(_HOME.sub(home, word))
         elif len(word) > 2 and word[1] != "-":
             pieces.append(word[2:])
-        pieces += [_HOME.sub(home, piece) for piece in _PIECES.split(word) if piece and piece != word]
+        pieces += [
+            _HOME.sub(home, piece) for piece in _PIECES.split(word) if piece and piece != word
+        ]
         parts = re.split(r"[=,]|(?<!:):(?!//)", word)
         rest = parts if len(parts) > 1 else []
         whole += [_HOME.sub(home, piece) for piece in rest if piece.startswith(("/", "~"))]
-    if goes_deep(command) and not any("/" in word or word in (".", "..") for word in command.words[1:]):
+    if goes_deep(command) and not any(
+        "/" in word or word in (".", "..") for word in command.words[1:]
+    ):
         whole.append(".")
     return list(dict.fromkeys(whole)), list(dict.fromkeys(pieces))

@@ -6,7 +6,12 @@ import os
 
 from ohmo.permissions.looked import real
 
-_MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xcf")  # also macOS
+_MACHINE_CODE = (
+    b"\x7fELF",
+    b"\xcf\xfa\xed\xfe",
+    b"\xca\xfe\xba\xbe",
+    b"\xfe\xed\xfa\xcf",
+)  # also macOS
 
 
 def program_at(name: str, path: str) -> str | None:

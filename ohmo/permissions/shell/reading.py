@@ -144,9 +144,14 @@ _TESTS = word_set(
         -ef"""
 )
 _WHEN = re.compile(r"[\w @:.,/+-]*")  # TZ="..." would name a file
-_DATE = re.compile(rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={_WHEN.pattern}", re.DOTALL)
+_DATE = re.compile(
+    rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={_WHEN.pattern}",
+    re.DOTALL,
+)
 _COLUMN = "pid|ppid|pgid|user|uid|comm|args|cmd|command|%cpu|%mem|pcpu|pmem|etimes?|time|rss|vsz|stat|state|tty|nlwp|start|lstart"
-_PS = re.compile(rf"aux?w?w?f?|axu?w?w?f?|-[eAfFlwxHT]+|--forest|--no-headers|--sort=[-+]?(?:{_COLUMN})")
+_PS = re.compile(
+    rf"aux?w?w?f?|axu?w?w?f?|-[eAfFlwxHT]+|--forest|--no-headers|--sort=[-+]?(?:{_COLUMN})"
+)
 _PS_VALUE = {
     "-o": re.compile(rf"(?:{_COLUMN})(?:,(?:{_COLUMN}))*"),
     "-p": re.compile(r"[0-9,]+"),
@@ -216,7 +221,9 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     if kind in ("text", "none"):
         return Reading("names") if kind == "text" or not operands else None
     if kind in ("pattern", "sed", "awk", "jq"):
-        scripts = options.values("-e", "--regexp", "--expression") if kind in ("pattern", "sed") else []
+        scripts = (
+            options.values("-e", "--regexp", "--expression") if kind in ("pattern", "sed") else []
+        )
         if not (scripts or options.has("--files", "--type-list")):
             if not operands or operands[0] in command.found:
                 return None
@@ -242,9 +249,15 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths))
 
 
-_TREE = re.compile(r"[^-].*|--.*|-[^-LIP]*(?:[LIP]|L\d+)?", re.DOTALL)  # a value is a word of its own
+_TREE = re.compile(
+    r"[^-].*|--.*|-[^-LIP]*(?:[LIP]|L\d+)?", re.DOTALL
+)  # a value is a word of its own
 _CHARSET = re.compile(r"(?:[\w.:-]+(?://\w*)?)?")  # with another slash it is a file
-_SCRIPTS: dict[str, Callable[[str], bool]] = {"sed": sed_only_prints, "awk": awk_only_prints, "jq": jq_only_reads}
+_SCRIPTS: dict[str, Callable[[str], bool]] = {
+    "sed": sed_only_prints,
+    "awk": awk_only_prints,
+    "jq": jq_only_reads,
+}
 
 
 def _find(command: Simple) -> Reading | None:

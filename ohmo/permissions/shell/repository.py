@@ -1,7 +1,7 @@
 """What the repository that git would find lets git run: nothing, when its settings are all known.
 
-Sources: git-config(1), gitrepository-layout(5), gitmodules(5). The person's own settings are left out
-when git reads unasked (``QUIET``), those of the repository may come from anybody."""
+Sources: git-config(1), gitrepository-layout(5), gitmodules(5). The person's own settings are left
+out when git reads unasked (``QUIET``), those of the repository may come from anybody."""
 
 from __future__ import annotations
 
@@ -59,15 +59,17 @@ QUIET = {  # the environment of git that reads unasked (git(1), git-config(1))
 
 @record
 class Repository:
-    """``folders``: what git reads, absolute: the one that holds the repository, and where it is kept.
-    ``unknown``: a setting (or what else) that is not known to run nothing; "" when there is none."""
+    """``folders``: what git reads, absolute: the one that holds the repository, and where it is
+    kept. ``unknown``: a setting (or what else) that is not known to run nothing; "" when there is
+    none."""
 
     folders: tuple[str, ...]
     unknown: str
 
 
 def repository_at(folder: str) -> Repository | None:
-    """The repository that git finds from ``folder`` (absolute, resolved); None when there is none."""
+    """The repository that git finds from ``folder`` (absolute, resolved); None when there is
+    none."""
     for top in (folder, *map(str, Path(folder).parents)):
         if os.path.lexists(f"{top}/.git"):
             return _repository(top)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from ohmo.permissions.patterns import ANY, word_set
 
 MOST = 64  # alternatives of one word; more are "anything"
-_NUMBERS = word_set("? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES")
+_NUMBERS = word_set(
+    "? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES"
+)
 
 
 @dataclass(slots=True)

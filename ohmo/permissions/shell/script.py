@@ -1,4 +1,5 @@
-"""What a shell command comes down to: simple commands with evaluated words, redirections, and what could not be known."""
+"""What a shell command comes down to: simple commands with evaluated words, redirections, and what
+could not be known."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ class Redirect:
 
 @record
 class Simple:
-    """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may run
-    (a failed ``cd`` is possible), the likeliest last. ``assigned``: variables set for it alone.
+    """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may
+    run (a failed ``cd`` is possible), the likeliest last. ``assigned``: variables set for it alone.
     ``stdin``: "text" when a here-document that is judged on its own, "pipe", or "" for none.
-    ``opaque``: why nobody can say what it runs. ``found``: positions of words that wildcards became;
-    ``listed``: folders in which bash looks for these names."""
+    ``opaque``: why nobody can say what it runs. ``found``: positions of words that wildcards
+    became; ``listed``: folders in which bash looks for these names."""
 
     words: tuple[str, ...]
     cwds: tuple[str, ...]

@@ -17,11 +17,16 @@ def _sed_text(delimiter: str) -> str:
 
 _PLACE = rf"(?:\d+|\$|/{_sed_text('/')}/)"
 _PLACES = rf"{_PLACE}(?:,(?:{_PLACE}|\+\d+))?\s*+(?:!\s*+)?"
-_CHANGES = "|".join(rf"s{mark}{_sed_text(mark[-1])}{mark}{_sed_text(mark[-1])}{mark}[gpiI0-9]*" for mark in ("/", r"\|", "#", ","))
+_CHANGES = "|".join(
+    rf"s{mark}{_sed_text(mark[-1])}{mark}{_sed_text(mark[-1])}{mark}[gpiI0-9]*"
+    for mark in ("/", r"\|", "#", ",")
+)
 _SED_COMMAND = rf"(?:{_PLACES})?(?:[pdqnNGhHx=]|{_CHANGES})"
 _SED = re.compile(rf"\s*+{_SED_COMMAND}[ \t]*+(?:[;\n]\s*+{_SED_COMMAND}[ \t]*+)*+;?\s*+")
 
-_AWK_VALUE = r"(?:\$(?:\d+|NF)|\$\(NF-\d+\)|NR|NF|FNR|FILENAME|\d+|\"[^\"\\\n]*\"|length\(\$\d+\)|length)"
+_AWK_VALUE = (
+    r"(?:\$(?:\d+|NF)|\$\(NF-\d+\)|NR|NF|FNR|FILENAME|\d+|\"[^\"\\\n]*\"|length\(\$\d+\)|length)"
+)
 _AWK_SUM = r"(?:s|n|c|t|sum|count|total|max)"
 _AWK_TEST = (
     rf"(?:{_AWK_VALUE}\s*(?:==|!=|>=|<=|>|<|%|\+)\s*{_AWK_VALUE}(?:\s*==\s*\d+)?"

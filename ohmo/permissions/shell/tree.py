@@ -25,9 +25,14 @@ def parsed(source: str) -> Node:
     parser = Parser(_LANGUAGE)
     if len(data) <= _SHORT or _EASY.fullmatch(source):
         return parser.parse(data).root_node
-    deadline = time.thread_time() + _SECONDS  # only a source that is read piece by piece can be given up
+    deadline = (
+        time.thread_time() + _SECONDS
+    )  # only a source that is read piece by piece can be given up
     try:
-        tree = parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=lambda _at, _error: time.thread_time() > deadline)
+        tree = parser.parse(
+            lambda at, _: data[at : at + _CHUNK],
+            progress_callback=lambda _at, _error: time.thread_time() > deadline,
+        )
     except ValueError as error:
         raise TooSlow from error
     return parser.parse(data, tree).root_node  # the same tree, with nodes that are quick to read
@@ -57,4 +62,7 @@ def assigned_below(node: Node) -> set[str]:
 
 
 def changes_folder(node: Node) -> bool:
-    return any(re.match(rb"(cd|pushd|popd|chdir)\b", each.text or b"") for each in below(node, frozenset({"command"})))
+    return any(
+        re.match(rb"(cd|pushd|popd|chdir)\b", each.text or b"")
+        for each in below(node, frozenset({"command"}))
+    )

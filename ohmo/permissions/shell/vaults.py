@@ -1,4 +1,5 @@
-"""Commands that give secrets away without naming a path: keyrings, credential helpers, other processes' memory and environment."""
+"""Commands that give secrets away without naming a path: keyrings, credential helpers, other
+processes' memory and environment."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ _TELLS: dict[str, str] = {  # program: what its arguments, joined by spaces, loo
     "ltrace": r".*-p.*",
     "ps": r"(?!-)\w*e\w*( .*)?|.*\benviron\b.*|.* (?!-)[a-z]*e[a-z]*w*|-E.*",
     "pargs": r".*-e.*",
-    "ohmo": r".*\b(approvals (approve|deny)|pairing (approve|revoke)|config (show|edit)|backup|restore|store|service (stop|un)|init)\b.*",
+    "ohmo": (
+        r".*\b(approvals (approve|deny)|pairing (approve|revoke)|config"
+        r" (show|edit)|backup|restore|store|service (stop|un)|init)\b.*"
+    ),
     "systemctl": r".*show-environment.*",
     "debugfs": r".*",
     "xfs_db": r".*",

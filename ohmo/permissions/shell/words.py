@@ -12,15 +12,35 @@ from tree_sitter import Node
 from ohmo.permissions.patterns import ANY, SOME
 from ohmo.permissions.shell.scope import MOST, Scope
 
-_OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE, _SET, _TES = "\ue010", "\ue011", "\ue012", "\ue013", "\ue014", "\ue015", "\ue016"
+_OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE, _SET, _TES = (
+    "\ue010",
+    "\ue011",
+    "\ue012",
+    "\ue013",
+    "\ue014",
+    "\ue015",
+    "\ue016",
+)
 _SETS = re.compile("\ue015[^\ue015\ue016/]+\ue016")
 PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKS = {"*": SOME, "?": SOME, "[": _SET, "]": _TES, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
 _LONGEST = 100_000  # characters of one word: what doubles itself stops here
 _PLAIN = re.compile(r"[A-Za-z0-9_./:%@+=-]*")
 _RANGE = re.compile(r"[^\ue010\ue011\ue012]*\.\.[^\ue010\ue011\ue012]*")
-_ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
-_ANSI_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ANSI = re.compile(
+    r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
+)
+_ANSI_LETTERS = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
 
 
 Inside = Callable[[Node, Scope], tuple[str, ...]]
@@ -48,15 +68,30 @@ class Words:
         return found if len(found) <= MOST * 16 else [ANY]
 
     def single(self, node: Node, scope: Scope) -> tuple[str, ...]:
-        """Possible values without splitting: what an assignment or a redirection makes of a word."""
+        """Possible values without splitting: what an assignment or a redirection makes of a
+        word."""
         if node.type == "array":
-            return tuple(field for child in node.named_children for field in self.fields(child, scope)) or ("",)
-        return tuple(dict.fromkeys(_finished(raw.replace(_SPLIT, " "), scope) for raw in self._raw(node, scope)))
+            return tuple(
+                field for child in node.named_children for field in self.fields(child, scope)
+            ) or ("",)
+        return tuple(
+            dict.fromkeys(
+                _finished(raw.replace(_SPLIT, " "), scope) for raw in self._raw(node, scope)
+            )
+        )
 
     def _raw(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Alternatives, unquoted specials still marked."""
         match node.type:
-            case "word" | "number" | "brace_expression" | "special_variable_name" | "variable_name" | "test_operator" | "command_name":
+            case (
+                "word"
+                | "number"
+                | "brace_expression"
+                | "special_variable_name"
+                | "variable_name"
+                | "test_operator"
+                | "command_name"
+            ):
                 if node.type == "command_name" and node.named_child_count:
                     return self._raw(node.named_children[0], scope)
                 return (_unquoted(_text(node)),)
@@ -81,7 +116,11 @@ class Words:
             case "expansion":
                 self.visit(node, scope)
                 text = _text(node)
-                return tuple(map(_splittable, scope.value(text[2:-1]))) if re.fullmatch(r"\$\{\w+\}", text) else (ANY,)
+                return (
+                    tuple(map(_splittable, scope.value(text[2:-1])))
+                    if re.fullmatch(r"\$\{\w+\}", text)
+                    else (ANY,)
+                )
             case "$":
                 return ("$",)
             case _:
@@ -104,8 +143,14 @@ class Words:
         for child in node.children:
             if child.type in ('"', "string_content", "$"):
                 continue
-            parts.append((_double_quoted(text[at : child.start_byte - start].decode("utf-8", "replace")),))
-            values = self._inside(child, scope) if child.type == "command_substitution" else self._raw(child, scope)
+            parts.append(
+                (_double_quoted(text[at : child.start_byte - start].decode("utf-8", "replace")),)
+            )
+            values = (
+                self._inside(child, scope)
+                if child.type == "command_substitution"
+                else self._raw(child, scope)
+            )
             parts.append(tuple(value.replace(_SPLIT, " ").replace(_TILDE, "~") for value in values))
             at = child.end_byte - start
         parts.append((_double_quoted(text[at:-1].decode("utf-8", "replace")),))
@@ -209,7 +254,9 @@ def _finished(word: str, scope: Scope) -> str:
     """Tilde, and marks that turned out to mean nothing."""
     if _TILDE in word:
         homes = scope.value("HOME")
-        word = re.sub(f"{_TILDE}(\\+|[A-Za-z0-9_.-]*)", lambda match: _home_of(match[1], homes, scope), word)
+        word = re.sub(
+            f"{_TILDE}(\\+|[A-Za-z0-9_.-]*)", lambda match: _home_of(match[1], homes, scope), word
+        )
     if _SET in word or _TES in word:
         word = _SETS.sub(SOME, word).replace(_SET, "[").replace(_TES, "]")
     return word.replace(_OPEN, "{").replace(_COMMA, ",").replace(_CLOSE, "}")
@@ -219,7 +266,11 @@ def _home_of(user: str, homes: tuple[str, ...], scope: Scope) -> str:
     if not user:
         return homes[0] if len(homes) == 1 else ANY
     if user in ("+", "-"):
-        return scope.cwds[0] if user == "+" and len(scope.cwds) == 1 and "PWD" not in scope.variables else ANY
+        return (
+            scope.cwds[0]
+            if user == "+" and len(scope.cwds) == 1 and "PWD" not in scope.variables
+            else ANY
+        )
     try:
         return pwd.getpwnam(user).pw_dir
     except KeyError:

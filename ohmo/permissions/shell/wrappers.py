@@ -11,9 +11,13 @@ from ohmo.permissions.patterns import ANY, known, word_set
 
 SHELLS = word_set("sh bash dash zsh ksh ash mksh rbash fish csh tcsh")
 _MULTI = frozenset({"busybox", "toybox"})
-# Options that take a value, by wrapper: letters, then long names. Everything else that starts with "-" is a flag.
+# Options that take a value, by wrapper: letters, then long names. Everything else that starts with
+# "-" is a flag.
 _VALUED: dict[str, str] = {
-    "sudo": "ugphCTRDUrt user group host prompt chdir chroot role type close-from command-timeout other-user",
+    "sudo": (
+        "ugphCTRDUrt user group host prompt chdir chroot role type close-from command-timeout"
+        " other-user"
+    ),
     "doas": "uC",
     "env": "uCa unset chdir argv0",
     "timeout": "ks kill-after signal",
@@ -32,8 +36,13 @@ _VALUED: dict[str, str] = {
     "chroot": "- userspec groups",
     "watch": "n interval",
     "time": "of output format",
-    "setpriv": "- reuid regid ruid euid rgid egid groups inh-caps ambient-caps bounding-set securebits",
-    "systemd-run": "puHME unit property slice setenv description uid gid nice working-directory host machine on-active",
+    "setpriv": (
+        "- reuid regid ruid euid rgid egid groups inh-caps ambient-caps bounding-set securebits"
+    ),
+    "systemd-run": (
+        "puHME unit property slice setenv description uid gid nice working-directory host machine"
+        " on-active"
+    ),
     "bwrap": "",
     "exec": "a",
     "runuser": "ugG user group",
@@ -45,8 +54,19 @@ _SIMPLE = word_set(
     """nohup setsid command builtin then ! unbuffer catchsegv eatmydata fakeroot torsocks dbus-run-session xvfb-run firejail proot
         ssh-agent caffeinate entr"""
 )
-_OPERANDS = {"timeout": 1, "taskset": 1, "chroot": 1, "flock": 1, "chrt": 1, "gosu": 1, "su-exec": 1, "faketime": 1}  # before the command
-_UNSURE = dict.fromkeys(word_set("bwrap firejail proot prlimit unshare nsenter systemd-run cpulimit numactl"), 40)  # how many nobody knows
+_OPERANDS = {
+    "timeout": 1,
+    "taskset": 1,
+    "chroot": 1,
+    "flock": 1,
+    "chrt": 1,
+    "gosu": 1,
+    "su-exec": 1,
+    "faketime": 1,
+}  # before the command
+_UNSURE = dict.fromkeys(
+    word_set("bwrap firejail proot prlimit unshare nsenter systemd-run cpulimit numactl"), 40
+)  # how many nobody knows
 _CODE = {  # options whose value is shell source: letter, long name
     "env": ("S", "split-string"),
     "su": ("c", "command"),
@@ -61,8 +81,9 @@ _LATER = "$ohmo_later"  # an argument nobody knows yet, inside shell source
 
 @record
 class Inner:
-    """``words``: a command as arguments. ``code``: shell source. ``opaque``: something runs that nobody can name.
-    ``when``: the code runs in a shell of its own, in this one now (``eval``), or in this one after anything else (``trap``)."""
+    """``words``: a command as arguments. ``code``: shell source. ``opaque``: something runs that
+    nobody can name. ``when``: the code runs in a shell of its own, in this one now (``eval``), or
+    in this one after anything else (``trap``)."""
 
     words: tuple[str, ...] = ()
     code: str | None = None
@@ -80,7 +101,21 @@ def inner_commands(words: tuple[str, ...], stdin: str) -> list[Inner]:
         return _in_this_shell(name, words)
     if name in ("source", "."):
         return [Inner(opaque="source runs a file inside this shell")]
-    if name in ("alias", "enable", "hash", "shopt", "coproc", "complete", "bind", "mapfile", "readarray") and len(words) > 1:
+    if (
+        name
+        in (
+            "alias",
+            "enable",
+            "hash",
+            "shopt",
+            "coproc",
+            "complete",
+            "bind",
+            "mapfile",
+            "readarray",
+        )
+        and len(words) > 1
+    ):
         return [Inner(opaque=f"{name} changes what later words mean")]
     if name in ("find", "fd", "fdfind"):
         return _find(words)
@@ -94,7 +129,8 @@ def inner_commands(words: tuple[str, ...], stdin: str) -> list[Inner]:
 
 
 def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Every command a wrapper may run, however its options are read: for what forbids, not for what allows. ``sudo apt install curl`` runs no curl."""
+    """Every command a wrapper may run, however its options are read: for what forbids, not for what
+    allows. ``sudo apt install curl`` runs no curl."""
     name = words[0].rpartition("/")[2].casefold() if words else ""
     if name not in WRAPPERS:
         return []
@@ -105,7 +141,9 @@ def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
         found.append((inner, *words[at + 1 : at + 200]))
         if inner.casefold() in WRAPPERS:
             more += _UNSURE.get(inner.casefold(), _OPERANDS.get(inner.casefold(), 0))
-        elif not (word.startswith("-") or "=" in word or words[before].startswith("-")):  # else an option's value, perhaps
+        elif not (
+            word.startswith("-") or "=" in word or words[before].startswith("-")
+        ):  # else an option's value, perhaps
             more -= 1
         if more < 0:
             break
@@ -144,27 +182,50 @@ def _shell(words: tuple[str, ...], stdin: str) -> Inner:
         elif code and word != "--":
             return Inner(code=word)
         elif not word.startswith(("-", "+")):
-            return Inner() if word not in ("-", "/dev/stdin", "/dev/null") else Inner(opaque="a shell reads commands from its input")
+            return (
+                Inner()
+                if word not in ("-", "/dev/stdin", "/dev/null")
+                else Inner(opaque="a shell reads commands from its input")
+            )
     if code:
         return Inner(opaque="sh -c runs text that is only known later")
     if words[1:] and set(words[1:]) <= {"--version", "--help"}:
         return Inner()
     if stdin == "text":
         return Inner()
-    return Inner(opaque="a shell reads commands from a pipe" if stdin == "pipe" else "a shell without a command")
+    return Inner(
+        opaque=(
+            "a shell reads commands from a pipe" if stdin == "pipe" else "a shell without a command"
+        )
+    )
 
 
 def _find(words: tuple[str, ...]) -> list[Inner]:
     found: list[Inner] = []
     for at, word in enumerate(words):
-        attached = re.match(r"--exec(?:-batch)?=|-[xX](?=.)", word) if words[0].rpartition("/")[2] != "find" else None
-        if attached is not None or word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
+        attached = (
+            re.match(r"--exec(?:-batch)?=|-[xX](?=.)", word)
+            if words[0].rpartition("/")[2] != "find"
+            else None
+        )
+        if attached is not None or word in (
+            "-exec",
+            "-execdir",
+            "-ok",
+            "-okdir",
+            "-x",
+            "-X",
+            "--exec",
+            "--exec-batch",
+        ):
             rest: list[str] = [word[attached.end() :]] if attached is not None else []
             for each in words[at + 1 :]:
                 if each in (";", "+"):
                     break
                 rest.append(each.replace("{}", ANY))
-            found.append(Inner(tuple(rest)) if rest else Inner(opaque="find -exec without a command"))
+            found.append(
+                Inner(tuple(rest)) if rest else Inner(opaque="find -exec without a command")
+            )
     return found
 
 
@@ -194,7 +255,9 @@ def _wrapped(name: str, words: tuple[str, ...]) -> Inner:
     return _run(name, words[at:], tuple(assigned), words)
 
 
-def _run(name: str, rest: tuple[str, ...], assigned: tuple[str, ...], words: tuple[str, ...]) -> Inner:
+def _run(
+    name: str, rest: tuple[str, ...], assigned: tuple[str, ...], words: tuple[str, ...]
+) -> Inner:
     if not rest:
         return Inner(assigned=assigned)
     if name == "watch" and not any(re.fullmatch(r"-\w*x\w*|--exec", word) for word in words):
@@ -202,7 +265,9 @@ def _run(name: str, rest: tuple[str, ...], assigned: tuple[str, ...], words: tup
     if name == "parallel":
         if rest[0].startswith(":::"):
             return Inner(opaque="parallel runs its arguments as commands")
-        line = " ".join(rest[: next((at for at, word in enumerate(rest) if word.startswith(":::")), len(rest))])
+        line = " ".join(
+            rest[: next((at for at, word in enumerate(rest) if word.startswith(":::")), len(rest))]
+        )
         return _source(line.replace("{}", _LATER) if "{}" in line else f"{line} {_LATER}", ())
     if name == "xargs":
         rest = (*(each.replace("{}", ANY) for each in rest), ANY)
@@ -210,14 +275,19 @@ def _run(name: str, rest: tuple[str, ...], assigned: tuple[str, ...], words: tup
 
 
 def _option(name: str, word: str) -> tuple[int, str | None]:
-    """How many words the option takes, and the shell source it holds: "" when that is the next word."""
+    """How many words the option takes, and the shell source it holds: "" when that is the next
+    word."""
     letters, _, longs = _VALUED.get(name, "").partition(" ")
     letter, long = _CODE.get(name, ("", " "))
     if word.startswith("--"):
         given, equals, value = word[2:].partition("=")
         if given and long.startswith(given):
             return 1, value
-        return (2 if given and not equals and any(each.startswith(given) for each in longs.split()) else 1), None
+        return (
+            2
+            if given and not equals and any(each.startswith(given) for each in longs.split())
+            else 1
+        ), None
     for at, each in enumerate(word[1:], 1):
         if each == letter:
             return 1, word[at + 1 :]
@@ -230,4 +300,6 @@ def _source(code: str, after: tuple[str, ...], *, more: bool = False) -> Inner:
     """``more``: the words after the source belong to it."""
     whole = [*([code] if code else []), *after]
     text = " ".join(whole if more else whole[:1])
-    return Inner(code=text) if known(text) else Inner(opaque="it runs text that is only known later")
+    return (
+        Inner(code=text) if known(text) else Inner(opaque="it runs text that is only known later")
+    )

@@ -1,4 +1,5 @@
-"""The events of a Messages stream to one step. Pure. Source: platform.claude.com, "Streaming messages", "Stop reasons"."""
+"""The events of a Messages stream to one step. Pure. Source: platform.claude.com, "Streaming
+messages", "Stop reasons"."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _STOPS: dict[str, Literal["end", "tools", "length", "refusal"]] = {
 
 
 class Reading:
-    """Feed every event; ``reply`` after the last. Raises CutOff when the stream ended before message_stop."""
+    """Feed every event; ``reply`` after the last. Raises CutOff when the stream ended before
+    message_stop."""
 
     def __init__(self, request: ModelRequest) -> None:
         self._request = request
@@ -45,7 +47,9 @@ class Reading:
                 index = int(event["index"])
                 self._blocks[index] = dict(event["content_block"])
                 self._texts[index] = []
-                if self._blocks[index].get("type") == "text":  # the documented start is empty; some gateways put the first words here
+                if (
+                    self._blocks[index].get("type") == "text"
+                ):  # the documented start is empty; some gateways put the first words here
                     return self._collect(index, str(self._blocks[index].get("text") or ""))
             case "message_start":
                 message = cast("_Event", event["message"])
@@ -63,10 +67,15 @@ class Reading:
     def reply(self) -> Reply:
         if not self._ended:
             raise CutOff(f"{self._request.model}: the stream ended in the middle of the answer")
-        blocks = tuple(block for index in sorted(self._blocks) if (block := self._block(index)) is not None)
+        blocks = tuple(
+            block for index in sorted(self._blocks) if (block := self._block(index)) is not None
+        )
         calls = any(isinstance(block, ToolCall) for block in blocks)
         stop = "tools" if calls else _STOPS.get(self._stop, "end")
-        return Reply(ModelStep(blocks, self._model, "end" if stop == "tools" and not calls else stop), self._spent())
+        return Reply(
+            ModelStep(blocks, self._model, "end" if stop == "tools" and not calls else stop),
+            self._spent(),
+        )
 
     def _delta(self, index: int, delta: _Event) -> str:
         match delta.get("type"):
@@ -77,7 +86,9 @@ class Reading:
             case "thinking_delta":
                 self._collect(index, str(delta.get("thinking") or ""))
             case "signature_delta":
-                self._blocks[index]["signature"] = str(self._blocks[index].get("signature") or "") + str(delta.get("signature") or "")
+                self._blocks[index]["signature"] = str(
+                    self._blocks[index].get("signature") or ""
+                ) + str(delta.get("signature") or "")
             case _:
                 pass
         return ""
@@ -98,17 +109,30 @@ class Reading:
                 identity = str(start.get("id") or f"call_{index}")
                 return ToolCall(identity, str(start.get("name") or ""), arguments(given), identity)
             case "thinking":
-                whole = {"type": "thinking", "thinking": str(start.get("thinking") or "") + text, "signature": start.get("signature") or ""}
-                return Thinking("anthropic", json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
+                whole = {
+                    "type": "thinking",
+                    "thinking": str(start.get("thinking") or "") + text,
+                    "signature": start.get("signature") or "",
+                }
+                return Thinking(
+                    "anthropic", json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+                )
             case _:  # redacted_thinking and whatever comes later goes back as it came
-                return Thinking("anthropic", json.dumps(start, ensure_ascii=False, separators=(",", ":")))
+                return Thinking(
+                    "anthropic", json.dumps(start, ensure_ascii=False, separators=(",", ":"))
+                )
 
     def _count(self, usage: object) -> None:
         """Counts are cumulative: the newest wins."""
         if isinstance(usage, dict):
-            self._usage |= {key: value for key, value in cast("_Event", usage).items() if isinstance(value, int)}
+            self._usage |= {
+                key: value for key, value in cast("_Event", usage).items() if isinstance(value, int)
+            }
 
     def _spent(self) -> Usage:
-        read, written = self._usage.get("cache_read_input_tokens", 0), self._usage.get("cache_creation_input_tokens", 0)
+        read, written = (
+            self._usage.get("cache_read_input_tokens", 0),
+            self._usage.get("cache_creation_input_tokens", 0),
+        )
         sent, said = self._usage.get("input_tokens", 0), self._usage.get("output_tokens", 0)
         return Usage(self._request.model, self._request.purpose, sent, read, written, said, None)

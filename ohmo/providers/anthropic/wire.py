@@ -1,8 +1,10 @@
 """Steps to the bytes of a Messages request. Pure.
 
-Rules kept here (platform.claude.com, "Tool use", "Prompt caching", "Preserved thinking"): a tool_result stands directly after its tool_use,
-first in the user message; ids match ^[a-zA-Z0-9_-]+$ and are unique; no empty text block; at most four cache breakpoints, which look
-back 20 blocks; thinking goes back unchanged, and only to who made it. ``messages`` is the last key, so that requests share a prefix.
+Rules kept here (platform.claude.com, "Tool use", "Prompt caching", "Preserved thinking"): a
+tool_result stands directly after its tool_use, first in the user message; ids match
+^[a-zA-Z0-9_-]+$ and are unique; no empty text block; at most four cache breakpoints, which look
+back 20 blocks; thinking goes back unchanged, and only to who made it. ``messages`` is the last key,
+so that requests share a prefix.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ from ohmo.contracts.messages import (
 )
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
 from ohmo.providers.cover import Endpoint
-from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, dump, exchange
+from ohmo.providers.exchanges import (
+    GO_ON,
+    MISSING_RESULT,
+    NOTHING_SAID,
+    SUMMARY_BEFORE,
+    dump,
+    exchange,
+)
 from ohmo.providers.heads import Head
 from ohmo.providers.models import known, plain_name
 from ohmo.providers.pictures import true_type
@@ -45,7 +54,8 @@ _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
 def wire_id(call: ToolCall, scroll: Scroll) -> str:
-    """The model's own id where it is legal and not yet used in this conversation, else one made of the house's."""
+    """The model's own id where it is legal and not yet used in this conversation, else one made of
+    the house's."""
     known_id = scroll.ids.get(call.id)
     if known_id is not None:
         return known_id
@@ -58,8 +68,9 @@ def wire_id(call: ToolCall, scroll: Scroll) -> str:
 
 
 class MessagesWire:
-    """See ``ohmo.providers.scroll.Wire``. ``references``: a result names the tools it brings, and the endpoint shows them there
-    ("Tool search tool", custom implementation); its words stand beside it, because such a result holds nothing else."""
+    """See ``ohmo.providers.scroll.Wire``. ``references``: a result names the tools it brings, and
+    the endpoint shows them there ("Tool search tool", custom implementation); its words stand
+    beside it, because such a result holds nothing else."""
 
     def __init__(self, *, references: bool = False) -> None:
         self._references = references
@@ -69,7 +80,11 @@ class MessagesWire:
             case ModelStep():
                 return _assistant(step, scroll, thinking=thinking)
             case UserStep():
-                return b",".join(_user_block(block, picture) for block in step.blocks if not isinstance(block, Text) or block.text.strip())
+                return b",".join(
+                    _user_block(block, picture)
+                    for block in step.blocks
+                    if not isinstance(block, Text) or block.text.strip()
+                )
             case CallResult(result) if self._references and result.tools:
                 return _bringing(result, scroll, picture)
             case CallResult():
@@ -82,16 +97,23 @@ class MessagesWire:
     def assemble(self, steps: Sequence[Step], fragments: Sequence[bytes], scroll: Scroll) -> bytes:
         parts = {id(step): fragment for step, fragment in zip(steps, fragments, strict=True)}
         held = exchange(steps)
-        results = [parts[id(result)] if result is not None else _missing(wire_id(call, scroll)) for call, result in held.results]
+        results = [
+            parts[id(result)] if result is not None else _missing(wire_id(call, scroll))
+            for call, result in held.results
+        ]
         blocks = [block.partition(_BESIDE)[0] for block in results]
         blocks += [beside for block in results if (beside := block.partition(_BESIDE)[2])]
         blocks += [parts[id(said)] for said in held.said if parts[id(said)]]
         if not blocks:
-            blocks = [dump({"type": "text", "text": GO_ON if held.model is not None else NOTHING_SAID})]
+            blocks = [
+                dump({"type": "text", "text": GO_ON if held.model is not None else NOTHING_SAID})
+            ]
         user = b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
         if held.model is None:
             return user
-        first = b"" if scroll.body else _LEFT_OUT  # the first message must be a user's, also when the oldest were left out
+        first = (
+            b"" if scroll.body else _LEFT_OUT
+        )  # the first message must be a user's, also when the oldest were left out
         return first + parts[id(held.model)] + b"," + user
 
 
@@ -106,8 +128,21 @@ def _assistant(step: ModelStep, scroll: Scroll, *, thinking: bool) -> bytes:
                 if block.text.strip():
                     blocks.append(dump({"type": "text", "text": block.text}))
             case ToolCall():
-                blocks.append(dump({"type": "tool_use", "id": wire_id(block, scroll), "name": block.name, "input": block.arguments}))
-    return b'{"role":"assistant","content":[' + b",".join(blocks or [dump({"type": "text", "text": "(no answer)"})]) + b"]}"
+                blocks.append(
+                    dump(
+                        {
+                            "type": "tool_use",
+                            "id": wire_id(block, scroll),
+                            "name": block.name,
+                            "input": block.arguments,
+                        }
+                    )
+                )
+    return (
+        b'{"role":"assistant","content":['
+        + b",".join(blocks or [dump({"type": "text", "text": "(no answer)"})])
+        + b"]}"
+    )
 
 
 def _user_block(block: Text | Image, picture: Picture) -> bytes:
@@ -116,12 +151,23 @@ def _user_block(block: Text | Image, picture: Picture) -> bytes:
     data = picture(block)
     if data is None:
         return dump({"type": "text", "text": f"(the image {block.path.name} is no longer there)"})
-    return dump({"type": "image", "source": {"type": "base64", "media_type": true_type(data, block.media_type), "data": data}})
+    return dump(
+        {
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": true_type(data, block.media_type),
+                "data": data,
+            },
+        }
+    )
 
 
 def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:
     result = step.result
-    content: list[bytes] = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
+    content: list[bytes] = (
+        [dump({"type": "text", "text": result.text})] if result.text.strip() else []
+    )
     content += [_user_block(image, picture) for image in result.images]
     head = b'{"type":"tool_result","tool_use_id":' + dump(scroll.ids.get(result.call, result.call))
     if content:
@@ -131,19 +177,36 @@ def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:
 
 def _bringing(result: ToolResult, scroll: Scroll, picture: Picture) -> bytes:
     named: list[Json] = [{"type": "tool_reference", "tool_name": name} for name in result.tools]
-    block = dump({"type": "tool_result", "tool_use_id": scroll.ids.get(result.call, result.call), "content": named})
+    block = dump(
+        {
+            "type": "tool_result",
+            "tool_use_id": scroll.ids.get(result.call, result.call),
+            "content": named,
+        }
+    )
     said = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
-    return block + _BESIDE + b",".join([*said, *(_user_block(image, picture) for image in result.images)])
+    return (
+        block
+        + _BESIDE
+        + b",".join([*said, *(_user_block(image, picture) for image in result.images)])
+    )
 
 
 def _missing(call: str) -> bytes:
-    return dump({"type": "tool_result", "tool_use_id": call, "content": MISSING_RESULT, "is_error": True})
+    return dump(
+        {"type": "tool_result", "tool_use_id": call, "content": MISSING_RESULT, "is_error": True}
+    )
 
 
 def keeps_tools_back(endpoint: Endpoint) -> bool:
-    """Whether it is told of all tools, shows the model those that were found where they were found, and leaves what is before in its cache
-    ("Tool use with prompt caching"): Anthropic itself. What speaks its language elsewhere often does not, or sends every tool all the same."""
-    host = urlsplit(endpoint.base_url).hostname if endpoint.base_url is not None else "api.anthropic.com"
+    """Whether it is told of all tools, shows the model those that were found where they were found,
+    and leaves what is before in its cache ("Tool use with prompt caching"): Anthropic itself. What
+    speaks its language elsewhere often does not, or sends every tool all the same."""
+    host = (
+        urlsplit(endpoint.base_url).hostname
+        if endpoint.base_url is not None
+        else "api.anthropic.com"
+    )
     versions = [_version(model) for model in endpoint.models]
     return host == "api.anthropic.com" and bool(versions) and min(versions) >= _FIRST_TO_SEARCH
 
@@ -165,17 +228,32 @@ def renderings(endpoint: Endpoint) -> tuple[Rendering, ...]:
 
 
 def offered(request: ModelRequest) -> ModelRequest:
-    """All tools; those stay deferred of which the conversation still holds the reference. The others would not be there any more."""
+    """All tools; those stay deferred of which the conversation still holds the reference. The
+    others would not be there any more."""
     if not request.deferred:
         return request
-    referenced = {name for step in request.steps if isinstance(step, CallResult) for name in step.result.tools}
-    lost = tuple(replace(tool, deferred=False) for tool in request.tools if tool.deferred and tool.name not in referenced)
+    referenced = {
+        name for step in request.steps if isinstance(step, CallResult) for name in step.result.tools
+    }
+    lost = tuple(
+        replace(tool, deferred=False)
+        for tool in request.tools
+        if tool.deferred and tool.name not in referenced
+    )
     names = {tool.name for tool in lost}
-    return replace(request, tools=(*request.core, *lost, *(tool for tool in request.deferred if tool.name not in names)))
+    return replace(
+        request,
+        tools=(
+            *request.core,
+            *lost,
+            *(tool for tool in request.deferred if tool.name not in names),
+        ),
+    )
 
 
 def head(request: ModelRequest, *, references: bool = False) -> Head:
-    """Everything before the messages; the same bytes as long as model, system, tools, limit and effort stay the same."""
+    """Everything before the messages; the same bytes as long as model, system, tools, limit and
+    effort stay the same."""
     keys: dict[str, object] = {
         "model": request.model,
         "max_tokens": min(request.max_output, known(request.model).max_output),
@@ -185,8 +263,13 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
     parameters = dict(keys)
     marks = 2 if not request.tools else 1
     if request.tools:
-        last = (request.core or request.tools)[-1]  # what is found later stands behind the mark and leaves what is before it in the cache
-        keys["tools"] = [_tool(tool, last=tool is last, deferred=references and tool.deferred) for tool in request.tools]
+        last = (request.core or request.tools)[
+            -1
+        ]  # what is found later stands behind the mark and leaves what is before it in the cache
+        keys["tools"] = [
+            _tool(tool, last=tool is last, deferred=references and tool.deferred)
+            for tool in request.tools
+        ]
     system = _system(request.system, marks)
     if system:
         keys["system"] = system
@@ -194,15 +277,24 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
 
 
 def _tool(tool: ToolSpec, *, last: bool, deferred: bool) -> Mapping[str, Json]:
-    spec: dict[str, Json] = {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+    spec: dict[str, Json] = {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": dict(tool.schema),
+    }
     if deferred:
         return spec | {"defer_loading": True}
     return spec | _MARKED if last else spec
 
 
 def _system(sections: Sequence[Section], marks: int) -> list[dict[str, Json]]:
-    """The last ``marks`` sections that ask for a breakpoint get one: four in all, with the last tool's and the moving two."""
-    asked = [index for index, section in enumerate(sections) if section.breakpoint and section.text.strip()]
+    """The last ``marks`` sections that ask for a breakpoint get one: four in all, with the last
+    tool's and the moving two."""
+    asked = [
+        index
+        for index, section in enumerate(sections)
+        if section.breakpoint and section.text.strip()
+    ]
     marked = set(asked[-marks:])
     blocks: list[dict[str, Json]] = []
     for index, section in enumerate(sections):
@@ -213,8 +305,9 @@ def _system(sections: Sequence[Section], marks: int) -> list[dict[str, Json]]:
 
 
 def effort(request: ModelRequest) -> dict[str, Json]:
-    """ "Effort" and "Adaptive thinking": models since 4.6 think adaptively and take an effort; before that a budget of tokens.
-    Without a wish nothing is sent and the model's own default holds."""
+    """ "Effort" and "Adaptive thinking": models since 4.6 think adaptively and take an effort;
+    before that a budget of tokens. Without a wish nothing is sent and the model's own default
+    holds."""
     if request.effort is None:
         return {}
     number = _version(request.model)
@@ -223,7 +316,11 @@ def effort(request: ModelRequest) -> dict[str, Json]:
     if number >= (4, 6):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": request.effort}}
     budget = {"low": 0, "medium": 4096, "high": 16384}[request.effort]
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}} if 1024 <= budget < request.max_output else {}
+    return (
+        {"thinking": {"type": "enabled", "budget_tokens": budget}}
+        if 1024 <= budget < request.max_output
+        else {}
+    )
 
 
 def _version(model: str) -> tuple[int, int]:
@@ -233,7 +330,8 @@ def _version(model: str) -> tuple[int, int]:
 
 
 def marked(body: bytearray, tail: bytes) -> list[bytes | bytearray]:
-    """Moving breakpoints: after the newest user block, and, when more blocks than a look-back stand between, where the last one was."""
+    """Moving breakpoints: after the newest user block, and, when more blocks than a look-back stand
+    between, where the last one was."""
     blocks = tail.count(b'{"type":"') - tail.count(b'"source":{"type":"')
     pieces: list[bytes | bytearray] = [body]
     if body and blocks > LOOK_BACK:

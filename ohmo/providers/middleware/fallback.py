@@ -22,13 +22,16 @@ class Alternative:
 
 
 def fallback(choices: Sequence[Alternative]) -> Call:
-    """In order. A request that is too long or refused for what it is would fare no better elsewhere: those errors go through at once."""
+    """In order. A request that is too long or refused for what it is would fare no better
+    elsewhere: those errors go through at once."""
 
     async def asked(request: ModelRequest) -> AsyncIterator[ModelEvent]:
         for number, choice in enumerate(choices):
             said = False
             try:
-                async with streaming(choice.call, replace(request, model=choice.model) if choice.model else request) as events:
+                async with streaming(
+                    choice.call, replace(request, model=choice.model) if choice.model else request
+                ) as events:
                     async for event in events:
                         yield event
                         said = said or bool(event.text if not isinstance(event, Reply) else False)

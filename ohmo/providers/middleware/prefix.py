@@ -17,8 +17,9 @@ def short_name(model: str) -> str:
 
 
 def unprefixed(call: Call) -> Call:
-    """Some gateways name their models ``openai/gpt-5``, most endpoints ``gpt-5``: the name goes out as it is written, and an endpoint
-    that has no such model is asked for the short one, from then on at once."""
+    """Some gateways name their models ``openai/gpt-5``, most endpoints ``gpt-5``: the name goes out
+    as it is written, and an endpoint that has no such model is asked for the short one, from then
+    on at once."""
     shortened: set[str] = set()
 
     async def asked(request: ModelRequest) -> AsyncIterator[ModelEvent]:

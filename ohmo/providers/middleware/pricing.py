@@ -13,14 +13,16 @@ from ohmo.providers.streams import streaming
 
 
 def priced(call: Call, pricing: Mapping[str, Price]) -> Call:
-    """``pricing``: by the model's name as a profile writes it, with or without its maker; else the table's price.
-    A usage that came with its cost keeps it."""
+    """``pricing``: by the model's name as a profile writes it, with or without its maker; else the
+    table's price. A usage that came with its cost keeps it."""
 
     async def asked(request: ModelRequest) -> AsyncIterator[ModelEvent]:
         async with streaming(call, request) as events:
             async for event in events:
                 if isinstance(event, Reply) and event.usage.micro_usd is None:
-                    yield replace(event, usage=_with_cost(event.usage, price_of(request.model, pricing)))
+                    yield replace(
+                        event, usage=_with_cost(event.usage, price_of(request.model, pricing))
+                    )
                 else:
                     yield event
 

@@ -1,4 +1,5 @@
-"""Makes a model's answer fit the house: known tool names, an id of its own for every call, never nothing."""
+"""Makes a model's answer fit the house: known tool names, an id of its own for every call, never
+nothing."""
 
 from __future__ import annotations
 
@@ -18,14 +19,17 @@ LENGTH = "The answer did not fit into the allowed length."
 
 
 def repair(call: Call, new_id: NewId) -> Call:
-    """Every call gets an id of the house, unique for ever (models reuse theirs); the model's stays in ``foreign``. An empty answer raises
-    Empty, so that it is asked again; a tool name nobody knows stays and ends as an error result."""
+    """Every call gets an id of the house, unique for ever (models reuse theirs); the model's stays
+    in ``foreign``. An empty answer raises Empty, so that it is asked again; a tool name nobody
+    knows stays and ends as an error result."""
 
     async def repaired(request: ModelRequest) -> AsyncIterator[ModelEvent]:
         async with streaming(call, request) as events:
             async for event in events:
                 if isinstance(event, Reply):
-                    yield replace(event, step=whole(event.step, [tool.name for tool in request.every], new_id))
+                    yield replace(
+                        event, step=whole(event.step, [tool.name for tool in request.every], new_id)
+                    )
                 else:
                     yield event
 
@@ -33,11 +37,18 @@ def repair(call: Call, new_id: NewId) -> Call:
 
 
 def whole(step: ModelStep, tools: Sequence[str], new_id: NewId) -> ModelStep:
-    """The step with names and ids put right. Raises Empty when it says nothing and calls nothing."""
+    """The step with names and ids put right. Raises Empty when it says nothing and calls
+    nothing."""
     blocks = tuple(
-        replace(block, id=new_id(), name=tool_name(block.name, tools)) if isinstance(block, ToolCall) else block for block in step.blocks
+        replace(block, id=new_id(), name=tool_name(block.name, tools))
+        if isinstance(block, ToolCall)
+        else block
+        for block in step.blocks
     )
-    if not any(isinstance(block, ToolCall) or (isinstance(block, Text) and block.text.strip()) for block in blocks):
+    if not any(
+        isinstance(block, ToolCall) or (isinstance(block, Text) and block.text.strip())
+        for block in blocks
+    ):
         if step.stop == "end":
             raise Empty(f"{step.model} gave an empty answer.")
         blocks = (*blocks, Text(DECLINED if step.stop == "refusal" else LENGTH))
@@ -45,7 +56,8 @@ def whole(step: ModelStep, tools: Sequence[str], new_id: NewId) -> ModelStep:
 
 
 def tool_name(name: str, tools: Sequence[str]) -> str:
-    """``functions.read_file`` is never guessed to be another tool; ``functions.read`` and ``READ`` are Read, when there is exactly one."""
+    """``functions.read_file`` is never guessed to be another tool; ``functions.read`` and ``READ``
+    are Read, when there is exactly one."""
     if name in tools:
         return name
     plain = _plain(re.sub(r"^(?:functions?|tools?|default_api)[.:/]", "", name.strip()))

@@ -16,8 +16,9 @@ from ohmo.providers.streams import streaming
 
 @record
 class Patience:
-    """``tries``: calls in all. ``deadline``: seconds from the first try after which no new try begins. ``first``: seconds before the second
-    try; doubled for each further one, with jitter between half and the whole. An endpoint's own Retry-After is honoured instead."""
+    """``tries``: calls in all. ``deadline``: seconds from the first try after which no new try
+    begins. ``first``: seconds before the second try; doubled for each further one, with jitter
+    between half and the whole. An endpoint's own Retry-After is honoured instead."""
 
     tries: int = 4
     deadline: float = 600.0
@@ -49,7 +50,9 @@ def retry(call: Call, patience: Patience | None = None) -> Call:
                 if said:
                     yield Restarted()
                 if wait >= rule.tell_from or number == 2:
-                    yield Notice(line=f"{error} Trying again in {wait:.0f} s ({number + 1} of {rule.tries}).")
+                    yield Notice(
+                        line=f"{error} Trying again in {wait:.0f} s ({number + 1} of {rule.tries})."
+                    )
             await rule.sleep(wait)
 
     return retried
@@ -57,4 +60,6 @@ def retry(call: Call, patience: Patience | None = None) -> Call:
 
 def _wait(rule: Patience, number: int, error: ProviderError) -> float:
     asked = error.retry_after if isinstance(error, Overloaded) else None
-    return asked if asked is not None else rule.first * 2 ** (number - 1) * (0.5 + 0.5 * rule.jitter())
+    return (
+        asked if asked is not None else rule.first * 2 ** (number - 1) * (0.5 + 0.5 * rule.jitter())
+    )

@@ -1,4 +1,5 @@
-"""No model: says so, says how to get one, and runs a named tool on request so that permissions can be tried."""
+"""No model: says so, says how to get one, and runs a named tool on request so that permissions can
+be tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Talks to an OpenAI-compatible endpoint through the official SDK; imports it, so load this module late."""
+"""Talks to an OpenAI-compatible endpoint through the official SDK; imports it, so load this module
+late."""
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # (the SDK's generic stream of plain JSON chunks has no types of its own)
 
@@ -23,7 +24,8 @@ from ohmo.providers.openai.reading import Reading
 from ohmo.providers.openai.wire import spoken
 from ohmo.providers.streams import BROKEN, no_answer, out_of_reach
 
-_LESSONS = 4  # an endpoint may refuse this many optional keys, one after the other, before its refusal counts
+# an endpoint may refuse this many optional keys, one after the other, before its refusal counts
+_LESSONS = 4
 
 
 class OpenAIClient:
@@ -32,7 +34,8 @@ class OpenAIClient:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._sdk = AsyncOpenAI(
-            api_key=endpoint.api_key or "unset",  # local servers want none; OpenAI says in words that it is missing
+            api_key=endpoint.api_key
+            or "unset",  # local servers want none; OpenAI says in words that it is missing
             base_url=with_version(endpoint.base_url),
             max_retries=0,
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
@@ -49,8 +52,8 @@ class OpenAIClient:
         await self._sdk.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """See ``ohmo.contracts.provider.Provider.stream``. No retries but one kind: an optional key the endpoint does not know is left
-        out from then on."""
+        """See ``ohmo.contracts.provider.Provider.stream``. No retries but one kind: an optional key
+        the endpoint does not know is left out from then on."""
         for lessons in range(_LESSONS + 1):
             reading = Reading(request)
             rendered = await self.rendering(request)
@@ -71,7 +74,9 @@ class OpenAIClient:
             except (openai.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error
             except BROKEN as error:
-                raise no_answer(f"{self._endpoint.provider} ({self._sdk.base_url.host})", error) from error
+                raise no_answer(
+                    f"{self._endpoint.provider} ({self._sdk.base_url.host})", error
+                ) from error
             yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
 
@@ -82,7 +87,12 @@ class OpenAIClient:
     async def _opened(self, body: bytes) -> AsyncGenerator[AsyncStream[object]]:
         options: Any = {"headers": {"content-type": "application/json"}}
         stream = await self._sdk.post(
-            "/chat/completions", cast_to=object, content=body, options=options, stream=True, stream_cls=AsyncStream[object]
+            "/chat/completions",
+            cast_to=object,
+            content=body,
+            options=options,
+            stream=True,
+            stream_cls=AsyncStream[object],
         )
         async with stream:
             yield stream
@@ -90,32 +100,53 @@ class OpenAIClient:
     def _classified(self, request: ModelRequest, error: Exception) -> ProviderError:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
         match error:
-            case openai.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):  # a refused connection, too, on aiohttp
+            case openai.APITimeoutError() if isinstance(
+                error.__cause__, httpx2.ConnectTimeout
+            ):  # a refused connection, too, on aiohttp
                 return out_of_reach(where, error)
             case openai.APITimeoutError() | httpx2.TimeoutException():
                 return TimedOut(f"{where}: no byte for {self._endpoint.silence:.0f} s")
             case openai.APIStatusError():
                 status, headers = error.status_code, dict(error.response.headers)
                 return self._said(where, request, status, error, retry_after(headers))
-            case openai.APIConnectionError() if isinstance(error.__cause__, httpx2.ReadError | httpx2.RemoteProtocolError):
+            case openai.APIConnectionError() if isinstance(
+                error.__cause__, httpx2.ReadError | httpx2.RemoteProtocolError
+            ):
                 return CutOff(f"{where}: the connection broke in the middle of the answer")
             case openai.APIConnectionError():
                 return out_of_reach(where, error)
             case openai.APIError():  # an error object inside a stream that began with 200
                 return self._said(where, request, None, error, None)
             case _:
-                return CutOff(f"{where}: the connection broke in the middle of the answer ({error})")
+                return CutOff(
+                    f"{where}: the connection broke in the middle of the answer ({error})"
+                )
 
-    def _said(self, where: str, request: ModelRequest, status: int | None, error: openai.APIError, wait: float | None) -> ProviderError:
+    def _said(
+        self,
+        where: str,
+        request: ModelRequest,
+        status: int | None,
+        error: openai.APIError,
+        wait: float | None,
+    ) -> ProviderError:
         message = error.message
         found = told_window(message)
         if found is not None:
             self._windows[request.model] = found
-        return classify(where, plain_name(request.model), status, str(error.code or error.type or ""), message, wait)
+        return classify(
+            where,
+            plain_name(request.model),
+            status,
+            str(error.code or error.type or ""),
+            message,
+            wait,
+        )
 
 
 def with_version(base_url: str | None) -> str | None:
-    """``http://127.0.0.1:1234`` and ``http://127.0.0.1:1234/v1`` are the same endpoint; any other path is left as it is."""
+    """``http://127.0.0.1:1234`` and ``http://127.0.0.1:1234/v1`` are the same endpoint; any other
+    path is left as it is."""
     if base_url is None:
         return None
     url = httpx2.URL(base_url)

@@ -1,7 +1,8 @@
 """The chunks of a chat completions stream to one step. Pure.
 
-Source: developers.openai.com, "Chat completions streaming events". Quirks of local servers that are read as they come: a call without id,
-without index, whole in one delta, its arguments an object, its name in pieces, no usage, finish_reason "stop" beside calls.
+Source: developers.openai.com, "Chat completions streaming events". Quirks of local servers that are
+read as they come: a call without id, without index, whole in one delta, its arguments an object,
+its name in pieces, no usage, finish_reason "stop" beside calls.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class _Call:
 
 
 class Reading:
-    """Feed every chunk; ``reply`` after the last. Raises CutOff when no choice was ever finished."""
+    """Feed every chunk; ``reply`` after the last. Raises CutOff when no choice was ever
+    finished."""
 
     def __init__(self, request: ModelRequest) -> None:
         self._request = request
@@ -70,8 +72,12 @@ class Reading:
         index = delta.get("index")
         identity = str(delta.get("id") or "")
         held = self._by_index.get(index) if isinstance(index, int) else None
-        new = held is None or bool(identity and held.id and identity != held.id and function.get("name"))
-        if held is None or new:  # some servers give every call of an answer the index 0, each with an id and a name of its own
+        new = held is None or bool(
+            identity and held.id and identity != held.id and function.get("name")
+        )
+        if (
+            held is None or new
+        ):  # some servers give every call of an answer the index 0, each with an id and a name of its own
             held = _Call(identity)
             self._calls.append(held)
             if isinstance(index, int):
@@ -90,9 +96,15 @@ class Reading:
     def reply(self) -> Reply:
         if not self._finish:
             raise CutOff(f"{self._request.model}: the stream ended in the middle of the answer")
-        blocks: list[Text | ToolCall] = [Text(text)] if (text := "".join(self._texts) or "".join(self._refusal)) else []
+        blocks: list[Text | ToolCall] = (
+            [Text(text)] if (text := "".join(self._texts) or "".join(self._refusal)) else []
+        )
         for number, call in enumerate(self._calls):
-            blocks.append(ToolCall(call.id or f"call_{number}", call.name, arguments("".join(call.text)), call.id))
+            blocks.append(
+                ToolCall(
+                    call.id or f"call_{number}", call.name, arguments("".join(call.text)), call.id
+                )
+            )
         return Reply(ModelStep(tuple(blocks), self._model, self._stop()), self._spent())
 
     def _stop(self) -> Literal["end", "tools", "length", "refusal"]:
@@ -104,7 +116,10 @@ class Reading:
 
     def _spent(self) -> Usage:
         details = cast("_Chunk", self._usage.get("prompt_tokens_details") or {})
-        cached, written = int(details.get("cached_tokens") or 0), int(details.get("cache_write_tokens") or 0)
+        cached, written = (
+            int(details.get("cached_tokens") or 0),
+            int(details.get("cache_write_tokens") or 0),
+        )
         sent = max(0, int(self._usage.get("prompt_tokens") or 0) - cached - written)
         said = int(self._usage.get("completion_tokens") or 0)
         return Usage(self._request.model, self._request.purpose, sent, cached, written, said, None)

@@ -1,4 +1,5 @@
-"""Opens what was judged: folder by folder from the root, following no link, and compared once it is open."""
+"""Opens what was judged: folder by folder from the root, following no link, and compared once it is
+open."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Opening:
     resolved path."""
 
     def __init__(self, hides: Callable[[str], bool], twins: Twins) -> None:
-        self.hides, self._twins = hides, twins
+        self.hides = hides
+        self._twins = twins
 
     def file(self, path: Path) -> BinaryIO:
         """A regular file, to be read: a pipe waits for ever, a device never ends. Raises Trouble,
@@ -101,19 +103,25 @@ class Opening:
         if not stat.S_ISREG(status.st_mode):
             raise unfit(path)
         there = self.still(fd, path)
-        if self.hides(there) or self._twins.sensitive(status) or self._twins.at(there) is Touch.INSIDE:
+        if (
+            self.hides(there)
+            or self._twins.sensitive(status)
+            or self._twins.at(there) is Touch.INSIDE
+        ):
             raise closed(path)
 
 
 def exchanged(path: Path) -> Trouble:
     return Trouble(
-        f"{path}: something on the way to it was exchanged after the call was judged; nothing of it was"
-        " read or written. Look at where its links lead, and try again"
+        f"{path}: something on the way to it was exchanged after the call was judged; nothing of it"
+        " was read or written. Look at where its links lead, and try again"
     )
 
 
 def closed(path: Path) -> Trouble:
-    return Trouble(f"{path} is what no tool may open, maybe under another name; a person does it by hand")
+    return Trouble(
+        f"{path} is what no tool may open, maybe under another name; a person does it by hand"
+    )
 
 
 def unfit(path: Path) -> Trouble:

@@ -1,4 +1,5 @@
-"""Reads a window of a file of any size in bounded memory: some lines, or a piece of one long line."""
+"""Reads a window of a file of any size in bounded memory: some lines, or a piece of one long
+line."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ PIECE = 10_000  # characters of one long line shown at once with char_offset
 
 @record
 class Window:
-    """``offset``: first line, from 1. ``limit``: lines. ``line_chars``: characters shown of a line. ``most``: characters in all."""
+    """``offset``: first line, from 1. ``limit``: lines. ``line_chars``: characters shown of a line.
+    ``most``: characters in all."""
 
     offset: int
     limit: int
@@ -37,7 +39,10 @@ def _lines(file: BinaryIO, coding: Coding, keep: int) -> Iterator[tuple[str, int
     for text in _texts(file, coding):
         pieces = text.split("\n")
         for index, piece in enumerate(pieces):
-            start, length = start + piece[: keep - len(start)] if len(start) < keep else start, length + len(piece)
+            start, length = (
+                start + piece[: keep - len(start)] if len(start) < keep else start,
+                length + len(piece),
+            )
             if index < len(pieces) - 1:
                 yield start, length
                 start, length = "", 0
@@ -46,7 +51,8 @@ def _lines(file: BinaryIO, coding: Coding, keep: int) -> Iterator[tuple[str, int
 
 
 def read_lines(file: BinaryIO, coding: Coding, window: Window) -> str:
-    """Numbered lines and, when something was left out, a last line that says how to go on. Raises OSError."""
+    """Numbered lines and, when something was left out, a last line that says how to go on. Raises
+    OSError."""
     shown: list[str] = []
     used = number = 0
     for number, (start, length) in enumerate(_lines(file, coding, window.line_chars + 1), 1):
@@ -56,14 +62,19 @@ def read_lines(file: BinaryIO, coding: Coding, window: Window) -> str:
         if length > window.line_chars:
             line = (
                 start[: window.line_chars]
-                + f" [... {length - window.line_chars} more characters: Read with offset={number}, char_offset={window.line_chars}]"
+                + f" [... {length - window.line_chars} more characters: Read with offset={number},"
+                f" char_offset={window.line_chars}]"
             )
         if len(shown) >= window.limit or used + len(line) > window.most:
             return "\n".join([*shown, f"[more lines follow: Read with offset={number}]"])
         shown.append(f"{number:>6}\t{line}")
         used += len(line) + 8
     if not shown:
-        return f"[the file has {number} lines; offset {window.offset} is past its end]" if number else "[the file is empty]"
+        return (
+            f"[the file has {number} lines; offset {window.offset} is past its end]"
+            if number
+            else "[the file is empty]"
+        )
     return "\n".join(shown)
 
 
@@ -87,5 +98,9 @@ def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
             break
     if not found:
         return f"[line {line} has no character {start}]"
-    tail = f"\n[the line goes on: Read with offset={line}, char_offset={start + len(found)}]" if more else "\n[end of line]"
+    tail = (
+        f"\n[the line goes on: Read with offset={line}, char_offset={start + len(found)}]"
+        if more
+        else "\n[end of line]"
+    )
     return found + tail

@@ -1,4 +1,5 @@
-"""Puts a file in the place of another in one step: whole or not at all, also when the power fails."""
+"""Puts a file in the place of another in one step: whole or not at all, also when the power
+fails."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from ohmo.tools.answers import Trouble
 from ohmo.tools.files.opening import Opening
 
 
-def replace_file(opening: Opening, path: Path, data: bytes, known: os.stat_result | None) -> os.stat_result:
+def replace_file(
+    opening: Opening, path: Path, data: bytes, known: os.stat_result | None
+) -> os.stat_result:
     """Writes beside ``path``, syncs, renames, all from the folder that was opened as judged;
     missing folders are made. ``known``: the file as it was opened, whose mode and, where allowed,
     owner are kept; None: there is none. How the new one looks. Raises Trouble, OSError."""

@@ -1,4 +1,5 @@
-"""Changes a text file as a whole in one step: its coding, line ends and mode stay, and nothing is written when something is wrong."""
+"""Changes a text file as a whole in one step: its coding, line ends and mode stay, and nothing is
+written when something is wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from ohmo.tools.files.text import decode, encode
 MOST = 50 * 1024 * 1024
 
 
-def rewrite(path: Path, opening: Opening, stamps: FileStamps, thread: str, change: Callable[[str], str]) -> None:
+def rewrite(
+    path: Path, opening: Opening, stamps: FileStamps, thread: str, change: Callable[[str], str]
+) -> None:
     """``path`` as it was judged. ``change`` gets the text and gives the new one. Raises Trouble,
     OSError, and what ``change`` raises."""
     data, known = opening.content(path, MOST)
@@ -29,6 +32,7 @@ def rewrite(path: Path, opening: Opening, stamps: FileStamps, thread: str, chang
         data = encode(after, coding)
     except UnicodeEncodeError as error:
         raise Trouble(
-            f"{path} is coded in {coding.name}, which cannot say {after[error.start]!r}; Write the whole file to change to UTF-8"
+            f"{path} is coded in {coding.name}, which cannot say {after[error.start]!r}; Write the"
+            " whole file to change to UTF-8"
         ) from error
     stamps.remember(thread, path, replace_file(opening, path, data, known))

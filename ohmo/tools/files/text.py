@@ -18,14 +18,16 @@ PEEK = 8192
 
 @record
 class Coding:
-    """How a file says text. Latin-1 stands in for unknown eight-bit codings: every byte survives."""
+    """How a file says text. Latin-1 stands in for unknown eight-bit codings: every byte
+    survives."""
 
     name: str
     bom: bytes = b""
 
 
 def coding_of(start: bytes, *, whole: bool) -> Coding | None:
-    """From the first bytes; None: binary. ``whole``: the bytes are the whole file, so a cut character counts as wrong."""
+    """From the first bytes; None: binary. ``whole``: the bytes are the whole file, so a cut
+    character counts as wrong."""
     for bom, name in _BOMS:
         if start.startswith(bom):
             return Coding(name, bom)

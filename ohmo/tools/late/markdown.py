@@ -31,7 +31,9 @@ _DROPPED = (
     "video",
 )
 _AROUND = ("nav", "footer", "aside")
-_MOST = 4 * 1024 * 1024  # characters; short links below a long address become a hundred times as long
+_MOST = (
+    4 * 1024 * 1024
+)  # characters; short links below a long address become a hundred times as long
 
 
 def to_markdown(html: str, url: str) -> str:
@@ -40,7 +42,9 @@ def to_markdown(html: str, url: str) -> str:
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for tag in soup(_DROPPED):
         tag.decompose()
-    for tag in soup.find_all(style=re.compile(r"display:\s*none|visibility:\s*hidden")) + soup.find_all(hidden=True):
+    for tag in soup.find_all(
+        style=re.compile(r"display:\s*none|visibility:\s*hidden")
+    ) + soup.find_all(hidden=True):
         tag.decompose()
     body = soup.find("main") or soup.find("article") or soup.body or soup
     if len(body.get_text(strip=True)) < 200:
@@ -52,7 +56,9 @@ def to_markdown(html: str, url: str) -> str:
     for image in body.find_all("img"):
         image.replace_with(f"[image: {image.get('alt')}]" if image.get("alt") else "")
     try:
-        text = MarkdownConverter(heading_style="ATX", bullets="-", escape_underscores=False, escape_asterisks=False).convert_soup(body)
+        text = MarkdownConverter(
+            heading_style="ATX", bullets="-", escape_underscores=False, escape_asterisks=False
+        ).convert_soup(body)
     except RecursionError:  # thousands of tags inside each other
         text = body.get_text("\n", strip=True)
     text = re.sub(r"[ \t]+\n", "\n", text)

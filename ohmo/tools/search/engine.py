@@ -24,20 +24,33 @@ _AT_ONCE = 64  # files that one ripgrep is handed
 
 
 class SearchEngine:
-    """``program``: ripgrep, None when it is not there. ``small``: trees with fewer files are searched in process, for a pattern that
-    cannot take long; ``seconds``: what one search may take."""
+    """``program``: ripgrep, None when it is not there. ``small``: trees with fewer files are
+    searched in process, for a pattern that cannot take long; ``seconds``: what one search may
+    take."""
 
-    def __init__(self, program: Path | None, sensitive: SensitivePaths, small: int, seconds: float = SECONDS) -> None:
-        self._program, self._sensitive, self._small, self._seconds = program, sensitive, small, seconds
+    def __init__(
+        self, program: Path | None, sensitive: SensitivePaths, small: int, seconds: float = SECONDS
+    ) -> None:
+        self._program = program
+        self._sensitive = sensitive
+        self._small = small
+        self._seconds = seconds
 
-    async def files(self, root: Path, accepts: Callable[[str], bool], most: int, opening: Opening) -> tuple[list[str], bool]:
-        """Matching relative paths in path order, at most ``most``; True when there are more. Raises Trouble."""
+    async def files(
+        self, root: Path, accepts: Callable[[str], bool], most: int, opening: Opening
+    ) -> tuple[list[str], bool]:
+        """Matching relative paths in path order, at most ``most``; True when there are more. Raises
+        Trouble."""
         if self._program is None or await self._is_small(root, opening):
-            found = await self._threaded(lambda stop: (path for path in walk(root, opening, stop) if accepts(path)), most + 1)
+            found = await self._threaded(
+                lambda stop: (path for path in walk(root, opening, stop) if accepts(path)), most + 1
+            )
         else:
             found: list[str] = []
             async with asyncio.timeout(self._seconds):
-                async with aclosing(ripgrep.files(self._program, root, self._sensitive.excluded_globs())) as paths:
+                async with aclosing(
+                    ripgrep.files(self._program, root, self._sensitive.excluded_globs())
+                ) as paths:
                     async for path in paths:
                         if accepts(path) and not _left_out(root, path, opening):
                             found.append(path)
@@ -56,16 +69,22 @@ class SearchEngine:
         small = root.st_size < 1 << 20 if alone else await self._is_small(request.root, opening)
         long = apart.may_take_long(request.pattern)
         if self._program is None and long:
-            paths = await self._threaded(lambda stop: inprocess.candidates(request, opening, stop), None)
+            paths = await self._threaded(
+                lambda stop: inprocess.candidates(request, opening, stop), None
+            )
             places = tuple(self._sensitive.existing())
             hits = await apart.search(request, paths, places, most, self._seconds)
         elif (small and not long) or self._program is None:
-            hits = await self._threaded(lambda stop: _enough(inprocess.search(request, opening, stop), most), None)
+            hits = await self._threaded(
+                lambda stop: _enough(inprocess.search(request, opening, stop), most), None
+            )
         else:
             hits = await self._by_ripgrep(self._program, request, most, opening, alone=alone)
         return hits, sum(map(_rows, hits)) > most
 
-    async def _by_ripgrep(self, program: Path, request: Search, most: int, opening: Opening, *, alone: bool) -> list[Hit]:
+    async def _by_ripgrep(
+        self, program: Path, request: Search, most: int, opening: Opening, *, alone: bool
+    ) -> list[Hit]:
         hits, rows = list[Hit](), 0
         async with asyncio.timeout(self._seconds):
             async with aclosing(self._batches(program, request, opening, alone=alone)) as batches:
@@ -78,12 +97,16 @@ class SearchEngine:
                                 return hits
         return hits
 
-    async def _batches(self, program: Path, request: Search, opening: Opening, *, alone: bool) -> AsyncGenerator[list[str], None]:
+    async def _batches(
+        self, program: Path, request: Search, opening: Opening, *, alone: bool
+    ) -> AsyncGenerator[list[str], None]:
         if alone:
             yield [""]
             return
         batch = list[str]()
-        async with aclosing(ripgrep.matching(program, request, self._sensitive.excluded_globs())) as found:
+        async with aclosing(
+            ripgrep.matching(program, request, self._sensitive.excluded_globs())
+        ) as found:
             async for path in found:
                 if not _left_out(request.root, path, opening):
                     batch.append(path)
@@ -98,11 +121,16 @@ class SearchEngine:
 
         return await in_thread(count) < self._small
 
-    async def _threaded(self, work: Callable[[Callable[[], bool]], Iterator[Found]], most: int | None) -> list[Found]:
-        """Runs an iterator in a thread; cancellation and the time limit make it stop at its next step."""
+    async def _threaded(
+        self, work: Callable[[Callable[[], bool]], Iterator[Found]], most: int | None
+    ) -> list[Found]:
+        """Runs an iterator in a thread; cancellation and the time limit make it stop at its next
+        step."""
         over = threading.Event()
         timer = asyncio.get_running_loop().call_later(self._seconds, over.set)
-        running = asyncio.ensure_future(asyncio.to_thread(lambda: list(itertools.islice(work(over.is_set), most))))
+        running = asyncio.ensure_future(
+            asyncio.to_thread(lambda: list(itertools.islice(work(over.is_set), most)))
+        )
         try:
             found = await asyncio.shield(running)
         finally:
@@ -111,11 +139,16 @@ class SearchEngine:
                 over.set()
                 await asyncio.wait({running})
         if over.is_set():
-            raise Trouble(f"the search took longer than {self._seconds:.0f} s; name a narrower `path` or `glob`")
+            raise Trouble(
+                f"the search took longer than {self._seconds:.0f} s; name a narrower `path` or"
+                " `glob`"
+            )
         return found
 
 
-async def _looked(program: Path, request: Search, paths: Sequence[str], opening: Opening) -> AsyncGenerator[Hit, None]:
+async def _looked(
+    program: Path, request: Search, paths: Sequence[str], opening: Opening
+) -> AsyncGenerator[Hit, None]:
     """What ripgrep finds in files that were opened here; it is handed the descriptors and no
     name."""
     files = dict[int, str]()

@@ -1,4 +1,5 @@
-"""Regular expressions that ripgrep and Python read the same way; everything else is refused in the same words by both."""
+"""Regular expressions that ripgrep and Python read the same way; everything else is refused in the
+same words by both."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def portable(pattern: str) -> str:
     try:
         re.compile(pattern, re.MULTILINE)
     except (re.error, OverflowError) as error:
-        raise Trouble(f"`pattern` is no regular expression: {error}; escape special characters with \\") from error
+        raise Trouble(
+            f"`pattern` is no regular expression: {error}; escape special characters with \\"
+        ) from error
     return pattern
 
 
@@ -50,7 +53,11 @@ def _escape(pattern: str, at: int) -> int:
     match = _ESCAPE.match(pattern, at)
     if match is None:
         shown = pattern[at : at + 2]
-        raise _refused(f"{shown} ", "only \\d \\w \\s \\b, their capitals, \\n \\t \\r \\f \\v \\xHH and escaped punctuation are")
+        raise _refused(
+            f"{shown} ",
+            "only \\d \\w \\s \\b, their capitals, \\n \\t \\r \\f \\v \\xHH and escaped"
+            " punctuation are",
+        )
     return match.end()
 
 
@@ -84,7 +91,10 @@ def _group(pattern: str, at: int, start: bool) -> int:
         return match.end()
     match = _GROUP.match(pattern, at)
     if match is None:
-        raise _refused("look-around, back-references, comments and other (?...)", "use plain groups ( ), (?: ) or (?i: )")
+        raise _refused(
+            "look-around, back-references, comments and other (?...)",
+            "use plain groups ( ), (?: ) or (?i: )",
+        )
     return match.end()
 
 

@@ -1,4 +1,5 @@
-"""File name patterns as people know them from ripgrep: ``*.py`` anywhere, ``src/**/*.ts``, ``{a,b}``, ``[ab]``."""
+"""File name patterns as people know them from ripgrep: ``*.py`` anywhere, ``src/**/*.ts``,
+``{a,b}``, ``[ab]``."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _MOST = 1000
 
 @lru_cache(maxsize=256)
 def glob_regex(pattern: str) -> re.Pattern[str]:
-    """Matches relative paths with ``/``. A pattern without ``/`` matches the last component anywhere. Raises Trouble."""
+    """Matches relative paths with ``/``. A pattern without ``/`` matches the last component
+    anywhere. Raises Trouble."""
     if len(pattern) > _MOST:
         raise Trouble(f"`pattern` is longer than {_MOST} characters")
     anchored = pattern.removeprefix("./")
@@ -27,7 +29,9 @@ def _translated(pattern: str) -> str:
         char = pattern[at]
         if pattern.startswith("**", at):
             end = at + 2
-            whole = (at == 0 or pattern[at - 1] in "/{,") and (end == len(pattern) or pattern[end] in "/},")
+            whole = (at == 0 or pattern[at - 1] in "/{,") and (
+                end == len(pattern) or pattern[end] in "/},"
+            )
             if whole and pattern[end : end + 1] == "/":
                 out.append("(?:[^/]+/)*")
                 end += 1
@@ -43,7 +47,9 @@ def _translated(pattern: str) -> str:
             end = pattern.find("]", at + 2)
             if end < 0:
                 raise Trouble(f"`{pattern}`: a [ without its ]; write \\[ for the character itself")
-            body = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+            body = (
+                pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+            )
             out.append(
                 f"(?!/)[{'^' + body[1:].removeprefix(chr(92)) if body[0] == '!' else '^' + body[2:] if body.startswith(chr(92) + '^') else body}]"
             )

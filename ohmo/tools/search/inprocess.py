@@ -28,7 +28,11 @@ def candidates(request: Search, opening: Opening, stop: Callable[[], bool]) -> I
 
 
 def look(request: Search, paths: Iterable[str], opening: Opening) -> Iterator[Hit]:
-    flags = re.MULTILINE | (re.IGNORECASE if request.ignore_case else 0) | (re.DOTALL if request.multiline else 0)
+    flags = (
+        re.MULTILINE
+        | (re.IGNORECASE if request.ignore_case else 0)
+        | (re.DOTALL if request.multiline else 0)
+    )
     expression = re.compile(request.pattern, flags)
     for path in paths:
         try:
@@ -44,8 +48,14 @@ def _file(data: bytes, shown: str, expression: re.Pattern[str], request: Search)
     wide = coding is not None and coding.name.startswith("utf-16")
     if not wide and b"\0" in data:
         return None
-    text = data[len(coding.bom) :].decode(coding.name, "replace") if coding is not None and wide else _utf8(data)
-    matched = _lines_across(text, expression) if request.multiline else _lines_within(text, expression)
+    text = (
+        data[len(coding.bom) :].decode(coding.name, "replace")
+        if coding is not None and wide
+        else _utf8(data)
+    )
+    matched = (
+        _lines_across(text, expression) if request.multiline else _lines_within(text, expression)
+    )
     if not matched:
         return None
     lines = _with_context(text.split("\n"), matched, request) if request.mode == "content" else ()
@@ -81,6 +91,8 @@ def _with_context(lines: list[str], matched: list[int], request: Search) -> tupl
         lines = lines[:-1]
     wanted: set[int] = set()
     for number in matched:
-        wanted.update(range(max(0, number - request.before), min(len(lines), number + request.after + 1)))
+        wanted.update(
+            range(max(0, number - request.before), min(len(lines), number + request.after + 1))
+        )
     hits = set(matched)
     return tuple(Line(number + 1, lines[number], number in hits) for number in sorted(wanted))

@@ -35,12 +35,30 @@ def _pattern(request: Search) -> list[str]:
 
 
 def _tree(excluded: Iterable[str]) -> list[str]:
-    """Hidden files yes, git's ignore rules in repositories, nothing of the person's own ripgrep or git settings."""
-    words = ["--no-config", "--hidden", "--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude", "--sort=path", "--no-messages"]
-    return [*words, *(word for pattern in ("!.git", *(f"!{each}" for each in excluded)) for word in ("--iglob", pattern))]
+    """Hidden files yes, git's ignore rules in repositories, nothing of the person's own ripgrep or
+    git settings."""
+    words = [
+        "--no-config",
+        "--hidden",
+        "--no-ignore-dot",
+        "--no-ignore-global",
+        "--no-ignore-exclude",
+        "--sort=path",
+        "--no-messages",
+    ]
+    return [
+        *words,
+        *(
+            word
+            for pattern in ("!.git", *(f"!{each}" for each in excluded))
+            for word in ("--iglob", pattern)
+        ),
+    ]
 
 
-async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes, files: Sequence[int] = ()) -> AsyncGenerator[bytes, None]:
+async def _output(
+    program: Path, words: Sequence[str], cwd: Path, end: bytes, files: Sequence[int] = ()
+) -> AsyncGenerator[bytes, None]:
     """Records of rg's output. ``files``: descriptors it inherits. Raises Trouble with rg's own
     words when it refuses."""
     launcher = shutil.which("setpriv")
@@ -83,12 +101,16 @@ async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes, fi
 
 async def files(program: Path, root: Path, excluded: Sequence[str]) -> AsyncGenerator[str, None]:
     """Relative paths of all files in path order."""
-    async with aclosing(_output(program, ["--files", "--null", *_tree(excluded), "--", "./"], root, b"\0")) as records:
+    async with aclosing(
+        _output(program, ["--files", "--null", *_tree(excluded), "--", "./"], root, b"\0")
+    ) as records:
         async for record in records:
             yield _relative(record)
 
 
-async def matching(program: Path, request: Search, excluded: Sequence[str]) -> AsyncGenerator[str, None]:
+async def matching(
+    program: Path, request: Search, excluded: Sequence[str]
+) -> AsyncGenerator[str, None]:
     """Relative paths below the root where there may be a match, in path order. ripgrep walks and
     opens by name, and what has a name may be exchanged meanwhile: only ``search`` says what is in a
     file."""
@@ -99,7 +121,9 @@ async def matching(program: Path, request: Search, excluded: Sequence[str]) -> A
                 yield path
 
 
-async def search(program: Path, request: Search, files: Mapping[int, str]) -> AsyncGenerator[Hit, None]:
+async def search(
+    program: Path, request: Search, files: Mapping[int, str]
+) -> AsyncGenerator[Hit, None]:
     """Those of ``files`` with matches, in their order: descriptors of opened files, and how each is
     called."""
     path, count, lines = "", 0, list[Line]()
@@ -121,7 +145,9 @@ async def search(program: Path, request: Search, files: Mapping[int, str]) -> As
             matched = row["mark"] == b":"
             count += matched
             if request.mode == "content":
-                lines.append(Line(int(row["number"]), row["text"].decode("utf-8", "replace"), matched))
+                lines.append(
+                    Line(int(row["number"]), row["text"].decode("utf-8", "replace"), matched)
+                )
     if count:
         yield Hit(path, count, tuple(lines))
 

@@ -1,4 +1,5 @@
-"""Lists the files of a tree as ripgrep does with ``--hidden``: git's ignore rules inside repositories, no ``.git``, no symlinks followed."""
+"""Lists the files of a tree as ripgrep does with ``--hidden``: git's ignore rules inside
+repositories, no ``.git``, no symlinks followed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _MOST = 1 << 20  # bytes of one file of rules
 
 @record
 class _Rules:
-    """One ``.gitignore``; ``folder`` absolute. Of each line, the last one first, what it names and whether that is ignored."""
+    """One ``.gitignore``; ``folder`` absolute. Of each line, the last one first, what it names and
+    whether that is ignored."""
 
     folder: str
     lines: tuple[tuple[re.Pattern[str], bool], ...]
@@ -31,13 +33,18 @@ def _spec(folder: str, opening: Opening) -> tuple[_Rules, ...]:
         data, _ = opening.content(Path(folder, ".gitignore").resolve(), _MOST)
     except (OSError, RuntimeError, Trouble):
         return ()
-    lines = [line for text in data.decode("utf-8-sig", "replace").splitlines() for line in _line(text)]
+    lines = [
+        line for text in data.decode("utf-8-sig", "replace").splitlines() for line in _line(text)
+    ]
     return (_Rules(folder, tuple(reversed(lines))),)
 
 
 def _line(text: str) -> Iterator[tuple[re.Pattern[str], bool]]:
     """Nothing for an empty line, a comment, and one that is no pattern."""
-    from pathspec import GitIgnoreSpec, RegexPattern  # three engines are looked for: only when there is something to ignore
+    from pathspec import (
+        GitIgnoreSpec,
+        RegexPattern,
+    )  # three engines are looked for: only when there is something to ignore
 
     with suppress(ValueError):
         for pattern in GitIgnoreSpec.from_lines([text]).patterns:
@@ -50,7 +57,8 @@ def _is_repository(folder: str) -> bool:
 
 
 def _inherited(root: str, opening: Opening) -> tuple[_Rules, ...] | None:
-    """Rules from above ``root`` down to its parent, when it stands inside a repository; None when it does not."""
+    """Rules from above ``root`` down to its parent, when it stands inside a repository; None when
+    it does not."""
     if _is_repository(root):
         return ()
     above: list[_Rules] = []
@@ -74,8 +82,9 @@ def _ignored(rules: tuple[_Rules, ...], path: str, folder: bool) -> bool:
 
 
 def _names(line: re.Pattern[str], relative: str) -> bool:
-    """Whether a line names the entry itself. Of one that names a folder above it nothing follows here: below the top such a folder is never entered,
-    and whoever asks for an ignored folder by its name wants to see what is in it."""
+    """Whether a line names the entry itself. Of one that names a folder above it nothing follows
+    here: below the top such a folder is never entered, and whoever asks for an ignored folder by
+    its name wants to see what is in it."""
     if (found := line.search(relative)) is None:
         return False
     if _FOLDER not in line.groupindex or found[_FOLDER] is None:
@@ -84,12 +93,19 @@ def _names(line: re.Pattern[str], relative: str) -> bool:
 
 
 def walk(root: Path, opening: Opening, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
-    """Relative paths with ``/``, in the order of their components. Unreadable folders are left out. ``stop`` ends it early."""
+    """Relative paths with ``/``, in the order of their components. Unreadable folders are left out.
+    ``stop`` ends it early."""
     top = str(root)
     yield from _below(top, "", _inherited(top, opening), opening, stop)
 
 
-def _below(folder: str, prefix: str, rules: tuple[_Rules, ...] | None, opening: Opening, stop: Callable[[], bool]) -> Iterator[str]:
+def _below(
+    folder: str,
+    prefix: str,
+    rules: tuple[_Rules, ...] | None,
+    opening: Opening,
+    stop: Callable[[], bool],
+) -> Iterator[str]:
     if _is_repository(folder):
         rules = _spec(folder, opening)
     elif rules is not None:
@@ -111,7 +127,10 @@ def _entries(folder: str, opening: Opening) -> list[tuple[str, bool, bool]]:
     bytes."""
     try:
         with opening.listed(Path(folder)) as here, os.scandir(here) as listing:
-            kinds = [(one.name, one.is_dir(follow_symlinks=False), one.is_file(follow_symlinks=False)) for one in listing]
+            kinds = [
+                (one.name, one.is_dir(follow_symlinks=False), one.is_file(follow_symlinks=False))
+                for one in listing
+            ]
     except (OSError, Trouble):
         return []
     return sorted(kinds, key=lambda one: os.fsencode(one[0]))

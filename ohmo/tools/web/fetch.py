@@ -1,4 +1,5 @@
-"""One page over HTTP(S): the name is looked up once, every address checked, and the connection made to a checked address only."""
+"""One page over HTTP(S): the name is looked up once, every address checked, and the connection made
+to a checked address only."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _ACCEPT = "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=
 
 @record
 class Page:
-    """``elsewhere``: a redirect to another host, not followed. ``cut``: more than the limit came."""
+    """``elsewhere``: a redirect to another host, not followed. ``cut``: more than the limit
+    came."""
 
     url: str
     status: int
@@ -67,9 +69,15 @@ class _Checked(AbstractResolver):
     """Answers aiohttp's look-up with checked addresses; several answers are all or nothing."""
 
     def __init__(self, resolver: Resolver, reachable: Reachable) -> None:
-        self._resolver, self._reachable = resolver, reachable
+        self._resolver = resolver
+        self._reachable = reachable
 
-    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> list[ResolveResult]:  # noqa: ARG002
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_INET,  # noqa: ARG002
+    ) -> list[ResolveResult]:
         addresses = await self._resolver(host, port)
         results: list[ResolveResult] = []
         for address in addresses:
@@ -77,7 +85,16 @@ class _Checked(AbstractResolver):
             if ip is None or not self._reachable(ip):
                 raise Trouble(f"{host} leads to {address}, which is not on the public internet")
             kind = socket.AF_INET if ip.version == 4 else socket.AF_INET6
-            results.append(ResolveResult(hostname=host, host=str(ip), port=port, family=kind, proto=0, flags=socket.AI_NUMERICHOST))
+            results.append(
+                ResolveResult(
+                    hostname=host,
+                    host=str(ip),
+                    port=port,
+                    family=kind,
+                    proto=0,
+                    flags=socket.AI_NUMERICHOST,
+                )
+            )
         if not results:
             raise OSError(f"{host} has no address")
         return results
@@ -89,9 +106,13 @@ class _Checked(AbstractResolver):
 class Fetcher:
     """``seconds`` for the whole fetch with all its redirects, ``most`` bytes of body."""
 
-    def __init__(self, resolver: Resolver, reachable: Reachable, *, seconds: float, most: int) -> None:
-        self._resolver, self._reachable = resolver, reachable
-        self._seconds, self._most = seconds, most
+    def __init__(
+        self, resolver: Resolver, reachable: Reachable, *, seconds: float, most: int
+    ) -> None:
+        self._resolver = resolver
+        self._reachable = reachable
+        self._seconds = seconds
+        self._most = most
 
     async def get(self, text: str) -> Page:
         """Raises Trouble with one line for everything that can go wrong."""
@@ -119,14 +140,23 @@ class Fetcher:
             raise Trouble(f"{host}: {problem}")
 
     async def _follow(self, url: URL) -> Page:
-        connector = aiohttp.TCPConnector(resolver=_Checked(self._resolver, self._reachable), use_dns_cache=False, force_close=True)
+        connector = aiohttp.TCPConnector(
+            resolver=_Checked(self._resolver, self._reachable),
+            use_dns_cache=False,
+            force_close=True,
+        )
         async with aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=True
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=True,
         ) as session:
             start = url
             for _ in range(_MOST_REDIRECTS + 1):
                 self._check(url)
-                async with session.get(url, allow_redirects=False, headers={"User-Agent": _AGENT, "Accept": _ACCEPT}) as answer:
+                async with session.get(
+                    url, allow_redirects=False, headers={"User-Agent": _AGENT, "Accept": _ACCEPT}
+                ) as answer:
                     if answer.status in _REDIRECTS and "Location" in answer.headers:
                         target = checked_url(str(url.join(URL(answer.headers["Location"]))))
                         if _site(target) != _site(start):
@@ -146,11 +176,14 @@ class Fetcher:
                 cut = True
                 del body[self._most :]
                 break
-        return Page(str(url), answer.status, answer.content_type, answer.charset or "", bytes(body), cut)
+        return Page(
+            str(url), answer.status, answer.content_type, answer.charset or "", bytes(body), cut
+        )
 
 
 def _site(url: URL) -> tuple[str, int | None]:
-    """Where a redirect may lead by itself: the same host, with or without www, also from http to https."""
+    """Where a redirect may lead by itself: the same host, with or without www, also from http to
+    https."""
     host = (url.raw_host or "").casefold().removeprefix("www.")
     return host, None if url.port in (80, 443) else url.port
 

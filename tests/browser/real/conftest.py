@@ -33,15 +33,20 @@ async def daemon(home: Path, model: ModelServer) -> AsyncIterator[Daemon]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def pages(chromium: Browser) -> AsyncIterator[OpenPage]:
-    """Opens a page in one browser profile: cookie and storage are shared. What the console complains about fails the test, except that a
-    house which was killed cannot be reached."""
-    context = await chromium.new_context(viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC")
+    """Opens a page in one browser profile: cookie and storage are shared. What the console
+    complains about fails the test, except that a house which was killed cannot be reached."""
+    context = await chromium.new_context(
+        viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC"
+    )
     context.set_default_timeout(30_000)
     errors: list[str] = []
 
     def heard(message: ConsoleMessage) -> None:
         # Chromium's own note about a form that the house refused
-        refused = "status of 400 (Bad Request)" in message.text or "status of 409 (Conflict)" in message.text
+        refused = (
+            "status of 400 (Bad Request)" in message.text
+            or "status of 409 (Conflict)" in message.text
+        )
         if message.type in ("error", "warning") and "net::ERR_" not in message.text and not refused:
             errors.append(message.text)
 

@@ -34,7 +34,12 @@ class Daemon:
         self._process: Process | None = None
         self._said: list[str] = []
         self._reading: asyncio.Task[None] | None = None
-        real = {"provider": "anthropic", "base_url": model, "api_key": "sk-ant-test", "models": ["claude-sonnet-4-5"]}
+        real = {
+            "provider": "anthropic",
+            "base_url": model,
+            "api_key": "sk-ant-test",
+            "models": ["claude-sonnet-4-5"],
+        }
         config = {
             "profiles": {"default": {"provider": "offline"} if model is None else real},
             "workspace": str(self.workspace),
@@ -45,7 +50,11 @@ class Daemon:
         path.chmod(0o600)
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OHMO", "ANTHROPIC_", "OPENAI_"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("OHMO", "ANTHROPIC_", "OPENAI_"))
+        }
         return {**kept, "OHMO_HOME": str(self.home), "NO_COLOR": "1"}
 
     async def start(self) -> None:
@@ -78,7 +87,9 @@ class Daemon:
             if found is not None and not printed.done():
                 printed.set_result(found[0])
         if not printed.done():
-            printed.set_exception(AssertionError(f"ended with {await process.wait()}:\n{self.said}"))
+            printed.set_exception(
+                AssertionError(f"ended with {await process.wait()}:\n{self.said}")
+            )
 
     @property
     def said(self) -> str:

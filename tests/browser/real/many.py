@@ -17,16 +17,27 @@ ROWS = {  # columns that differ from conversation to conversation
     },
     "turns": {"turn": "turn || n", "thread": "thread || n"},
     "steps": {"thread": "thread || n", "turn": "turn || n"},
-    "outbox": {"id": "id || n", "thread": "thread || n", "turn": "turn || n", "target": "target || n"},
+    "outbox": {
+        "id": "id || n",
+        "thread": "thread || n",
+        "turn": "turn || n",
+        "target": "target || n",
+    },
 }
 
 
 def multiply(database: Path, times: int) -> None:
-    """The first conversation of a store that nobody has open, ``times`` more, each a minute older than the one before."""
+    """The first conversation of a store that nobody has open, ``times`` more, each a minute older
+    than the one before."""
     with closing(sqlite3.connect(database)) as store, store:
-        [thread] = store.execute("SELECT thread FROM threads WHERE channel = 'web' ORDER BY last_at DESC LIMIT 1").fetchone()
+        [thread] = store.execute(
+            "SELECT thread FROM threads WHERE channel = 'web' ORDER BY last_at DESC LIMIT 1"
+        ).fetchone()
         for table, other in ROWS.items():
             columns = [row[1] for row in store.execute(f"PRAGMA table_info({table})")]
             values = ", ".join(other.get(column, column) for column in columns)
-            said = f"INSERT INTO {table} ({', '.join(columns)}) {NUMBERS} SELECT {values} FROM {table}, many WHERE thread = ?"
+            said = (
+                f"INSERT INTO {table} ({', '.join(columns)}) {NUMBERS} SELECT {values} FROM"
+                f" {table}, many WHERE thread = ?"
+            )
             store.execute(said, (times, thread))

@@ -1,4 +1,5 @@
-"""The conversations of the page on the real daemon: what one can do with each, where the page opens, and operations behind one entry."""
+"""The conversations of the page on the real daemon: what one can do with each, where the page
+opens, and operations behind one entry."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ async def choose(page: Page, words: str, action: str) -> None:
     await page.get_by_role("menuitem", name=action, exact=True).click()
 
 
-async def test_a_conversation_is_found_renamed_pinned_archived_and_deleted(daemon: Daemon, page: Page, pages: OpenPage) -> None:
+async def test_a_conversation_is_found_renamed_pinned_archived_and_deleted(
+    daemon: Daemon, page: Page, pages: OpenPage
+) -> None:
     for words in ("about apples", "about pears", "about plums"):
         await talk(page, words)
     rows = page.locator("#chats a")
@@ -56,7 +59,9 @@ async def test_a_conversation_is_found_renamed_pinned_archived_and_deleted(daemo
     await expect(rows).to_have_text(["about plums"])
     await page.get_by_role("button", name="Back to all conversations").click()
 
-    await page.get_by_label("Words in conversations").fill("pears")  # what was said is looked through, not only names
+    await page.get_by_label("Words in conversations").fill(
+        "pears"
+    )  # what was said is looked through, not only names
     await expect(rows).to_have_text(['Fruit of the "autumn"'])
     await page.get_by_label("Words in conversations").fill("")
     await expect(rows).to_have_count(2)
@@ -82,18 +87,24 @@ async def test_a_conversation_is_found_renamed_pinned_archived_and_deleted(daemo
     await expect(page.locator("#empty")).to_be_visible()
     assert "apples" not in str(await daemon.ask("sessions", "list"))
     assert (await daemon.ask("inbox", "audit"))["problems"] == []
-    await send(page, "apples again")  # from a page that was left open: it is a conversation once more
+    await send(
+        page, "apples again"
+    )  # from a page that was left open: it is a conversation once more
     await expect(page.locator("#transcript .agent .md")).to_have_text("echo: apples again")
     await expect(rows).to_have_text(["apples again", 'Fruit of the "autumn"'])
 
 
 async def test_what_asks_somebody_is_not_deleted(model: ModelServer, page: Page) -> None:
-    model.next(Turn(text="I write.", calls=(Call("Write", {"file_path": "x.txt", "content": "x"}),)))
+    model.next(
+        Turn(text="I write.", calls=(Call("Write", {"file_path": "x.txt", "content": "x"}),))
+    )
     await send(page, "write a file")
     await expect(page.locator(".card.agent .choice").first).to_be_visible()
     await choose(page, "write a file", "Delete")
     await page.get_by_role("button", name="Delete it").click()
-    await expect(page.locator("#toast")).to_contain_text("something still runs or waits in this conversation; stop it first")
+    await expect(page.locator("#toast")).to_contain_text(
+        "something still runs or waits in this conversation; stop it first"
+    )
     await expect(page.locator("#chats a")).to_have_text(["write a file"])
 
 
@@ -113,7 +124,19 @@ async def test_the_page_opens_where_the_person_was_and_operations_stand_behind_o
     await expect(again.locator("#board-title")).to_have_text("Threads")
     places = again.get_by_role("navigation", name="Main").get_by_role("link")
     await expect(places).to_have_text(
-        ["Chats", "Threads", "Approvals", "Messages", "People", "Permissions", "Cron", "Usage", "Channels", "Logs", "Set-up"]
+        [
+            "Chats",
+            "Threads",
+            "Approvals",
+            "Messages",
+            "People",
+            "Permissions",
+            "Cron",
+            "Usage",
+            "Channels",
+            "Logs",
+            "Set-up",
+        ]
     )
     await places.first.click()
     await expect(again.locator("#title")).to_have_text("the first")

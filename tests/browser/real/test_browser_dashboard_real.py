@@ -1,4 +1,5 @@
-"""The dashboard on the real daemon: one life, one page, from a question to a dead letter that is answered after all."""
+"""The dashboard on the real daemon: one life, one page, from a question to a dead letter that is
+answered after all."""
 
 from __future__ import annotations
 
@@ -30,10 +31,14 @@ async def go(page: Page, place: str) -> None:
 
 
 @pytest.mark.person("allow", "retry", on="page")
-async def test_what_happens_in_the_chat_is_seen_asked_and_mended_in_the_dashboard(daemon: Daemon, model: ModelServer, page: Page) -> None:
+async def test_what_happens_in_the_chat_is_seen_asked_and_mended_in_the_dashboard(
+    daemon: Daemon, model: ModelServer, page: Page
+) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")
-    edit = Call("Edit", {"file_path": str(notes), "old_string": "milk", "new_string": "milk and bread"})
+    edit = Call(
+        "Edit", {"file_path": str(notes), "old_string": "milk", "new_string": "milk and bread"}
+    )
     model.next(Turn(text="I change it.", calls=(edit,)), Turn(text="**It** is done."))
     await say(page, "add bread")
     await expect(page.locator(".card.agent .choice").first).to_be_visible()
@@ -62,7 +67,9 @@ async def test_what_happens_in_the_chat_is_seen_asked_and_mended_in_the_dashboar
     await expect(lost.locator(".why")).to_contain_text("It could not be answered")
     await lost.get_by_role("button", name="Try again").click()
     await go(page, "Chats")
-    await expect(page.locator("#transcript .agent").last).to_contain_text("echo: the second question")
+    await expect(page.locator("#transcript .agent").last).to_contain_text(
+        "echo: the second question"
+    )
 
     await go(page, "Cron")
     await page.get_by_role("button", name="New job").click()
@@ -83,7 +90,9 @@ async def test_what_happens_in_the_chat_is_seen_asked_and_mended_in_the_dashboar
     await expect(page.locator("#board-body")).to_contain_text("Nothing is scheduled")
 
     await go(page, "Channels")
-    await expect(page.locator(".channel-sheet", has_text="web").locator(".pill")).to_have_text("connected")
+    await expect(page.locator(".channel-sheet", has_text="web").locator(".pill")).to_have_text(
+        "connected"
+    )
     await go(page, "Usage")
     await expect(page.locator("table").first).to_contain_text("claude-sonnet-4-5")
     await go(page, "Logs")

@@ -1,4 +1,5 @@
-"""The page for everybody: no finding of axe of any grade in either scheme, at 390 px nothing beside the screen, all of it by the keyboard."""
+"""The page for everybody: no finding of axe of any grade in either scheme, at 390 px nothing beside
+the screen, all of it by the keyboard."""
 
 from __future__ import annotations
 
@@ -61,21 +62,36 @@ x = 1  # one
 
 
 async def furnished(daemon: Daemon, model: ModelServer, page: Page) -> None:
-    """A house with something to show on every page: an answer, tools, a failure, an open question, a permission, a job."""
+    """A house with something to show on every page: an answer, tools, a failure, an open question,
+    a permission, a job."""
     (daemon.workspace / "notes.md").write_text("one\ntwo\n")
-    model.next(Turn(text="I look.", calls=(Call("Read", {"file_path": "notes.md"}),)), Turn(text=MARKDOWN))
+    model.next(
+        Turn(text="I look.", calls=(Call("Read", {"file_path": "notes.md"}),)), Turn(text=MARKDOWN)
+    )
     await send(page, "look at my notes")
     await expect(page.locator("#transcript .agent .md").last).to_contain_text("Some bold")
-    model.next(Turn(text="I write.", calls=(Call("Write", {"file_path": "a.txt", "content": "x"}),)), Turn(text="written"))
+    model.next(
+        Turn(text="I write.", calls=(Call("Write", {"file_path": "a.txt", "content": "x"}),)),
+        Turn(text="written"),
+    )
     await send(page, "write it")
     await page.get_by_role("button", name="Always allow", exact=True).click()
     await expect(page.locator("#transcript .agent .md").last).to_have_text("written")
     model.next(Turn(status=400, kind="invalid_request_error", message="no"))
     await send(page, "fail")
     await expect(page.get_by_role("button", name="Try again")).to_be_visible()
-    await page.evaluate("""fetch("/api/v1/cron", {method: "POST", headers: {"Content-Type": "application/json"},
-        body: JSON.stringify({name: "morning", schedule: "0 9 * * *", tz: "UTC", prompt: "good morning"})})""")
-    model.next(Turn(text="I change it.", calls=(Call("Edit", {"file_path": "notes.md", "old_string": "two", "new_string": "three"}),)))
+    await page.evaluate(
+        """fetch("/api/v1/cron", {method: "POST", headers: {"Content-Type": "application/json"},
+        body: JSON.stringify({name: "morning", schedule: "0 9 * * *", tz: "UTC", prompt: "good morning"})})"""
+    )
+    model.next(
+        Turn(
+            text="I change it.",
+            calls=(
+                Call("Edit", {"file_path": "notes.md", "old_string": "two", "new_string": "three"}),
+            ),
+        )
+    )
     await send(page, "change it")
     await expect(page.locator(".card.agent .choice").first).to_be_visible()
 
@@ -84,7 +100,9 @@ async def places(page: Page) -> AsyncIterator[str]:
     """Every page in turn, drawn to its end."""
     chat = page.url
     origin = chat.split("#")[0]
-    thread = (await page.evaluate("fetch('/api/v1/sessions').then((one) => one.json())"))["sessions"][0]["thread"]
+    thread = (await page.evaluate("fetch('/api/v1/sessions').then((one) => one.json())"))[
+        "sessions"
+    ][0]["thread"]
     for place in ("chat", *PLACES, f"threads/{thread}"):
         await page.goto(chat if place == "chat" else f"{origin}#/{place}")
         if place == "chat":
@@ -95,7 +113,10 @@ async def places(page: Page) -> AsyncIterator[str]:
         await page.wait_for_timeout(150)
         if place == "setup":
             await expect(page.locator(".setup-channel")).to_have_count(5)
-            await page.evaluate("document.querySelectorAll('#board-body details').forEach((one) => (one.open = true))")
+            await page.evaluate(
+                "document.querySelectorAll('#board-body details').forEach((one) => (one.open ="
+                " true))"
+            )
         yield place
 
 
@@ -107,15 +128,20 @@ def assert_nothing(found: dict[str, list[str]]) -> None:
 async def findings(page: Page) -> list[str]:
     found = (await Axe().run(page)).response["violations"]
     return [
-        f"{one['id']} ({one['impact']}): {node['html'][:160]} {node['any'][0]['message'] if node['any'] else ''}"
+        f"{one['id']} ({one['impact']}): {node['html'][:160]}"
+        f" {node['any'][0]['message'] if node['any'] else ''}"
         for one in found
         for node in one["nodes"]
     ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_of_any_grade_on_any_page(daemon: Daemon, model: ModelServer, page: Page, scheme: str) -> None:
-    await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+async def test_axe_finds_nothing_of_any_grade_on_any_page(
+    daemon: Daemon, model: ModelServer, page: Page, scheme: str
+) -> None:
+    await page.emulate_media(
+        color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce"
+    )
     await page.reload()  # colours change slowly while one looks
     await expect(page.locator("#empty")).to_be_visible()
     found = {"empty": await findings(page)}
@@ -171,7 +197,9 @@ async def test_at_390_pixels_nothing_lies_beside_the_screen_and_everything_can_b
     await page.locator("#open-menu").click()
     await page.locator("#new-chat").click()
     await send(page, "hello from the pocket")
-    await expect(page.locator("#transcript .agent .md").last).to_have_text("echo: hello from the pocket")
+    await expect(page.locator("#transcript .agent .md").last).to_have_text(
+        "echo: hello from the pocket"
+    )
     await page.locator("#open-menu").click()
     await page.locator("#chats a").last.click()
     await page.locator(".card.agent").get_by_role("button", name="Deny").click()
@@ -193,7 +221,9 @@ MISSED = """() => [...document.querySelectorAll("a[href], button, input, select,
   .map((one) => one.outerHTML.slice(0, 120))"""
 
 
-async def test_everything_on_every_page_is_reached_and_left_by_the_keyboard(daemon: Daemon, model: ModelServer, page: Page) -> None:
+async def test_everything_on_every_page_is_reached_and_left_by_the_keyboard(
+    daemon: Daemon, model: ModelServer, page: Page
+) -> None:
     await furnished(daemon, model, page)
     found: dict[str, list[str]] = {}
     async for place in places(page):
@@ -218,7 +248,9 @@ NAME = """() => {
 }"""
 
 
-async def test_a_message_an_approval_and_the_set_up_are_done_by_the_keyboard_alone(daemon: Daemon, model: ModelServer, page: Page) -> None:
+async def test_a_message_an_approval_and_the_set_up_are_done_by_the_keyboard_alone(
+    daemon: Daemon, model: ModelServer, page: Page
+) -> None:
     async def to(name: str) -> None:
         """Tab until it is in focus."""
         for _ in range(300):
@@ -227,7 +259,10 @@ async def test_a_message_an_approval_and_the_set_up_are_done_by_the_keyboard_alo
                 return
         raise AssertionError(f"{name} is never in focus")
 
-    model.next(Turn(text="I write.", calls=(Call("Write", {"file_path": "a.txt", "content": "x"}),)), Turn(text="written"))
+    model.next(
+        Turn(text="I write.", calls=(Call("Write", {"file_path": "a.txt", "content": "x"}),)),
+        Turn(text="written"),
+    )
     await page.keyboard.type("write it")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("button", name="Allow once")).to_be_visible()
@@ -249,9 +284,13 @@ async def test_a_message_an_approval_and_the_set_up_are_done_by_the_keyboard_alo
     await expect(page.locator("#draft")).to_be_focused()
 
 
-async def test_ten_thousand_conversations_are_found_scrolled_and_gone_on_with(daemon: Daemon, page: Page, pages: OpenPage) -> None:
+async def test_ten_thousand_conversations_are_found_scrolled_and_gone_on_with(
+    daemon: Daemon, page: Page, pages: OpenPage
+) -> None:
     await send(page, "a conversation about kettles")
-    await expect(page.locator("#transcript .agent .md").last).to_have_text("echo: a conversation about kettles")
+    await expect(page.locator("#transcript .agent .md").last).to_have_text(
+        "echo: a conversation about kettles"
+    )
     await daemon.stop()
     multiply(daemon.home / "ohmo.db", 10_000)
     await daemon.start()
@@ -265,9 +304,13 @@ async def test_ten_thousand_conversations_are_found_scrolled_and_gone_on_with(da
     await many.locator("#find-chat input").fill("conversation 9876 about")
     await expect(chats.first).to_contain_text("a conversation 9876 about kettles")
     await chats.first.click()
-    await expect(many.locator("#transcript .agent .md").last).to_have_text("echo: a conversation about kettles")
+    await expect(many.locator("#transcript .agent .md").last).to_have_text(
+        "echo: a conversation about kettles"
+    )
     await send(many, "and what about tea")
-    await expect(many.locator("#transcript .agent .md").last).to_have_text("echo: and what about tea")
+    await expect(many.locator("#transcript .agent .md").last).to_have_text(
+        "echo: and what about tea"
+    )
     for place in ("threads", "messages/inbox", "messages/outbox", "usage"):
         await many.goto(f"{daemon.url}/#/{place}")
         await expect(many.locator("#board-body > *").first).to_be_attached()

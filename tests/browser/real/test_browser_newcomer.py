@@ -1,4 +1,5 @@
-"""The first minutes of somebody without any model: what the page tells, and tools by hand under permission."""
+"""The first minutes of somebody without any model: what the page tells, and tools by hand under
+permission."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ async def daemon(home: Path) -> AsyncIterator[Daemon]:
         await made.close()
 
 
-async def test_what_the_empty_page_offers_works_in_an_empty_workspace(daemon: Daemon, page: Page, pages: OpenPage) -> None:
+async def test_what_the_empty_page_offers_works_in_an_empty_workspace(
+    daemon: Daemon, page: Page, pages: OpenPage
+) -> None:
     assert "No model yet" in daemon.said
     await expect(page.locator("#empty .setup")).to_contain_text("No model is configured yet")
     await page.locator("#empty").get_by_role("button", name="run Write").click()
@@ -50,7 +53,9 @@ async def test_what_the_empty_page_offers_works_in_an_empty_workspace(daemon: Da
     await expect(page.locator("#transcript .agent").last).to_contain_text("No model is configured")
 
 
-async def test_a_tool_that_fails_or_does_not_exist_is_one_clear_line(daemon: Daemon, page: Page) -> None:
+async def test_a_tool_that_fails_or_does_not_exist_is_one_clear_line(
+    daemon: Daemon, page: Page
+) -> None:
     await send(page, "run Read file_path=nowhere.txt")
     await expect(page.locator("#transcript .agent").last).to_contain_text("no such file")
     await send(page, "run Reed file_path=x")
@@ -69,10 +74,16 @@ async def test_a_call_that_was_not_run_is_called_so_after_a_reload_and_a_pressed
     await page.locator(".card.agent").get_by_role("button", name="Deny").click()
     for one in (page, second):
         await expect(one.locator("#transcript .agent").last).to_contain_text("Not allowed")
-        await expect(one.locator("#toast.shown")).to_have_count(0)  # the card itself says what was pressed
-    await expect(page.locator("#count-approvals")).to_be_hidden(timeout=5_000)  # not only when the page asks again, every ten seconds
+        await expect(one.locator("#toast.shown")).to_have_count(
+            0
+        )  # the card itself says what was pressed
+    await expect(page.locator("#count-approvals")).to_be_hidden(
+        timeout=5_000
+    )  # not only when the page asks again, every ten seconds
     await send(page, "run Edit file_path=3")
-    await expect(page.locator("#transcript .agent").last).to_contain_text("the arguments do not fit")
+    await expect(page.locator("#transcript .agent").last).to_contain_text(
+        "the arguments do not fit"
+    )
     await expect(page.locator("#transcript .tool .state").last).to_have_text("not run")
     await page.reload()
     await expect(page.locator("#transcript .tool .state").last).to_have_text("not run")

@@ -1,4 +1,5 @@
-"""Notices, jobs and their reports on the page of the real daemon: named for what they are, and never what the page opens on."""
+"""Notices, jobs and their reports on the page of the real daemon: named for what they are, and
+never what the page opens on."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ async def test_notices_and_jobs_have_names_and_the_page_does_not_open_on_them(
     page: Page, pages: OpenPage, daemon: Daemon, model: ModelServer
 ) -> None:
     model.next(Turn(status=400, kind="invalid_request_error", message="no"))
-    await daemon.ask("cron", "add", "0 5 * * *", "--prompt", "Look at the night.", "--name", "nightly")
+    await daemon.ask(
+        "cron", "add", "0 5 * * *", "--prompt", "Look at the night.", "--name", "nightly"
+    )
     await daemon.ask("cron", "run", "nightly")
     chats = page.locator("#chats")
     await expect(chats.get_by_text("Notices")).to_be_visible(timeout=40_000)
@@ -36,5 +39,7 @@ async def test_notices_and_jobs_have_names_and_the_page_does_not_open_on_them(
     again = await pages(daemon.url)
     await expect(again.get_by_text("echo: where I was")).to_be_visible()
     await again.goto(f"{daemon.url}/#/threads")
-    await expect(again.locator("#board-body").get_by_text("nightly", exact=True).first).to_be_visible()
+    await expect(
+        again.locator("#board-body").get_by_text("nightly", exact=True).first
+    ).to_be_visible()
     await again.close()

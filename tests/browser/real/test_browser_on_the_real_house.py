@@ -41,7 +41,8 @@ async def until(true: Callable[[], bool], what: str) -> None:
 
 
 async def fresh_equals(pages: OpenPage, page: Page) -> None:
-    """What this page shows after all it went through is, as soon as both are at rest, what a page shows that is opened now."""
+    """What this page shows after all it went through is, as soon as both are at rest, what a page
+    shows that is opened now."""
     fresh = await pages(page.url)
     await same(page, fresh)
     await fresh.close()
@@ -70,7 +71,15 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def edit_of(path: Path) -> Turn:
-    return Turn(text="I change it.", calls=(Call("Edit", {"file_path": str(path), "old_string": "milk", "new_string": "milk and bread"}),))
+    return Turn(
+        text="I change it.",
+        calls=(
+            Call(
+                "Edit",
+                {"file_path": str(path), "old_string": "milk", "new_string": "milk and bread"},
+            ),
+        ),
+    )
 
 
 @pytest.mark.person("say", "watch", on="page")
@@ -92,7 +101,9 @@ async def test_the_printed_link_opens_a_chat_that_answers_while_it_thinks(
 
 
 @pytest.mark.person("allow", on="page")
-async def test_an_edit_is_asked_and_allowed_once_by_its_button(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage) -> None:
+async def test_an_edit_is_asked_and_allowed_once_by_its_button(
+    daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
+) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")
     model.next(edit_of(notes), Turn(text="It is done."))
@@ -102,7 +113,9 @@ async def test_an_edit_is_asked_and_allowed_once_by_its_button(daemon: Daemon, m
     await expect(card).to_contain_text("milk and bread")
     assert notes.read_text() == "buy milk\n"
     await card.get_by_role("button", name="Allow once").click()
-    await expect(page.locator("#transcript .agent:not(.card)")).to_have_text([pattern("It is done.")])
+    await expect(page.locator("#transcript .agent:not(.card)")).to_have_text(
+        [pattern("It is done.")]
+    )
     assert notes.read_text() == "buy milk and bread\n"
     await expect(card.locator(".choice")).to_have_count(0)
     await expect(card).to_contain_text("llowed")
@@ -111,7 +124,9 @@ async def test_an_edit_is_asked_and_allowed_once_by_its_button(daemon: Daemon, m
 
 
 @pytest.mark.person("deny", on="page")
-async def test_a_denied_edit_does_not_happen_and_the_model_hears_of_it(daemon: Daemon, model: ModelServer, page: Page) -> None:
+async def test_a_denied_edit_does_not_happen_and_the_model_hears_of_it(
+    daemon: Daemon, model: ModelServer, page: Page
+) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")
     model.next(edit_of(notes), Turn(text="Then not."))
@@ -145,7 +160,9 @@ async def test_a_card_survives_kill_9_and_its_button_still_works_exactly_once(
     await nothing_is_lost(daemon, answered=2)
 
 
-async def test_a_button_pressed_while_the_house_is_down_counts_when_it_is_back(daemon: Daemon, model: ModelServer, page: Page) -> None:
+async def test_a_button_pressed_while_the_house_is_down_counts_when_it_is_back(
+    daemon: Daemon, model: ModelServer, page: Page
+) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")
     model.next(edit_of(notes), Turn(text="It is done."))
@@ -163,8 +180,13 @@ async def test_a_button_pressed_while_the_house_is_down_counts_when_it_is_back(d
 
 
 @pytest.mark.person("restart", on="page")
-async def test_kill_9_in_the_middle_of_an_answer_leaves_one_answer(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage) -> None:
-    model.next(Turn(text=f"first {WORDS}", chunks=30, between=0.2), Turn(text="The whole answer.", chunks=3))
+async def test_kill_9_in_the_middle_of_an_answer_leaves_one_answer(
+    daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
+) -> None:
+    model.next(
+        Turn(text=f"first {WORDS}", chunks=30, between=0.2),
+        Turn(text="The whole answer.", chunks=3),
+    )
     await send(page, "tell me")
     await expect(page.locator("#now .streaming")).to_contain_text("word3")
     await daemon.kill()
@@ -192,7 +214,9 @@ async def test_what_is_typed_while_the_house_is_down_is_sent_exactly_once(
     await daemon.start()
     page = await pages(page.url)
     await expect(page.locator("#transcript .bubble")).to_have_text(["before", "meanwhile"])
-    await expect(page.locator("#transcript .agent")).to_have_text([pattern("echo: before"), pattern("echo: meanwhile")])
+    await expect(page.locator("#transcript .agent")).to_have_text(
+        [pattern("echo: before"), pattern("echo: meanwhile")]
+    )
     await expect(page.locator("#waiting .pending")).to_have_count(0)
     await fresh_equals(pages, page)
     assert [asked.said for asked in model.asked] == ["before", "meanwhile"]
@@ -200,8 +224,13 @@ async def test_what_is_typed_while_the_house_is_down_is_sent_exactly_once(
 
 
 @pytest.mark.person("choose", on="page")
-async def test_a_question_is_answered_by_a_choice(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage) -> None:
-    model.next(Turn(calls=(Call("AskUser", {"question": "Which colour?", "choices": ["Red", "Blue"]}),)), Turn(text="Good."))
+async def test_a_question_is_answered_by_a_choice(
+    daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
+) -> None:
+    model.next(
+        Turn(calls=(Call("AskUser", {"question": "Which colour?", "choices": ["Red", "Blue"]}),)),
+        Turn(text="Good."),
+    )
     await send(page, "paint the door")
     await expect(page.locator(".card.agent")).to_contain_text("Which colour?")
     await page.get_by_role("button", name="Blue").click()
@@ -213,8 +242,13 @@ async def test_a_question_is_answered_by_a_choice(daemon: Daemon, model: ModelSe
 
 @pytest.mark.parametrize("where", ["card", "message"])
 @pytest.mark.person("words", on="page")
-async def test_a_question_is_answered_in_own_words(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage, where: str) -> None:
-    model.next(Turn(calls=(Call("AskUser", {"question": "Which colour?", "choices": ["Red", "Blue"]}),)), Turn(text="Good."))
+async def test_a_question_is_answered_in_own_words(
+    daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage, where: str
+) -> None:
+    model.next(
+        Turn(calls=(Call("AskUser", {"question": "Which colour?", "choices": ["Red", "Blue"]}),)),
+        Turn(text="Good."),
+    )
     await send(page, "paint the door")
     words = page.get_by_label("Answer in your own words")
     await expect(words).to_be_visible()
@@ -272,7 +306,9 @@ async def test_stop_ends_a_running_turn_and_the_next_message_is_answered(
     await fresh_equals(pages, page)
 
 
-async def test_two_pages_on_one_chat_show_the_same(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage) -> None:
+async def test_two_pages_on_one_chat_show_the_same(
+    daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
+) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")
     model.next(Turn(text=WORDS, chunks=30, between=0.1), edit_of(notes), Turn(text="It is done."))
@@ -304,12 +340,16 @@ async def test_an_attached_file_reaches_the_model_and_can_be_opened_again(
     assert "plan.txt" in model.asked[-1].raw.decode()
     link = page.locator("#transcript .files a")
     await expect(link).to_have_text("plan.txt")
-    text = await page.evaluate("(url) => fetch(url).then((answer) => answer.text())", await link.get_attribute("href"))
+    text = await page.evaluate(
+        "(url) => fetch(url).then((answer) => answer.text())", await link.get_attribute("href")
+    )
     assert text == "plant the apple tree"
 
 
 @pytest.mark.person("go on", on="page")
-async def test_ctrl_c_ends_well_and_the_chat_goes_on_after_the_next_start(daemon: Daemon, page: Page) -> None:
+async def test_ctrl_c_ends_well_and_the_chat_goes_on_after_the_next_start(
+    daemon: Daemon, page: Page
+) -> None:
     await send(page, "one")
     await expect(page.locator("#transcript .agent")).to_contain_text(["echo: one"])
     assert await daemon.stop() == 0

@@ -38,9 +38,13 @@ async def page_with(daemon: Daemon, pages: OpenPage, **pricing: dict[str, float]
 async def test_a_price_nobody_knows_is_never_nothing(daemon: Daemon, pages: OpenPage) -> None:
     page = await page_with(daemon, pages)
     await send(page, "what does it cost")
-    await expect(page.locator("#terms .cost-now")).to_have_text(re.compile(r"^price unknown · [\d.]+K? tokens$"))
+    await expect(page.locator("#terms .cost-now")).to_have_text(
+        re.compile(r"^price unknown · [\d.]+K? tokens$")
+    )
     await page.locator("#open-status").click()
-    await expect(page.locator("#facts")).to_contain_text(re.compile(r"Spent today\s*price unknown · "))
+    await expect(page.locator("#facts")).to_contain_text(
+        re.compile(r"Spent today\s*price unknown · ")
+    )
     await page.locator("#close-drawer").click()
     await go(page, "Threads")
     await page.locator("#board a.row", has_text="what does it cost").click()
@@ -58,4 +62,6 @@ async def test_a_price_nobody_knows_is_never_nothing(daemon: Daemon, pages: Open
     await send(page, "and now")
     await expect(page.locator("#terms .cost-now")).to_have_text(re.compile(r"^\$[\d.]+ · "))
     await go(page, "Usage")
-    await expect(page.locator("#board .number").first).to_have_text(re.compile(r"^\$[\d.]+ \+ 1 of unknown pricecost$"))
+    await expect(page.locator("#board .number").first).to_have_text(
+        re.compile(r"^\$[\d.]+ \+ 1 of unknown pricecost$")
+    )

@@ -1,4 +1,5 @@
-"""Set-up on the page of the real daemon: model, channels, people and rules, to the answer that comes of it and the file that holds it."""
+"""Set-up on the page of the real daemon: model, channels, people and rules, to the answer that
+comes of it and the file that holds it."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ for method, path, body in (("GET", "", None), ("POST", "/rules", {{"version": ""
     told.append(str(link.getresponse().status))
 print("heard", *told)
 """
-ENTRY = [pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS]
+ENTRY = [
+    pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS
+]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -124,7 +127,9 @@ async def test_a_wrong_key_is_told_the_right_one_is_tried_and_written_and_the_ne
     await form.get_by_label("Model", exact=True).fill("large-2")
     await form.get_by_role("button", name="Test").click()
     await expect(result).to_have_text("openai large-2 answered")
-    assert (daemon.home / "config.yaml").read_text() == WRITTEN.format(workspace=daemon.workspace, port=daemon.port), "a test writes"
+    assert (daemon.home / "config.yaml").read_text() == WRITTEN.format(
+        workspace=daemon.workspace, port=daemon.port
+    ), "a test writes"
     await form.get_by_role("button", name="Use this model").click()
     await taken_over(page)
     await expect(form.get_by_label("API key")).to_have_value("")
@@ -138,12 +143,17 @@ async def test_a_wrong_key_is_told_the_right_one_is_tried_and_written_and_the_ne
     models: ["large-2"]
     api_key: env:OPENAI_API_KEY
 """
-    wanted = WRITTEN.format(workspace=daemon.workspace, port=daemon.port).replace("    provider: offline   # for now\n", added)
+    wanted = WRITTEN.format(workspace=daemon.workspace, port=daemon.port).replace(
+        "    provider: offline   # for now\n", added
+    )
     assert text == wanted
     env = daemon.home / ".env"
     assert f'OPENAI_API_KEY="{RIGHT}"' in env.read_text()
     assert env.stat().st_mode & 0o777 == 0o600
-    kept = await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.documentElement.outerHTML])")
+    kept = await page.evaluate(
+        "JSON.stringify([{...localStorage}, {...sessionStorage},"
+        " document.documentElement.outerHTML])"
+    )
     shown = json.dumps(await page.evaluate("fetch('/api/v1/setup').then((one) => one.json())"))
     logs = "".join(one.read_text() for one in (daemon.home / "logs").iterdir())
     for place in (kept, shown, logs, daemon.said):
@@ -157,7 +167,9 @@ async def test_a_wrong_key_is_told_the_right_one_is_tried_and_written_and_the_ne
 
 
 @pytest.mark.parametrize("on", ENTRY)
-async def test_a_channel_is_set_up_by_its_own_steps_tried_and_answers(daemon: Daemon, page: Page, on: str) -> None:
+async def test_a_channel_is_set_up_by_its_own_steps_tried_and_answers(
+    daemon: Daemon, page: Page, on: str
+) -> None:
     async with RIGS[on]() as rig:
         wanted = {key: str(value) for key, value in rig.settings().items() if key != "enabled"}
         await opened(page)
@@ -166,8 +178,12 @@ async def test_a_channel_is_set_up_by_its_own_steps_tried_and_answers(daemon: Da
         asked = {one["key"]: one for one in channel["keys"]}
         secrets = [key for key in asked if asked[key]["secret"]]
         config = daemon.home / "config.yaml"
-        by_hand = json.dumps({**{key: value for key, value in wanted.items() if key not in asked}, "dm": "open"})
-        config.write_text(config.read_text().replace("# the end", f"  {on}: {by_hand}  # mine\n# the end"))
+        by_hand = json.dumps(
+            {**{key: value for key, value in wanted.items() if key not in asked}, "dm": "open"}
+        )
+        config.write_text(
+            config.read_text().replace("# the end", f"  {on}: {by_hand}  # mine\n# the end")
+        )
         await page.reload()
         box = page.locator(".setup-channel").filter(has_text=channel["title"])
         state, result = box.locator("summary .pill").first, box.locator(".setup-result")
@@ -175,7 +191,9 @@ async def test_a_channel_is_set_up_by_its_own_steps_tried_and_answers(daemon: Da
         await box.locator("summary").first.click()
         assert await box.locator("ol").first.locator("li").count() == len(channel["steps"])
         for key, one in asked.items():
-            await box.get_by_label(one["question"]).fill("123456:wrong-wrong-wrong" if key in secrets else wanted[key])
+            await box.get_by_label(one["question"]).fill(
+                "123456:wrong-wrong-wrong" if key in secrets else wanted[key]
+            )
         await box.get_by_role("button", name="Test").click()
         await expect(result).to_have_class("setup-result refused")
         for key in secrets:
@@ -208,19 +226,25 @@ async def test_a_channel_is_set_up_by_its_own_steps_tried_and_answers(daemon: Da
 async def connected(daemon: Daemon, name: str) -> None:
     for _ in range(100):
         states: dict[str, Any] = (await daemon.ask("status"))["channels"]
-        if any(label.startswith(name) and one["state"] == "connected" for label, one in states.items()):
+        if any(
+            label.startswith(name) and one["state"] == "connected" for label, one in states.items()
+        ):
             return
     raise AssertionError(f"{name} never connected")
 
 
-async def test_roles_and_rules_are_written_and_hold_and_what_would_be_refused_is_not_written(daemon: Daemon, page: Page) -> None:
+async def test_roles_and_rules_are_written_and_hold_and_what_would_be_refused_is_not_written(
+    daemon: Daemon, page: Page
+) -> None:
     await opened(page)
     people = page.locator("form", has=page.get_by_role("heading", name="People", exact=True))
     config = daemon.home / "config.yaml"
     before = config.read_text()
     await people.get_by_label("Owner").fill("nobody at all")
     await people.get_by_role("button", name="Save the roles").click()
-    await expect(people.locator(".setup-result")).to_contain_text("expected CHANNEL:ID, for example slack:U123")
+    await expect(people.locator(".setup-result")).to_contain_text(
+        "expected CHANNEL:ID, for example slack:U123"
+    )
     await people.get_by_label("Owner").fill("slak:U1")
     await people.get_by_role("button", name="Save the roles").click()
     await expect(people.locator(".setup-result")).to_contain_text("did you mean slack?")
@@ -229,7 +253,9 @@ async def test_roles_and_rules_are_written_and_hold_and_what_would_be_refused_is
     await people.get_by_label("Guests").fill("telegram:7\ntelegram:8")
     await people.get_by_role("button", name="Save the roles").click()
     await taken_over(page)
-    rules = page.locator("form", has=page.get_by_role("heading", name="What runs unasked", exact=True))
+    rules = page.locator(
+        "form", has=page.get_by_role("heading", name="What runs unasked", exact=True)
+    )
     await rules.get_by_label("Runs unasked").fill("Write(${WORKSPACE}/**)")
     await rules.get_by_role("button", name="Save the rules").click()
     await taken_over(page)
@@ -243,7 +269,9 @@ async def test_roles_and_rules_are_written_and_hold_and_what_would_be_refused_is
     assert (daemon.workspace / "free.txt").read_text().strip() == "hello"
 
 
-async def test_a_hand_edit_is_not_overwritten_and_a_broken_file_is_told(daemon: Daemon, page: Page) -> None:
+async def test_a_hand_edit_is_not_overwritten_and_a_broken_file_is_told(
+    daemon: Daemon, page: Page
+) -> None:
     await opened(page)
     people = page.locator("form", has=page.get_by_role("heading", name="People", exact=True))
     config = daemon.home / "config.yaml"
@@ -264,16 +292,32 @@ async def test_a_hand_edit_is_not_overwritten_and_a_broken_file_is_told(daemon: 
     assert config.read_text() == f"{edited}nonsense: 1\n"
 
 
-async def test_neither_a_stranger_nor_a_foreign_page_nor_the_agent_itself_reaches_the_set_up(daemon: Daemon, page: Page) -> None:
+async def test_neither_a_stranger_nor_a_foreign_page_nor_the_agent_itself_reaches_the_set_up(
+    daemon: Daemon, page: Page
+) -> None:
     text = (daemon.home / "config.yaml").read_text()
-    paths = ("", "/model/test", "/model", "/channels/slack/test", "/channels/slack", "/people", "/rules")
+    paths = (
+        "",
+        "/model/test",
+        "/model",
+        "/channels/slack/test",
+        "/channels/slack",
+        "/people",
+        "/rules",
+    )
     [cookie] = [f"{one.get('name')}={one.get('value')}" for one in await page.context.cookies()]
     foreign = {"Cookie": cookie, "Origin": "http://127.0.0.1:1", "Sec-Fetch-Site": "same-site"}
     async with ClientSession() as session:
         for path in paths:
-            for headers, status in (({}, 401), (foreign, 403), ({"Cookie": cookie}, 403 if path else 200)):
+            for headers, status in (
+                ({}, 401),
+                (foreign, 403),
+                ({"Cookie": cookie}, 403 if path else 200),
+            ):
                 method = "POST" if path else "GET"
-                async with session.request(method, f"{daemon.url}/api/v1/setup{path}", json={}, headers=headers) as answer:
+                async with session.request(
+                    method, f"{daemon.url}/api/v1/setup{path}", json={}, headers=headers
+                ) as answer:
                     assert answer.status == status, (path, headers)
     (daemon.workspace / "ask.py").write_text(ASK.format(socket=daemon.home / "run" / "ohmo.sock"))
     await send(page, "Bash: python3 ask.py")

@@ -1,4 +1,5 @@
-"""Small things of the page on the real daemon: commands in order of use, pictures that are seen, folded parts that show which way they go."""
+"""Small things of the page on the real daemon: commands in order of use, pictures that are seen,
+folded parts that show which way they go."""
 
 from __future__ import annotations
 
@@ -22,18 +23,28 @@ pytestmark = [
     pytest.mark.xdist_group("real-browser"),
 ]
 DRAWN = "(one) => one.complete && one.naturalWidth"
-WAY = "(one) => { const made = getComputedStyle(one, '::after'); return made.content === 'none' ? 'none' : made.transform; }"
+WAY = (
+    "(one) => { const made = getComputedStyle(one, '::after'); return made.content === 'none' ?"
+    " 'none' : made.transform; }"
+)
 
 
 def png(side: int) -> bytes:
     """A red square."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     rows = b"".join(b"\0" + b"\xff\0\0" * side for _ in range(side))
     head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 async def test_commands_stand_in_order_of_use_with_their_arguments(page: Page) -> None:
@@ -55,11 +66,15 @@ async def test_commands_stand_in_order_of_use_with_their_arguments(page: Page) -
     assert (await listed.all_inner_texts())[:3] == ["/new", "/stop", "/status"]
 
 
-async def test_a_picture_is_seen_before_and_after_it_is_sent(page: Page, model: ModelServer, tmp_path: Path) -> None:
+async def test_a_picture_is_seen_before_and_after_it_is_sent(
+    page: Page, model: ModelServer, tmp_path: Path
+) -> None:
     (tmp_path / "red.png").write_bytes(png(400))
     (tmp_path / "broken.png").write_bytes(b"no picture")
     (tmp_path / "plan.txt").write_text("a plan")
-    await page.set_input_files("#file", [tmp_path / name for name in ("red.png", "broken.png", "plan.txt")])
+    await page.set_input_files(
+        "#file", [tmp_path / name for name in ("red.png", "broken.png", "plan.txt")]
+    )
     rows = page.locator("#attached li.here")
     await expect(rows).to_have_count(3)
     small = rows.nth(0).locator("img")
@@ -90,12 +105,21 @@ async def turns(summary: Locator) -> None:
     assert closed not in ("none", "")
     await summary.click()
     await expect(summary.locator("xpath=..")).to_have_attribute("open", "")
-    await summary.page.wait_for_function(f"([one, closed]) => ({WAY})(one) !== closed", arg=[await summary.element_handle(), closed])
+    await summary.page.wait_for_function(
+        f"([one, closed]) => ({WAY})(one) !== closed", arg=[await summary.element_handle(), closed]
+    )
 
 
-async def test_folded_parts_show_which_way_they_go(daemon: Daemon, model: ModelServer, page: Page) -> None:
+async def test_folded_parts_show_which_way_they_go(
+    daemon: Daemon, model: ModelServer, page: Page
+) -> None:
     (daemon.workspace / "notes.md").write_text("buy milk\n")
-    model.next(Turn(text="I look.", calls=(Call("Read", {"file_path": str(daemon.workspace / "notes.md")}),)), Turn(text="Milk."))
+    model.next(
+        Turn(
+            text="I look.", calls=(Call("Read", {"file_path": str(daemon.workspace / "notes.md")}),)
+        ),
+        Turn(text="Milk."),
+    )
     await send(page, "what do I need")
     await expect(page.locator("#transcript .agent .md").last).to_have_text("Milk.")
     await turns(page.locator("#transcript details.tool summary"))
@@ -103,12 +127,16 @@ async def test_folded_parts_show_which_way_they_go(daemon: Daemon, model: ModelS
     await turns(page.locator("#board summary.row").first)
 
 
-async def test_a_job_of_every_few_seconds_says_what_that_means_before_it_is_made(page: Page) -> None:
+async def test_a_job_of_every_few_seconds_says_what_that_means_before_it_is_made(
+    page: Page,
+) -> None:
     await go(page, "Cron")
     await page.get_by_role("button", name="Make the first job").click()
     await page.get_by_label("When").fill("0 9 * * * */20")
     warning = page.locator(".preview .warning")
-    await expect(warning).to_have_text("the sixth field, */20, is seconds; the model is asked, and paid, every 20s")
+    await expect(warning).to_have_text(
+        "the sixth field, */20, is seconds; the model is asked, and paid, every 20s"
+    )
     await page.get_by_label("When").fill("0 9 * * *")
     await expect(page.locator(".preview li").first).to_be_visible()
     await expect(warning).to_have_count(0)

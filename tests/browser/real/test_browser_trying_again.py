@@ -1,4 +1,5 @@
-"""A failure on the page of the real daemon: it stands once, before and after a reload, and is tried again where it stands."""
+"""A failure on the page of the real daemon: it stands once, before and after a reload, and is tried
+again where it stands."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ async def stands(page: Page) -> int:
 
 
 @pytest.mark.person("retry", on="page")
-async def test_a_failure_stands_once_before_and_after_a_reload_and_is_tried_again(page: Page, model: ModelServer) -> None:
+async def test_a_failure_stands_once_before_and_after_a_reload_and_is_tried_again(
+    page: Page, model: ModelServer
+) -> None:
     model.next(Turn(status=400, kind="invalid_request_error", message=WHY))
     await page.evaluate(
         """why => { window.most = 0; new MutationObserver(() => {

@@ -1,4 +1,5 @@
-"""A second ohmo on the same bot is known by what it says; a script, a former life, another bot and our own echo are not taken for one."""
+"""A second ohmo on the same bot is known by what it says; a script, a former life, another bot and
+our own echo are not taken for one."""
 
 from __future__ import annotations
 
@@ -33,11 +34,17 @@ def channel(discord: DiscordRig, context: FakeContext) -> Discord:
 
 async def posts(discord: DiscordRig, nonce: str | None) -> None:
     """Somebody with our token does."""
-    body: dict[str, Any] = {"content": "an answer"} | ({"nonce": nonce} if nonce is not None else {})
-    await posted(f"{discord.server.url}/channels/{ADA}/messages", f"Bot {discord.server.token}", body)
+    body: dict[str, Any] = {"content": "an answer"} | (
+        {"nonce": nonce} if nonce is not None else {}
+    )
+    await posted(
+        f"{discord.server.url}/channels/{ADA}/messages", f"Bot {discord.server.token}", body
+    )
 
 
-async def test_the_one_whose_answer_comes_second_three_times_stops(discord: DiscordRig, context: FakeContext) -> None:
+async def test_the_one_whose_answer_comes_second_three_times_stops(
+    discord: DiscordRig, context: FakeContext
+) -> None:
     made = channel(discord, context)
     async with live(made, context) as task:
         for count in (1, 2, 3):
@@ -45,7 +52,9 @@ async def test_the_one_whose_answer_comes_second_three_times_stops(discord: Disc
             await texts(context, count, task)
             await posts(discord, key())
             await answers(made, HERE)
-        with pytest.raises(InUse, match=r"another ohmo answers with this token \(3 times in a row\)"):
+        with pytest.raises(
+            InUse, match=r"another ohmo answers with this token \(3 times in a row\)"
+        ):
             await asyncio.wait_for(task, 20)
 
 
@@ -67,7 +76,9 @@ async def test_after_three_double_answers_the_one_that_came_second_in_most_of_th
             await asyncio.wait_for(task, 20)
 
 
-async def test_words_between_the_two_answers_do_not_hide_that_there_are_two(discord: DiscordRig, context: FakeContext) -> None:
+async def test_words_between_the_two_answers_do_not_hide_that_there_are_two(
+    discord: DiscordRig, context: FakeContext
+) -> None:
     made = channel(discord, context)
     async with live(made, context) as task:
         for count in (1, 2, 3):
@@ -81,7 +92,9 @@ async def test_words_between_the_two_answers_do_not_hide_that_there_are_two(disc
             await asyncio.wait_for(task, 20)
 
 
-async def test_the_one_whose_answer_comes_first_stays(discord: DiscordRig, context: FakeContext) -> None:
+async def test_the_one_whose_answer_comes_first_stays(
+    discord: DiscordRig, context: FakeContext
+) -> None:
     made = channel(discord, context)
     async with live(made, context) as task:
         for count in (1, 2, 3, 4):
@@ -93,9 +106,15 @@ async def test_the_one_whose_answer_comes_first_stays(discord: DiscordRig, conte
         await texts(context, 5, task)
 
 
-@pytest.mark.parametrize("who", ["a script", "a script with nonces", "a former life", "ourselves in many parts"])
-async def test_others_that_speak_for_our_account_are_no_conflict(discord: DiscordRig, context: FakeContext, who: str) -> None:
-    former = [key() for _ in range(4)]  # rows of a life that was killed while they were on their way
+@pytest.mark.parametrize(
+    "who", ["a script", "a script with nonces", "a former life", "ourselves in many parts"]
+)
+async def test_others_that_speak_for_our_account_are_no_conflict(
+    discord: DiscordRig, context: FakeContext, who: str
+) -> None:
+    former = [
+        key() for _ in range(4)
+    ]  # rows of a life that was killed while they were on their way
     await asyncio.sleep(0.002)  # the next millisecond
     made = channel(discord, context)
     async with live(made, context) as task:
@@ -124,7 +143,8 @@ async def test_after_a_stop_what_our_account_said_meanwhile_ends_the_try_before_
     async with live(channel(discord, context), context) as task:
         await discord.says("hello")
         await texts(context, 1, task)
-    discord.server.world.sessions.clear()  # nothing can be resumed: only the history tells, and it keeps no nonces
+    # nothing can be resumed: only the history tells, and it keeps no nonces
+    discord.server.world.sessions.clear()
     stopped(context.state, silent=silent)
     await discord.says("who answers?")
     await posts(discord, key())
@@ -137,7 +157,9 @@ async def test_after_a_stop_what_our_account_said_meanwhile_ends_the_try_before_
             assert await texts(context, 2, task) == ["hello", "who answers?"]
 
 
-async def test_after_a_stop_one_word_of_the_other_one_is_enough(discord: DiscordRig, context: FakeContext) -> None:
+async def test_after_a_stop_one_word_of_the_other_one_is_enough(
+    discord: DiscordRig, context: FakeContext
+) -> None:
     stopped(context.state, silent=False)
     async with live(channel(discord, context), context) as task:
         await discord.says("hello")
@@ -147,7 +169,9 @@ async def test_after_a_stop_one_word_of_the_other_one_is_enough(discord: Discord
             await asyncio.wait_for(task, 20)
 
 
-async def test_a_script_that_posts_with_our_token_does_not_hold_the_channel_for_ever(discord: DiscordRig, context: FakeContext) -> None:
+async def test_a_script_that_posts_with_our_token_does_not_hold_the_channel_for_ever(
+    discord: DiscordRig, context: FakeContext
+) -> None:
     async with live(channel(discord, context), context) as task:
         await discord.says("hello")
         await texts(context, 1, task)

@@ -1,4 +1,5 @@
-"""The loopback Discord keeps Discord's rules: each has a check that passes with it and fails once the rule is switched off."""
+"""The loopback Discord keeps Discord's rules: each has a check that passes with it and fails once
+the rule is switched off."""
 
 from __future__ import annotations
 
@@ -19,16 +20,28 @@ BUTTON = {"type": 2, "style": 2, "label": "x", "custom_id": "same"}
 
 
 async def api(
-    discord: DiscordRig, http: aiohttp.ClientSession, method: str, path: str, body: Any = None, *, token: str = TOKEN
+    discord: DiscordRig,
+    http: aiohttp.ClientSession,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    token: str = TOKEN,
 ) -> tuple[int, Any]:
     headers = {"Authorization": f"Bot {token}"}
-    async with http.request(method, discord.server.url + path, json=body, headers=headers) as response:
+    async with http.request(
+        method, discord.server.url + path, json=body, headers=headers
+    ) as response:
         text = await response.text()
         return response.status, json.loads(text) if text else None
 
 
 async def gateway(
-    discord: DiscordRig, http: aiohttp.ClientSession, *first: dict[str, Any], token: str = TOKEN, intents: int = 0xFFFFFF
+    discord: DiscordRig,
+    http: aiohttp.ClientSession,
+    *first: dict[str, Any],
+    token: str = TOKEN,
+    intents: int = 0xFFFFFF,
 ) -> aiohttp.ClientWebSocketResponse:
     ws = await http.ws_connect(f"{discord.server.gateway.address}?v=10&encoding=json")
     assert (await ws.receive_json(timeout=10))["op"] == 10
@@ -76,14 +89,18 @@ async def intents(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     assert await closed(await gateway(discord, http, intents=1 << 15)) == 4014
 
 
-async def resumed(discord: DiscordRig, http: aiohttp.ClientSession, code: int) -> aiohttp.ClientWebSocketResponse:
+async def resumed(
+    discord: DiscordRig, http: aiohttp.ClientSession, code: int
+) -> aiohttp.ClientWebSocketResponse:
     ws = await gateway(discord, http)
     session = (await until(ws, "READY"))["d"]["session_id"]
     number = (await until(ws, "GUILD_CREATE"))["s"]
     await ws.close(code=code)
     await discord.server.until(lambda server: not server.gateway.connections)
     await discord.says("missed")
-    return await gateway(discord, http, {"op": 6, "d": {"token": TOKEN, "session_id": session, "seq": number}})
+    return await gateway(
+        discord, http, {"op": 6, "d": {"token": TOKEN, "session_id": session, "seq": number}}
+    )
 
 
 async def resume(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
@@ -116,14 +133,22 @@ async def heartbeat(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
 
 async def length(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     for content, code in (("x" * 2001, 50035), ("\U0001f600" * 1001, 50035), (" \u200b", 50006)):
-        status, found = await api(discord, http, "POST", f"/channels/{ADA}/messages", {"content": content})
+        status, found = await api(
+            discord, http, "POST", f"/channels/{ADA}/messages", {"content": content}
+        )
         assert (status, found["code"]) == (400, code)
 
 
 async def components(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     row = {"type": 1, "components": [BUTTON]}
-    for rows in ([{"type": 1, "components": [BUTTON, BUTTON]}], [row] * 6, [{"type": 1, "components": [BUTTON | {"label": "x" * 81}]}]):
-        status, _ = await api(discord, http, "POST", f"/channels/{ADA}/messages", {"content": "x", "components": rows})
+    for rows in (
+        [{"type": 1, "components": [BUTTON, BUTTON]}],
+        [row] * 6,
+        [{"type": 1, "components": [BUTTON | {"label": "x" * 81}]}],
+    ):
+        status, _ = await api(
+            discord, http, "POST", f"/channels/{ADA}/messages", {"content": "x", "components": rows}
+        )
         assert status == 400
 
 
@@ -131,7 +156,9 @@ async def nonce(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     body = {"content": "x", "nonce": "k.0", "enforce_nonce": True}
     first = (await api(discord, http, "POST", f"/channels/{ADA}/messages", body))[1]["id"]
     assert (await api(discord, http, "POST", f"/channels/{ADA}/messages", body))[1]["id"] == first
-    assert (await api(discord, http, "POST", f"/channels/{ADA}/messages", body | {"nonce": "k" * 26}))[0] == 400
+    assert (
+        await api(discord, http, "POST", f"/channels/{ADA}/messages", body | {"nonce": "k" * 26})
+    )[0] == 400
     discord.server.rules.nonce_window = 0.0
     assert (await api(discord, http, "POST", f"/channels/{ADA}/messages", body))[1]["id"] != first
 
@@ -147,25 +174,42 @@ async def echo(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
 
 async def own(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     message = await discord.says("mine")
-    assert (await api(discord, http, "PATCH", f"/channels/{ADA}/messages/{message}", {"content": "yours"}))[0] == 403
+    assert (
+        await api(
+            discord, http, "PATCH", f"/channels/{ADA}/messages/{message}", {"content": "yours"}
+        )
+    )[0] == 403
 
 
 async def history(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     numbers = [await discord.says(str(number)) for number in range(6)]
-    _, rows = await api(discord, http, "GET", f"/channels/{ADA}/messages?after={numbers[0]}&limit=2")
+    _, rows = await api(
+        discord, http, "GET", f"/channels/{ADA}/messages?after={numbers[0]}&limit=2"
+    )
     assert [row["id"] for row in rows] == [numbers[2], numbers[1]]
     assert (await api(discord, http, "GET", f"/channels/{ADA}/messages?limit=101"))[0] == 400
 
 
 async def interactions(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     made = discord.server.world.interacts("dm:ada", "ada", type=2, data={"name": "help"}).body
-    door, hook = f"/interactions/{made['id']}/{made['token']}/callback", f"/webhooks/{APPLICATION}/{made['token']}"
+    door, hook = (
+        f"/interactions/{made['id']}/{made['token']}/callback",
+        f"/webhooks/{APPLICATION}/{made['token']}",
+    )
     assert (await api(discord, http, "POST", hook, {"content": "too early"}))[0] == 404
     assert (await api(discord, http, "POST", door, {"type": 5}))[0] == 200
     assert (await api(discord, http, "POST", door, {"type": 5}))[1]["code"] == 40060
     discord.server.rules.to_answer = -1.0
     late = discord.server.world.interacts("dm:ada", "ada", type=2, data={"name": "help"}).body
-    assert (await api(discord, http, "POST", f"/interactions/{late['id']}/{late['token']}/callback", {"type": 5}))[1]["code"] == 10062
+    assert (
+        await api(
+            discord,
+            http,
+            "POST",
+            f"/interactions/{late['id']}/{late['token']}/callback",
+            {"type": 5},
+        )
+    )[1]["code"] == 10062
 
 
 async def commands(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
@@ -174,14 +218,20 @@ async def commands(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
         [{"name": "x", "description": ""}],
         [{"name": "x", "description": "x"}] * 101,
     ):
-        assert (await api(discord, http, "PUT", f"/applications/{APPLICATION}/commands", wrong))[0] == 400
+        assert (await api(discord, http, "PUT", f"/applications/{APPLICATION}/commands", wrong))[
+            0
+        ] == 400
 
 
 async def files(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     form = aiohttp.FormData()
     for index in range(11):
         form.add_field(f"files[{index}]", b"x", filename=f"{index}.txt")
-    async with http.post(f"{discord.server.url}/channels/{ADA}/messages", data=form, headers={"Authorization": f"Bot {TOKEN}"}) as response:
+    async with http.post(
+        f"{discord.server.url}/channels/{ADA}/messages",
+        data=form,
+        headers={"Authorization": f"Bot {TOKEN}"},
+    ) as response:
         assert response.status == 400
 
 
@@ -197,9 +247,15 @@ async def signed(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
 
 async def asleep(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     thread = discord.server.world.thread("t", GROUP)
-    message = (await api(discord, http, "POST", f"/channels/{thread}/messages", {"content": "x"}))[1]["id"]
+    message = (await api(discord, http, "POST", f"/channels/{thread}/messages", {"content": "x"}))[
+        1
+    ]["id"]
     discord.server.world.channels[thread].asleep = True
-    assert (await api(discord, http, "PATCH", f"/channels/{thread}/messages/{message}", {"content": "y"}))[1]["code"] == 50083
+    assert (
+        await api(
+            discord, http, "PATCH", f"/channels/{thread}/messages/{message}", {"content": "y"}
+        )
+    )[1]["code"] == 50083
 
 
 async def limits(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
@@ -212,14 +268,33 @@ async def limits(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        token, identify, intents, resume, starts, ending, heartbeat, length, components, nonce, echo, own, history, interactions, commands, files, signed,
-        asleep, limits,
+        token,
+        identify,
+        intents,
+        resume,
+        starts,
+        ending,
+        heartbeat,
+        length,
+        components,
+        nonce,
+        echo,
+        own,
+        history,
+        interactions,
+        commands,
+        files,
+        signed,
+        asleep,
+        limits,
     )
-}  # fmt: skip
+}
 
 
 def test_every_rule_has_a_check() -> None:
-    assert set(CHECKS) == {name for name in Rules.__slots__ if isinstance(getattr(Rules(), name), bool)}
+    assert set(CHECKS) == {
+        name for name in Rules.__slots__ if isinstance(getattr(Rules(), name), bool)
+    }
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))

@@ -1,4 +1,5 @@
-"""The SDK is imported in part and costs what was decided; our answers are its own client's, byte for byte."""
+"""The SDK is imported in part and costs what was decided; our answers are its own client's, byte
+for byte."""
 
 from __future__ import annotations
 
@@ -44,14 +45,21 @@ def event(kind: str) -> Frame:
 
 @pytest.mark.needs("linux")
 def test_the_import_stays_under_sixty_mebibytes_and_brings_no_models() -> None:
-    done = subprocess.run([sys.executable, "-c", COST], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", COST], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     cost, modules = done.stdout.split()
     assert float(cost) <= MOST
     assert int(modules) < 150
 
 
-@pytest.mark.parametrize(("kind", "code", "result"), [("a.good", 200, None), ("a.bad", 500, None), ("card.action.trigger", 200, TOAST)])
-async def test_our_answers_are_those_of_the_sdks_own_client_byte_for_byte(kind: str, code: int, result: dict[str, Any] | None) -> None:
+@pytest.mark.parametrize(
+    ("kind", "code", "result"),
+    [("a.good", 200, None), ("a.bad", 500, None), ("card.action.trigger", 200, TOAST)],
+)
+async def test_our_answers_are_those_of_the_sdks_own_client_byte_for_byte(
+    kind: str, code: int, result: dict[str, Any] | None
+) -> None:
     written: list[bytes] = []
 
     class Client(sdk.Client):
@@ -78,10 +86,14 @@ def test_the_loopback_servers_frames_are_the_sdks() -> None:
 def test_a_package_whose_init_was_held_back_runs_it_for_whoever_needs_it(tmp_path: Path) -> None:
     package = tmp_path / "heavy"
     (package / "inner").mkdir(parents=True)
-    (package / "__init__.py").write_text("from .costly import Costly\nfrom . import inner\nWHOLE = True\n")
+    (package / "__init__.py").write_text(
+        "from .costly import Costly\nfrom . import inner\nWHOLE = True\n"
+    )
     (package / "costly.py").write_text("class Costly: pass\n")
     (package / "inner" / "__init__.py").write_text("from .light import Light\n")
-    (package / "inner" / "light.py").write_text("from heavy.costly import Costly\nclass Light:\n    needs = Costly\n")
+    (package / "inner" / "light.py").write_text(
+        "from heavy.costly import Costly\nclass Light:\n    needs = Costly\n"
+    )
     program = """
 import sys
 from channels.lean import Lean
@@ -92,6 +104,11 @@ import heavy
 print(heavy.WHOLE, heavy.Costly.__name__, heavy.inner.Light is Light, hasattr(heavy, "nothing"))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split("\n")[:2] == ["channels.lean False", "True Costly True False"]

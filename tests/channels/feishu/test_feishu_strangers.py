@@ -1,4 +1,5 @@
-"""What no person said on Feishu: frames and events of any shape, ohmo's own words, other bots (faults.md rows 31 and 69)."""
+"""What no person said on Feishu: frames and events of any shape, ohmo's own words, other bots
+(faults.md rows 31 and 69)."""
 
 from __future__ import annotations
 
@@ -23,12 +24,21 @@ from tests.platforms.mutated import mutated
 HEAD = [("type", "event"), ("message_id", "strange"), ("sum", "1"), ("seq", "0")]
 SENDER = {"sender_id": {"open_id": "ou_ada", "union_id": "", "user_id": ""}, "sender_type": "user"}
 MESSAGE = {
-    "message_id": "om_strange", "chat_id": "oc_group", "chat_type": "group", "message_type": "text", "create_time": "1", "content": '{"text": "x"}',
-}  # fmt: skip
+    "message_id": "om_strange",
+    "chat_id": "oc_group",
+    "chat_type": "group",
+    "message_type": "text",
+    "create_time": "1",
+    "content": '{"text": "x"}',
+}
 
 
 def event(message: Any, sender: Any = SENDER, kind: str = "im.message.receive_v1") -> bytes:
-    body = {"schema": "2.0", "header": {"event_id": "strange", "event_type": kind}, "event": {"sender": sender, "message": message}}
+    body = {
+        "schema": "2.0",
+        "header": {"event_id": "strange", "event_type": kind},
+        "event": {"sender": sender, "message": message},
+    }
     return Frame(1, HEAD, json.dumps(body).encode()).bytes()
 
 
@@ -46,10 +56,21 @@ STRANGE = {
     "content that is no JSON": (event({**MESSAGE, "content": "{not"}), True),
     "a time that is none": (event({**MESSAGE, "create_time": "yesterday"}), True),
     "no chat": (event({**MESSAGE, "chat_id": ""}), True),
-    "header is a text": (Frame(1, HEAD, b'{"schema": "2.0", "header": "x", "event": []}').bytes(), True),
+    "header is a text": (
+        Frame(1, HEAD, b'{"schema": "2.0", "header": "x", "event": []}').bytes(),
+        True,
+    ),
     "an event nobody asked for": (event(MESSAGE, kind="im.chat.disbanded_v1"), True),
-    "parts without end": (Frame(1, [*HEAD[:2], ("sum", "9999999"), ("seq", "4")], b"x").bytes(), False),
-    "10 MB": (event({**MESSAGE, "message_type": "new_kind", "content": json.dumps({"x": "y" * (10 << 20)})}), True),
+    "parts without end": (
+        Frame(1, [*HEAD[:2], ("sum", "9999999"), ("seq", "4")], b"x").bytes(),
+        False,
+    ),
+    "10 MB": (
+        event(
+            {**MESSAGE, "message_type": "new_kind", "content": json.dumps({"x": "y" * (10 << 20)})}
+        ),
+        True,
+    ),
 }
 
 
@@ -89,11 +110,25 @@ async def test_whatever_comes_is_answered_where_it_can_be_and_the_next_message_i
 
 def says(feishu: FeishuRig, text: str, kind: str, sender: str) -> None:
     """A message in the group that calls ohmo, by something that is no person."""
-    mention = [{"key": "@_user_1", "id": BOT, "id_type": "open_id", "name": "ohmo", "tenant_key": "t"}]
+    mention = [
+        {"key": "@_user_1", "id": BOT, "id_type": "open_id", "name": "ohmo", "tenant_key": "t"}
+    ]
     row = feishu.world.add(
-        "oc_group", {"id": sender, "id_type": "app_id", "sender_type": kind}, "text", {"text": f"@_user_1 {text}"}, None, mentions=mention
+        "oc_group",
+        {"id": sender, "id_type": "app_id", "sender_type": kind},
+        "text",
+        {"text": f"@_user_1 {text}"},
+        None,
+        mentions=mention,
     )
-    called = [{"key": "@_user_1", "id": {"open_id": BOT, "union_id": "", "user_id": ""}, "name": "ohmo", "tenant_key": "t"}]
+    called = [
+        {
+            "key": "@_user_1",
+            "id": {"open_id": BOT, "union_id": "", "user_id": ""},
+            "name": "ohmo",
+            "tenant_key": "t",
+        }
+    ]
     message = {
         **MESSAGE,
         "message_id": row["message_id"],
@@ -101,7 +136,10 @@ def says(feishu: FeishuRig, text: str, kind: str, sender: str) -> None:
         "mentions": called,
         "content": row["body"]["content"],
     }
-    feishu.server.event("im.message.receive_v1", {"sender": {"sender_id": {"open_id": ""}, "sender_type": kind}, "message": message})
+    feishu.server.event(
+        "im.message.receive_v1",
+        {"sender": {"sender_id": {"open_id": ""}, "sender_type": kind}, "message": message},
+    )
 
 
 @pytest.mark.fault(69)
@@ -112,9 +150,16 @@ async def test_its_own_words_and_those_of_other_bots_are_answered_to_the_platfor
     async with receiving(feishu, context) as channel:
         await feishu.says("hello", chat="group")
         await context.texts(1)
-        (part,) = channel.render(Outbound(channel.parse_address(str(ChatId("oc_group"))), "my own words"))
+        (part,) = channel.render(
+            Outbound(channel.parse_address(str(ChatId("oc_group"))), "my own words")
+        )
         await channel.send(part, "k.1")
-        for kind, sender in (("app", APP), ("app", "cli_another"), ("anonymous", ""), ("unknown", "")):
+        for kind, sender in (
+            ("app", APP),
+            ("app", "cli_another"),
+            ("anonymous", ""),
+            ("unknown", ""),
+        ):
             says(feishu, f"by {kind} {sender}", kind, sender)
         await feishu.server.until(lambda server: len(server.kept.answers) == 5)
     says(feishu, "while it was away", "app", "cli_another")
@@ -125,21 +170,73 @@ async def test_its_own_words_and_those_of_other_bots_are_answered_to_the_platfor
 
 
 WORDS: list[tuple[str, dict[str, Any]]] = [
-    ("im.message.receive_v1", {"sender": SENDER, "message": {**MESSAGE, "root_id": "om_r", "parent_id": "om_p", "thread_id": "omt_1", "mentions": [
-        {"key": "@_user_1", "id": {"open_id": BOT}, "name": "ohmo"}]}}),
-    ("im.message.receive_v1", {"sender": SENDER, "message": {**MESSAGE, "chat_type": "p2p", "chat_id": "oc_dmada", "message_type": "post", "content": json.dumps(
-        {"title": "t", "content": [[{"tag": "text", "text": "x"}, {"tag": "at", "user_id": "@_user_1"}, {"tag": "img", "image_key": "k"}]]})}}),
-    ("im.message.recalled_v1", {"message_id": "om_x", "chat_id": "oc_group", "recall_time": "1700000000000"}),
-    ("im.message.reaction.created_v1", {"message_id": "om_x", "reaction_type": {"emoji_type": "OK"}, "operator_type": "user",
-        "user_id": {"open_id": "ou_ada"}, "action_time": "1700000000000"}),
-    ("card.action.trigger", {"operator": {"open_id": "ou_ada"}, "action": {"value": {"choice": "0:x", "topic": "om_1"}, "tag": "button"},
-        "context": {"open_message_id": "om_1", "open_chat_id": "oc_group"}}),
-]  # fmt: skip
+    (
+        "im.message.receive_v1",
+        {
+            "sender": SENDER,
+            "message": {
+                **MESSAGE,
+                "root_id": "om_r",
+                "parent_id": "om_p",
+                "thread_id": "omt_1",
+                "mentions": [{"key": "@_user_1", "id": {"open_id": BOT}, "name": "ohmo"}],
+            },
+        },
+    ),
+    (
+        "im.message.receive_v1",
+        {
+            "sender": SENDER,
+            "message": {
+                **MESSAGE,
+                "chat_type": "p2p",
+                "chat_id": "oc_dmada",
+                "message_type": "post",
+                "content": json.dumps(
+                    {
+                        "title": "t",
+                        "content": [
+                            [
+                                {"tag": "text", "text": "x"},
+                                {"tag": "at", "user_id": "@_user_1"},
+                                {"tag": "img", "image_key": "k"},
+                            ]
+                        ],
+                    }
+                ),
+            },
+        },
+    ),
+    (
+        "im.message.recalled_v1",
+        {"message_id": "om_x", "chat_id": "oc_group", "recall_time": "1700000000000"},
+    ),
+    (
+        "im.message.reaction.created_v1",
+        {
+            "message_id": "om_x",
+            "reaction_type": {"emoji_type": "OK"},
+            "operator_type": "user",
+            "user_id": {"open_id": "ou_ada"},
+            "action_time": "1700000000000",
+        },
+    ),
+    (
+        "card.action.trigger",
+        {
+            "operator": {"open_id": "ou_ada"},
+            "action": {"value": {"choice": "0:x", "topic": "om_1"}, "tag": "button"},
+            "context": {"open_message_id": "om_1", "open_chat_id": "oc_group"},
+        },
+    ),
+]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.fault(31)
-async def test_events_of_any_shape_are_answered_and_end_no_connection(feishu: FeishuRig, tmp_path: Path, seed: int) -> None:
+async def test_events_of_any_shape_are_answered_and_end_no_connection(
+    feishu: FeishuRig, tmp_path: Path, seed: int
+) -> None:
     chance, context, count = random.Random(seed), FakeContext(tmp_path), 250
     async with receiving(feishu, context):
         for number in range(count):
@@ -150,6 +247,10 @@ async def test_events_of_any_shape_are_answered_and_end_no_connection(feishu: Fe
             feishu.server.raw(Frame(1, head, json.dumps(odd).encode()).bytes())
             await asyncio.sleep(0)
         await feishu.says("and this is fine")
-        await context.until(lambda now: "and this is fine" in [said.text for said in now.messages], within=60)
-        await feishu.server.until(lambda server: len({name for name, _, _ in server.kept.answers}) == count + 1, within=60)
+        await context.until(
+            lambda now: "and this is fine" in [said.text for said in now.messages], within=60
+        )
+        await feishu.server.until(
+            lambda server: len({name for name, _, _ in server.kept.answers}) == count + 1, within=60
+        )
     assert feishu.server.kept.opened == 1

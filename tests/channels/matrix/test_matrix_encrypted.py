@@ -1,4 +1,5 @@
-"""Encrypted rooms on a real Synapse: ohmo's device against mautrix's own, over restarts, lost keys and wrong files."""
+"""Encrypted rooms on a real Synapse: ohmo's device against mautrix's own, over restarts, lost keys
+and wrong files."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ from tests.conformance.channels.stage import deliver, eventually, live, texts
 from tests.platforms.matrix.rig import ENCRYPTION, MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig
 
-pytestmark = [pytest.mark.needs("synapse"), pytest.mark.xdist_group("synapse"), pytest.mark.needs("synapse")]
+pytestmark = [
+    pytest.mark.needs("synapse"),
+    pytest.mark.xdist_group("synapse"),
+    pytest.mark.needs("synapse"),
+]
 KEY = "01k9y2p7q3r4s5t6v7w8"
 
 
@@ -62,21 +67,34 @@ async def test_two_devices_of_two_makers_understand_each_other_and_the_homeserve
             "<p>the <strong>secret</strong> answer</p>",
         )
         thread = Address("matrix", rig.bot.user, ChatId(rig.rooms["dm:ada"]), TopicId(root))
-        (threaded,) = await deliver(channel, Outbound(thread, "in the thread", mentions=(PersonId(ada.account.user),)), f"{KEY}ab")
+        (threaded,) = await deliver(
+            channel,
+            Outbound(thread, "in the thread", mentions=(PersonId(ada.account.user),)),
+            f"{KEY}ab",
+        )
         inner = await ada.hears(rig.rooms["dm:ada"], threaded.message)
-        await deliver(channel, Outbound(await here(rig), "a better answer", replaces=(said,)), f"{KEY}ac")
+        await deliver(
+            channel, Outbound(await here(rig), "a better answer", replaces=(said,)), f"{KEY}ac"
+        )
         await rig.edits(root, "the secret question, better said")
         await context.until(lambda now: any(isinstance(one, Edited) for one in now.arrivals))
     assert inner["content"]["m.mentions"] == {"user_ids": [ada.account.user]}
     assert (await raw(rig, threaded.message))["content"]["m.relates_to"]["rel_type"] == "m.thread"
-    assert [shown.text for shown in await rig.visible() if shown.by_bot] == ["a better answer", "in the thread"]
+    assert [shown.text for shown in await rig.visible() if shown.by_bot] == [
+        "a better answer",
+        "in the thread",
+    ]
     (edited,) = [one for one in context.arrivals if isinstance(one, Edited)]
     assert (edited.text, edited.message) == ("the secret question, better said", root)
-    page = await rig.call("ada", "GET", f"/rooms/{rig.rooms['dm:ada']}/messages", dir="b", limit=100)
+    page = await rig.call(
+        "ada", "GET", f"/rooms/{rig.rooms['dm:ada']}/messages", dir="b", limit=100
+    )
     assert "secret" not in json.dumps(page)
 
 
-async def test_after_a_restart_it_is_the_same_device_with_the_same_keys(rig: MatrixRig, context: FakeContext, options: Options) -> None:
+async def test_after_a_restart_it_is_the_same_device_with_the_same_keys(
+    rig: MatrixRig, context: FakeContext, options: Options
+) -> None:
     ada = await rig.client("ada")
     identities = []
     for number in range(2):
@@ -84,9 +102,15 @@ async def test_after_a_restart_it_is_the_same_device_with_the_same_keys(rig: Mat
         async with live(channel, context) as task:
             await rig.says(f"hello {number}")
             await texts(context, number + 1, task)
-            (said,) = await deliver(channel, Outbound(await here(rig), f"answer {number}"), f"{KEY}b{number}")
-            assert (await ada.hears(rig.rooms["dm:ada"], said.message))["content"]["body"] == f"answer {number}"
-        devices = (await rig.call("ada", "POST", "/keys/query", {"device_keys": {rig.bot.user: []}}))["device_keys"][rig.bot.user]
+            (said,) = await deliver(
+                channel, Outbound(await here(rig), f"answer {number}"), f"{KEY}b{number}"
+            )
+            assert (await ada.hears(rig.rooms["dm:ada"], said.message))["content"][
+                "body"
+            ] == f"answer {number}"
+        devices = (
+            await rig.call("ada", "POST", "/keys/query", {"device_keys": {rig.bot.user: []}})
+        )["device_keys"][rig.bot.user]
         identities.append({name: one["keys"] for name, one in devices.items()})
     assert identities[0] == identities[1]
     assert list(identities[0]) == [rig.bot.device]
@@ -105,8 +129,11 @@ async def test_what_was_said_and_shared_while_it_was_away_is_read_afterwards(
         assert (await texts(context, 4, task))[1:] == ["missed 0", "missed 1", "missed 2"]
 
 
-async def test_a_batch_that_could_not_be_stored_costs_no_key(rig: MatrixRig, context: FakeContext, options: Options) -> None:
-    """The keys are kept before the messages; when these come again, so do the keys' envelopes, which open only once."""
+async def test_a_batch_that_could_not_be_stored_costs_no_key(
+    rig: MatrixRig, context: FakeContext, options: Options
+) -> None:
+    """The keys are kept before the messages; when these come again, so do the keys' envelopes,
+    which open only once."""
     context.refuse(2)
     async with live(rig.channel(options), context) as task:
         await rig.says("one")
@@ -116,8 +143,12 @@ async def test_a_batch_that_could_not_be_stored_costs_no_key(rig: MatrixRig, con
     assert context.gaps == []
 
 
-async def test_a_password_makes_one_device_and_keeps_it(rig: MatrixRig, context: FakeContext, options: Options) -> None:
-    settings = MatrixSettings(homeserver=rig.proxy.url, user=rig.bot.user, password=rig.bot.password, encryption=True)
+async def test_a_password_makes_one_device_and_keeps_it(
+    rig: MatrixRig, context: FakeContext, options: Options
+) -> None:
+    settings = MatrixSettings(
+        homeserver=rig.proxy.url, user=rig.bot.user, password=rig.bot.password, encryption=True
+    )
     assert settings.access_token is None
     for number in range(2):
         async with live(Matrix(settings, options), context) as task:
@@ -126,7 +157,10 @@ async def test_a_password_makes_one_device_and_keeps_it(rig: MatrixRig, context:
     devices = (await rig.call("bot", "GET", "/devices"))["devices"]
     assert len([one for one in devices if one["device_id"].startswith("OHMO")]) == 1
     assert options.state is not None
-    assert {path.name: oct(path.stat().st_mode & 0o777) for path in options.state.iterdir()} == {"session.json": "0o600", "keys": "0o700"}
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in options.state.iterdir()} == {
+        "session.json": "0o600",
+        "keys": "0o700",
+    }
 
 
 async def test_a_room_gets_new_keys_when_somebody_comes_or_goes_and_after_as_many_messages_as_it_asks_for(
@@ -143,13 +177,19 @@ async def test_a_room_gets_new_keys_when_somebody_comes_or_goes_and_after_as_man
         return said.message
 
     async def known(membership: str) -> None:
-        await rig.says("marker", mention=True, chat="group")  # said after the change, so heard after it
-        await context.until(lambda now: sum("marker" in one.text for one in now.messages) == len(sessions) // 2)
+        await rig.says(
+            "marker", mention=True, chat="group"
+        )  # said after the change, so heard after it
+        await context.until(
+            lambda now: sum("marker" in one.text for one in now.messages) == len(sessions) // 2
+        )
 
     async with live(channel, context):
         before = await say("alone")
         await say("still alone")
-        await rig.call("ada", "POST", f"/rooms/{address.chat}/invite", {"user_id": bob.account.user})
+        await rig.call(
+            "ada", "POST", f"/rooms/{address.chat}/invite", {"user_id": bob.account.user}
+        )
         await rig.call("bob", "POST", f"/join/{address.chat}", {})
         await known("join")
         with_bob = await say("welcome")
@@ -164,10 +204,15 @@ async def test_a_room_gets_new_keys_when_somebody_comes_or_goes_and_after_as_man
     assert sessions[0] == sessions[1]
     assert sessions[2] == sessions[3]
     assert len(set(sessions)) == 4
-    assert await bob.reads(await raw(rig, (await raw(rig, with_bob, "group"))["event_id"], "group")) is not None
+    assert (
+        await bob.reads(await raw(rig, (await raw(rig, with_bob, "group"))["event_id"], "group"))
+        is not None
+    )
 
 
-async def test_a_lost_key_is_asked_for_and_the_message_answered_late(rig: MatrixRig, context: FakeContext, options: Options) -> None:
+async def test_a_lost_key_is_asked_for_and_the_message_answered_late(
+    rig: MatrixRig, context: FakeContext, options: Options
+) -> None:
     ada = await rig.client("ada")
     room = await rig.room("dm:ada")
     async with live(rig.channel(options), context) as task:
@@ -240,7 +285,12 @@ async def test_a_file_goes_both_ways_and_the_homeserver_holds_scrambled_bytes(
     channel, ada = rig.channel(options), await rig.client("ada")
     scrambled, file = ada.scrambled(b"ada's figures " * 50_000)
     file["url"] = await rig.uploads(scrambled)
-    content = {"msgtype": "m.file", "body": "figures.txt", "file": file, "info": {"mimetype": "text/plain", "size": 700_000}}
+    content = {
+        "msgtype": "m.file",
+        "body": "figures.txt",
+        "file": file,
+        "info": {"mimetype": "text/plain", "size": 700_000},
+    }
     async with live(channel, context):
         await rig.post(content)
         await context.until(lambda now: bool(now.messages))
@@ -249,7 +299,11 @@ async def test_a_file_goes_both_ways_and_the_homeserver_holds_scrambled_bytes(
         assert (got.name, got.read_bytes()) == ("figures.txt", b"ada's figures " * 50_000)
         wrong = json.loads(attachment.ref) | {"sha256": "AAAA"}
         with pytest.raises(Rejected, match="other bytes"):
-            await channel.fetch(type(attachment)(json.dumps(wrong), "x.txt", "text/plain", None), tmp_path, 1_000_000)
+            await channel.fetch(
+                type(attachment)(json.dumps(wrong), "x.txt", "text/plain", None),
+                tmp_path,
+                1_000_000,
+            )
         assert not [path for path in tmp_path.iterdir() if path.name.startswith((".", "x"))]
         mine = tmp_path / "plot.png"
         mine.write_bytes(b"\x89PNG secret")
@@ -261,7 +315,9 @@ async def test_a_file_goes_both_ways_and_the_homeserver_holds_scrambled_bytes(
     assert ada.opened(held, shown["file"]) == b"\x89PNG secret"
 
 
-async def test_a_repeat_is_folded_although_it_was_encrypted_anew(rig: MatrixRig, options: Options) -> None:
+async def test_a_repeat_is_folded_although_it_was_encrypted_anew(
+    rig: MatrixRig, options: Options
+) -> None:
     channel, address = rig.channel(options), await here(rig)
     await rig.client("ada")
     async with channel.connect():
@@ -275,7 +331,12 @@ async def test_a_repeat_is_folded_although_it_was_encrypted_anew(rig: MatrixRig,
 async def test_a_room_whose_encryption_cannot_be_asked_for_or_came_unnoticed_gets_nothing_plain(
     rig: MatrixRig, context: FakeContext, options: Options, encryption: bool
 ) -> None:
-    settings = MatrixSettings(homeserver=rig.proxy.url, user=rig.bot.user, access_token=rig.bot.token, encryption=encryption)
+    settings = MatrixSettings(
+        homeserver=rig.proxy.url,
+        user=rig.bot.user,
+        access_token=rig.bot.token,
+        encryption=encryption,
+    )
     rig.encrypted = False
     await rig.creates("plain", "ada")
     channel, address = Matrix(settings, options), await here(rig, "plain")
@@ -285,20 +346,30 @@ async def test_a_room_whose_encryption_cannot_be_asked_for_or_came_unnoticed_get
         with pytest.raises(NotReady):
             await deliver(channel, Outbound(address, "unknown"), f"{KEY}g")
         rig.proxy.deaf = ""
-        await rig.call("ada", "PUT", f"/rooms/{address.chat}/state/m.room.encryption", ENCRYPTION["content"])
+        await rig.call(
+            "ada", "PUT", f"/rooms/{address.chat}/state/m.room.encryption", ENCRYPTION["content"]
+        )
         if encryption:
             await deliver(channel, Outbound(address, "locked"), f"{KEY}h")
         else:
             with pytest.raises(Rejected, match=r"channels\.matrix\.encryption: true"):
                 await deliver(channel, Outbound(address, "refused"), f"{KEY}h")
     page = await rig.call("ada", "GET", f"/rooms/{address.chat}/messages", dir="f", limit=100)
-    assert [event["content"]["body"] for event in page["chunk"] if event["type"] == "m.room.message"] == ["in plain"]
+    assert [
+        event["content"]["body"] for event in page["chunk"] if event["type"] == "m.room.message"
+    ] == ["in plain"]
 
 
-async def test_encryption_of_an_unknown_kind_is_refused_in_words(rig: MatrixRig, options: Options) -> None:
+async def test_encryption_of_an_unknown_kind_is_refused_in_words(
+    rig: MatrixRig, options: Options
+) -> None:
     rig.encrypted = False
-    await rig.creates("odd", "ada", initial_state=[{**ENCRYPTION, "content": {"algorithm": "m.rot13"}}])
-    settings = MatrixSettings(homeserver=rig.proxy.url, user=rig.bot.user, access_token=rig.bot.token, encryption=True)
+    await rig.creates(
+        "odd", "ada", initial_state=[{**ENCRYPTION, "content": {"algorithm": "m.rot13"}}]
+    )
+    settings = MatrixSettings(
+        homeserver=rig.proxy.url, user=rig.bot.user, access_token=rig.bot.token, encryption=True
+    )
     channel, address = Matrix(settings, options), await here(rig, "odd")
     async with channel.connect():
         with pytest.raises(Rejected, match=r"encrypted by m\.rot13"):
@@ -312,7 +383,11 @@ async def test_keys_that_are_missing_damaged_or_open_to_others_keep_the_channel_
     async with rig.channel(options).connect():
         pass
     assert options.state is not None
-    keys, lock, db = options.state / "keys", options.state / "keys" / "pickle.key", options.state / "keys" / f"{rig.bot.device}.db"
+    keys, lock, db = (
+        options.state / "keys",
+        options.state / "keys" / "pickle.key",
+        options.state / "keys" / f"{rig.bot.device}.db",
+    )
 
     def nothing() -> None:
         shutil.rmtree(keys)
@@ -346,7 +421,9 @@ async def test_keys_that_are_missing_damaged_or_open_to_others_keep_the_channel_
         pass
 
 
-async def test_a_broken_channel_between_two_devices_is_renewed(rig: MatrixRig, context: FakeContext, options: Options) -> None:
+async def test_a_broken_channel_between_two_devices_is_renewed(
+    rig: MatrixRig, context: FakeContext, options: Options
+) -> None:
     ada, room = await rig.client("ada"), await rig.room("dm:ada")
     async with live(rig.channel(options), context) as task:
         await rig.says("one")
@@ -361,13 +438,24 @@ async def test_a_broken_channel_between_two_devices_is_renewed(rig: MatrixRig, c
         assert await texts(context, 2, task) == ["one", "two"]
 
 
-async def test_a_reaction_and_a_reply_name_messages_that_were_encrypted(rig: MatrixRig, context: FakeContext, options: Options) -> None:
+async def test_a_reaction_and_a_reply_name_messages_that_were_encrypted(
+    rig: MatrixRig, context: FakeContext, options: Options
+) -> None:
     channel = rig.channel(options)
     async with live(channel, context):
         (said,) = await deliver(channel, Outbound(await here(rig), "approve?"), f"{KEY}k")
     async with live(rig.channel(options), context):  # nothing of it is in memory any more
-        await rig.post({"m.relates_to": {"rel_type": "m.annotation", "event_id": said.message, "key": "✅"}}, kind="m.reaction")
-        await rig.post({"msgtype": "m.text", "body": "which one?", "m.relates_to": {"m.in_reply_to": {"event_id": said.message}}})
+        await rig.post(
+            {"m.relates_to": {"rel_type": "m.annotation", "event_id": said.message, "key": "✅"}},
+            kind="m.reaction",
+        )
+        await rig.post(
+            {
+                "msgtype": "m.text",
+                "body": "which one?",
+                "m.relates_to": {"m.in_reply_to": {"event_id": said.message}},
+            }
+        )
         await context.until(lambda now: len(now.arrivals) == 2)
     (reacted,) = [one for one in context.arrivals if isinstance(one, Reacted)]
     assert (reacted.emoji, reacted.message) == ("✅", said.message)

@@ -1,4 +1,5 @@
-"""What only Matrix has, against a real Synapse: invitations, gaps, strangers' edits, redactions, media, encryption, logins."""
+"""What only Matrix has, against a real Synapse: invitations, gaps, strangers' edits, redactions,
+media, encryption, logins."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from channels.contract import Address, Attachment, ChatId, Edited, Inbound, Options, Outbound, PersonId, Reacted
+from channels.contract import (
+    Address,
+    Attachment,
+    ChatId,
+    Edited,
+    Inbound,
+    Options,
+    Outbound,
+    PersonId,
+    Reacted,
+)
 from channels.errors import AuthFailed, NotReady, Rejected
 from channels.matrix.adapter import Matrix
 from channels.matrix.client import Pace
@@ -33,11 +44,15 @@ async def rig() -> AsyncIterator[MatrixRig]:
 
 
 async def arrivals(context: FakeContext, kind: type, count: int = 1) -> list:
-    await context.until(lambda context: sum(isinstance(arrival, kind) for arrival in context.arrivals) >= count)
+    await context.until(
+        lambda context: sum(isinstance(arrival, kind) for arrival in context.arrivals) >= count
+    )
     return [arrival for arrival in context.arrivals if isinstance(arrival, kind)]
 
 
-async def test_an_invitation_is_accepted_and_what_was_said_since_is_heard(rig: MatrixRig, context: FakeContext) -> None:
+async def test_an_invitation_is_accepted_and_what_was_said_since_is_heard(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async with live(rig.channel(), context) as task:
         await rig.creates("new", "ada", join=False)
         await rig.post({"msgtype": "m.text", "body": "are you there?"}, chat="new")
@@ -51,14 +66,23 @@ async def test_an_invitation_from_before_the_first_start_is_accepted_without_the
     await rig.creates("old", "ada", "bob", join=False, invite=[rig._account("bob").user])
     await rig.post({"msgtype": "m.text", "body": "before the invitation"}, chat="old")
     await rig.call("ada", "POST", f"/rooms/{rig.rooms['old']}/invite", {"user_id": rig.bot.user})
-    await rig.post({"msgtype": "m.text", "body": "ohmo, welcome", "m.mentions": {"user_ids": [rig.bot.user]}}, chat="old")
+    await rig.post(
+        {"msgtype": "m.text", "body": "ohmo, welcome", "m.mentions": {"user_ids": [rig.bot.user]}},
+        chat="old",
+    )
     async with live(rig.channel(), context) as task:
         assert await texts(context, 1, task) == ["ohmo, welcome"]
         assert rig.bot.user in await rig.members("old")
 
 
-async def test_an_invitation_to_an_encrypted_room_is_declined_with_a_reason(rig: MatrixRig, context: FakeContext) -> None:
-    encryption = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
+async def test_an_invitation_to_an_encrypted_room_is_declined_with_a_reason(
+    rig: MatrixRig, context: FakeContext
+) -> None:
+    encryption = {
+        "type": "m.room.encryption",
+        "state_key": "",
+        "content": {"algorithm": "m.megolm.v1.aes-sha2"},
+    }
     async with live(rig.channel(), context):
         room = await rig.creates("secret", "ada", join=False, initial_state=[encryption])
 
@@ -69,26 +93,40 @@ async def test_an_invitation_to_an_encrypted_room_is_declined_with_a_reason(rig:
     assert "encrypted" in left["reason"]
 
 
-async def test_nothing_is_ever_sent_into_a_room_that_became_encrypted(rig: MatrixRig, context: FakeContext) -> None:
+async def test_nothing_is_ever_sent_into_a_room_that_became_encrypted(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel()
     address = await place(rig, channel, context)
     async with channel.connect():
         (part,) = channel.render(Outbound(address, "secret words"))
         await channel.send(part, "before.0")
-        await rig.call("ada", "PUT", f"/rooms/{address.chat}/state/m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})
+        await rig.call(
+            "ada",
+            "PUT",
+            f"/rooms/{address.chat}/state/m.room.encryption",
+            {"algorithm": "m.megolm.v1.aes-sha2"},
+        )
         with pytest.raises(Rejected, match="encrypted"):
             await channel.send(part, "after.0")
     assert len([shown for shown in await rig.visible() if shown.by_bot]) == 1
 
 
-async def test_encryption_switched_on_while_we_listen_is_heard_of(rig: MatrixRig, context: FakeContext) -> None:
+async def test_encryption_switched_on_while_we_listen_is_heard_of(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel()
     async with live(channel, context) as task:
         await rig.says("hello")
         await texts(context, 1, task)
         address = context.messages[0].address
         await deliver(channel, Outbound(address, "hello"))
-        await rig.call("ada", "PUT", f"/rooms/{address.chat}/state/m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})
+        await rig.call(
+            "ada",
+            "PUT",
+            f"/rooms/{address.chat}/state/m.room.encryption",
+            {"algorithm": "m.megolm.v1.aes-sha2"},
+        )
         await rig.says("marker", chat="dm:bob", person="bob")
         await texts(context, 2, task)
         with pytest.raises(Rejected, match="encrypted"):
@@ -96,7 +134,9 @@ async def test_encryption_switched_on_while_we_listen_is_heard_of(rig: MatrixRig
 
 
 @pytest.mark.fault(29)
-async def test_a_gap_longer_than_a_sync_and_a_page_is_filled_in_order(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_gap_longer_than_a_sync_and_a_page_is_filled_in_order(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     context.catch_up = (timedelta(hours=1), 1000)
     async with live(rig.channel(), context) as task:
         await rig.says("before")
@@ -106,10 +146,14 @@ async def test_a_gap_longer_than_a_sync_and_a_page_is_filled_in_order(rig: Matri
     async with live(rig.channel(), context) as task:
         heard = await texts(context, 171, task)
     assert heard == ["before", *(f"missed {number}" for number in range(170))]
-    assert [message.order for message in context.messages] == sorted(message.order for message in context.messages)
+    assert [message.order for message in context.messages] == sorted(
+        message.order for message in context.messages
+    )
 
 
-async def test_the_fence_keeps_the_newest_of_what_was_missed(rig: MatrixRig, context: FakeContext) -> None:
+async def test_the_fence_keeps_the_newest_of_what_was_missed(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     context.catch_up = (timedelta(hours=1), 60)
     async with live(rig.channel(), context) as task:
         await rig.says("before")
@@ -126,7 +170,9 @@ async def test_the_fence_keeps_the_newest_of_what_was_missed(rig: MatrixRig, con
     assert address == Address("matrix", rig.bot.user, ChatId(rig.rooms["dm:ada"]))
 
 
-async def test_what_is_older_than_the_fence_is_left_out(rig: MatrixRig, context: FakeContext) -> None:
+async def test_what_is_older_than_the_fence_is_left_out(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async with live(rig.channel(), context) as task:
         await rig.says("before")
         await texts(context, 1, task)
@@ -139,7 +185,9 @@ async def test_what_is_older_than_the_fence_is_left_out(rig: MatrixRig, context:
     assert [text[:35] for text, _ in context.gaps] == ["Not read: 1 message said here betwe"]
 
 
-async def test_a_stranger_cannot_edit_what_somebody_said(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_stranger_cannot_edit_what_somebody_said(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async with live(rig.channel(), context) as task:
         message = await rig.says("pay nothing", chat="group")
         await texts(context, 1, task)
@@ -149,7 +197,9 @@ async def test_a_stranger_cannot_edit_what_somebody_said(rig: MatrixRig, context
     assert (edited.text, edited.message) == ("pay a little", message)
 
 
-async def test_an_author_is_checked_after_a_restart_too(rig: MatrixRig, context: FakeContext) -> None:
+async def test_an_author_is_checked_after_a_restart_too(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async with live(rig.channel(), context) as task:
         message = await rig.says("pay nothing", chat="group")
         await texts(context, 1, task)
@@ -160,7 +210,9 @@ async def test_an_author_is_checked_after_a_restart_too(rig: MatrixRig, context:
     assert edited.text == "pay a little"
 
 
-async def test_a_redaction_is_a_deletion_and_of_a_reaction_its_withdrawal(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_redaction_is_a_deletion_and_of_a_reaction_its_withdrawal(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async with live(rig.channel(), context) as task:
         message = await rig.says("hello")
         await texts(context, 1, task)
@@ -175,20 +227,33 @@ async def test_a_redaction_is_a_deletion_and_of_a_reaction_its_withdrawal(rig: M
     assert (taken.emoji, taken.message, taken.added) == ("👍", message, False)
 
 
-async def test_a_reply_to_the_bot_in_a_group_addresses_it_and_quotes_it(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_reply_to_the_bot_in_a_group_addresses_it_and_quotes_it(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel()
     address = await place(rig, channel, context, "group")
     async with live(channel, context) as task:
         (receipt,) = await deliver(channel, Outbound(address, "the **figures**"))
-        content = {"msgtype": "m.text", "body": "why?", "m.relates_to": {"m.in_reply_to": {"event_id": receipt.message}}}
+        content = {
+            "msgtype": "m.text",
+            "body": "why?",
+            "m.relates_to": {"m.in_reply_to": {"event_id": receipt.message}},
+        }
         await rig.post(content, chat="group", person="bob")
         await texts(context, 2, task)
     reply = context.messages[-1]
-    assert (reply.addressed, reply.reply_to, reply.quoted, reply.text) == (True, receipt.message, "the figures", "why?")
+    assert (reply.addressed, reply.reply_to, reply.quoted, reply.text) == (
+        True,
+        receipt.message,
+        "the figures",
+        "why?",
+    )
 
 
 @pytest.mark.fault(69)
-async def test_what_the_bot_itself_and_other_bots_say_is_not_heard(rig: MatrixRig, context: FakeContext) -> None:
+async def test_what_the_bot_itself_and_other_bots_say_is_not_heard(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel()
     address = await place(rig, channel, context)
     async with live(channel, context) as task:
@@ -199,10 +264,15 @@ async def test_what_the_bot_itself_and_other_bots_say_is_not_heard(rig: MatrixRi
 
 
 @pytest.mark.fault(69)
-async def test_two_of_us_in_one_room_know_each_other_for_programs(rig: MatrixRig, context: FakeContext, tmp_path: Path) -> None:
-    """So that the house ignores the other one, or pauses after ten turns (``bots: answer``); a person is none."""
+async def test_two_of_us_in_one_room_know_each_other_for_programs(
+    rig: MatrixRig, context: FakeContext, tmp_path: Path
+) -> None:
+    """So that the house ignores the other one, or pauses after ten turns (``bots: answer``); a
+    person is none."""
     one, hers = rig.channel(), rig._account("ada")
-    other = Matrix(MatrixSettings(homeserver=rig.proxy.url, user=hers.user, access_token=hers.token), Options())
+    other = Matrix(
+        MatrixSettings(homeserver=rig.proxy.url, user=hers.user, access_token=hers.token), Options()
+    )
     address = await place(rig, one, context)
     heard = FakeContext(tmp_path / "other")
     (tmp_path / "file.txt").write_text("x")
@@ -214,22 +284,41 @@ async def test_two_of_us_in_one_room_know_each_other_for_programs(rig: MatrixRig
             await deliver(one, Outbound(address, "", files=(tmp_path / "file.txt",)), "d" * 22)
         await rig.says("from a person", person="bob", chat="group")
         await texts(heard, 4, task)
-    said = {arrival.text or "file": arrival.person.bot for arrival in heard.arrivals if isinstance(arrival, Inbound)}
+    said = {
+        arrival.text or "file": arrival.person.bot
+        for arrival in heard.arrivals
+        if isinstance(arrival, Inbound)
+    }
     assert said == {"from the one": True, "as it is": True, "file": True, "from a person": False}
 
 
 @pytest.mark.fault(31)
 async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContext) -> None:
-    ada, sound = rig._account("ada").user, {"type": "m.room.message", "event_id": "$x", "sender": rig._account("ada").user}
+    ada, sound = (
+        rig._account("ada").user,
+        {"type": "m.room.message", "event_id": "$x", "sender": rig._account("ada").user},
+    )
     broken = [
         {},
         {"type": 7},
         {"type": "m.room.message", "sender": [], "content": 5},
         {"type": "m.room.member", "state_key": {}, "content": []},
         {**sound, "content": {"msgtype": 5, "body": []}, "origin_server_ts": "yesterday"},
-        {**sound, "content": {"msgtype": "m.text", "body": "x", "m.relates_to": {"rel_type": "m.replace", "event_id": 7}}},
+        {
+            **sound,
+            "content": {
+                "msgtype": "m.text",
+                "body": "x",
+                "m.relates_to": {"rel_type": "m.replace", "event_id": 7},
+            },
+        },
         {**sound, "content": {"msgtype": "m.text", "body": "", "m.relates_to": {"rel_type": []}}},
-        {"type": "m.reaction", "event_id": "$y", "sender": ada, "content": {"m.relates_to": {"rel_type": "m.annotation"}}},
+        {
+            "type": "m.reaction",
+            "event_id": "$y",
+            "sender": ada,
+            "content": {"m.relates_to": {"rel_type": "m.annotation"}},
+        },
         {"type": "m.room.redaction", "event_id": "$z", "sender": ada, "content": None},
     ]
     room = await rig.room("dm:ada")
@@ -241,12 +330,26 @@ async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContex
         await eventually(_nothing_of(rig.proxy.repeats), bool)
         await rig.says("after")
         assert await texts(context, 2, task) == ["before", "after"]
-    assert len(list((context.state / "malformed").iterdir())) == 5  # the others can be read and say nothing
+    assert (
+        len(list((context.state / "malformed").iterdir())) == 5
+    )  # the others can be read and say nothing
 
 
-@pytest.mark.parametrize("answer", [b"<html>502</html>", b"\xff\xfe{}", b"[1]", b'{"next_batch": "s', b"[" * 100_000, b"x" * 10_000_000])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>502</html>",
+        b"\xff\xfe{}",
+        b"[1]",
+        b'{"next_batch": "s',
+        b"[" * 100_000,
+        b"x" * 10_000_000,
+    ],
+)
 @pytest.mark.fault(31)
-async def test_a_garbled_sync_is_kept_aside_and_the_next_good_one_is_heard(rig: MatrixRig, context: FakeContext, answer: bytes) -> None:
+async def test_a_garbled_sync_is_kept_aside_and_the_next_good_one_is_heard(
+    rig: MatrixRig, context: FakeContext, answer: bytes
+) -> None:
     async with live(rig.channel(), context) as task:
         await rig.says("before")
         await texts(context, 1, task)
@@ -257,9 +360,13 @@ async def test_a_garbled_sync_is_kept_aside_and_the_next_good_one_is_heard(rig: 
     assert kept.read_bytes() == answer[:4096]
 
 
-@pytest.mark.parametrize(("kind", "value"), [("limit", 0.2), ("status", 502), ("reset", None), ("mute", None)])
+@pytest.mark.parametrize(
+    ("kind", "value"), [("limit", 0.2), ("status", 502), ("reset", None), ("mute", None)]
+)
 @pytest.mark.fault(20, 23)
-async def test_one_sync_that_fails_does_not_cost_the_connection(rig: MatrixRig, context: FakeContext, kind: str, value: object) -> None:
+async def test_one_sync_that_fails_does_not_cost_the_connection(
+    rig: MatrixRig, context: FakeContext, kind: str, value: object
+) -> None:
     channel = rig.channel(pace=Pace(poll=5, slack=0.5))
     async with channel.connect():
         task = asyncio.create_task(channel.receive(context))
@@ -271,11 +378,15 @@ async def test_one_sync_that_fails_does_not_cost_the_connection(rig: MatrixRig, 
         assert not task.done()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert sum(path.endswith("/whoami") for _, path in rig.proxy.requests) == 1, "it was connected once"
+    assert sum(path.endswith("/whoami") for _, path in rig.proxy.requests) == 1, (
+        "it was connected once"
+    )
 
 
 @pytest.mark.fault(23)
-async def test_a_sync_waits_as_long_as_it_was_asked_to(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_sync_waits_as_long_as_it_was_asked_to(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async with live(rig.channel(), context) as task:
         await rig.says("before")
         await texts(context, 1, task)
@@ -288,7 +399,9 @@ async def test_a_sync_waits_as_long_as_it_was_asked_to(rig: MatrixRig, context: 
 
 
 @pytest.mark.fault(22)
-async def test_a_mute_homeserver_is_noticed_and_nothing_is_missed(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_mute_homeserver_is_noticed_and_nothing_is_missed(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel(pace=Pace(poll=0.2, slack=0.3, soon=0.05))
     async with channel.connect():
         await rig.says("before")
@@ -299,13 +412,17 @@ async def test_a_mute_homeserver_is_noticed_and_nothing_is_missed(rig: MatrixRig
         await rig.says("meanwhile")
         with pytest.raises(NotReady, match="did not answer"):
             await asyncio.wait_for(task, 20)
-        assert sum(path == SYNC for _, path in rig.proxy.requests[asked:]) == 2, "given up after one poll and twice the slack"
+        assert sum(path == SYNC for _, path in rig.proxy.requests[asked:]) == 2, (
+            "given up after one poll and twice the slack"
+        )
     rig.proxy.mute = False
     async with live(channel, context) as again:
         assert await texts(context, 2, again) == ["before", "meanwhile"]
 
 
-async def test_the_first_sync_after_an_absence_may_take_longer_than_the_next(rig: MatrixRig, context: FakeContext) -> None:
+async def test_the_first_sync_after_an_absence_may_take_longer_than_the_next(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel(pace=Pace(slack=0.5, catch_up=20))
     async with live(channel, context) as task:
         await rig.says("before")
@@ -328,12 +445,22 @@ async def test_a_file_somebody_sent_is_fetched_and_one_too_large_leaves_nothing(
 ) -> None:
     channel = rig.channel()
     mxc = await rig.uploads(b"x" * 5000)
-    content = {"msgtype": "m.file", "body": "look", "filename": "a/../b.txt", "url": mxc, "info": {"mimetype": "text/plain", "size": 5000}}
+    content = {
+        "msgtype": "m.file",
+        "body": "look",
+        "filename": "a/../b.txt",
+        "url": mxc,
+        "info": {"mimetype": "text/plain", "size": 5000},
+    }
     async with live(channel, context) as task:
         await rig.post(content)
         await texts(context, 1, task)
     (heard,) = context.messages
-    assert (heard.text, heard.attachments[0].media_type, heard.attachments[0].size) == ("look", "text/plain", 5000)
+    assert (heard.text, heard.attachments[0].media_type, heard.attachments[0].size) == (
+        "look",
+        "text/plain",
+        5000,
+    )
     async with channel.connect():
         path = await channel.fetch(heard.attachments[0], tmp_path, 5000)
         assert (path.parent, path.name, path.read_bytes()) == (tmp_path, "b.txt", b"x" * 5000)
@@ -344,11 +471,15 @@ async def test_a_file_somebody_sent_is_fetched_and_one_too_large_leaves_nothing(
         with pytest.raises(Rejected, match="larger than 4999"):
             await channel.fetch(replace(heard.attachments[0], size=5), small, 4999)
         with pytest.raises(Rejected):
-            await channel.fetch(Attachment("mxc://ohmo.test/nothing", "x", "text/plain", None), small, 10)
+            await channel.fetch(
+                Attachment("mxc://ohmo.test/nothing", "x", "text/plain", None), small, 10
+            )
         assert list(small.iterdir()) == []
 
 
-async def test_a_picture_is_shown_as_a_picture_in_its_thread(rig: MatrixRig, context: FakeContext, tmp_path: Path) -> None:
+async def test_a_picture_is_shown_as_a_picture_in_its_thread(
+    rig: MatrixRig, context: FakeContext, tmp_path: Path
+) -> None:
     channel = rig.channel()
     root = await rig.says("root", chat="group")
     address = await place(rig, channel, context, "group", root)
@@ -358,25 +489,43 @@ async def test_a_picture_is_shown_as_a_picture_in_its_thread(rig: MatrixRig, con
         (receipt,) = await deliver(channel, Outbound(address, "", files=(picture,)))
     event = await rig.call("ada", "GET", f"/rooms/{address.chat}/event/{receipt.message}")
     content = event["content"]
-    assert (content["msgtype"], content["info"]) == ("m.image", {"mimetype": "image/png", "size": 4})
-    assert (content["m.relates_to"]["rel_type"], content["m.relates_to"]["event_id"]) == ("m.thread", root)
+    assert (content["msgtype"], content["info"]) == (
+        "m.image",
+        {"mimetype": "image/png", "size": 4},
+    )
+    assert (content["m.relates_to"]["rel_type"], content["m.relates_to"]["event_id"]) == (
+        "m.thread",
+        root,
+    )
 
 
-async def test_a_mention_is_real_and_an_accidental_room_mention_is_not(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_mention_is_real_and_an_accidental_room_mention_is_not(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel()
     address = await place(rig, channel, context, "group")
     bob = rig._account("bob").user
     async with channel.connect():
-        (receipt,) = await deliver(channel, Outbound(address, f"@room {bob} look", mentions=(PersonId(bob),)))
-        (plain,) = await deliver(channel, Outbound(address, "@room look", plain=True), "01k9y2p7q3r4s5t6v7w8zz")
-    content = (await rig.call("ada", "GET", f"/rooms/{address.chat}/event/{receipt.message}"))["content"]
+        (receipt,) = await deliver(
+            channel, Outbound(address, f"@room {bob} look", mentions=(PersonId(bob),))
+        )
+        (plain,) = await deliver(
+            channel, Outbound(address, "@room look", plain=True), "01k9y2p7q3r4s5t6v7w8zz"
+        )
+    content = (await rig.call("ada", "GET", f"/rooms/{address.chat}/event/{receipt.message}"))[
+        "content"
+    ]
     assert content["m.mentions"] == {"user_ids": [bob]}
     assert f'href="https://matrix.to/#/{bob}"' in content["formatted_body"]
-    assert (await rig.call("ada", "GET", f"/rooms/{address.chat}/event/{plain.message}"))["content"]["m.mentions"] == {}
+    assert (await rig.call("ada", "GET", f"/rooms/{address.chat}/event/{plain.message}"))[
+        "content"
+    ]["m.mentions"] == {}
 
 
 @pytest.mark.fault(26)
-async def test_a_token_that_was_really_logged_out_is_reported_at_once(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_token_that_was_really_logged_out_is_reported_at_once(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async with live(rig.channel(), context) as task:
         await rig.says("hello")
         await texts(context, 1, task)
@@ -385,18 +534,26 @@ async def test_a_token_that_was_really_logged_out_is_reported_at_once(rig: Matri
             await asyncio.wait_for(task, 30)
 
 
-async def test_a_password_logs_in_under_one_device_so_that_repeats_stay_recognisable(rig: MatrixRig, tmp_path: Path) -> None:
-    settings = MatrixSettings(homeserver=rig.proxy.url, user=rig.bot.user, access_token=None, password=rig.bot.password)
+async def test_a_password_logs_in_under_one_device_so_that_repeats_stay_recognisable(
+    rig: MatrixRig, tmp_path: Path
+) -> None:
+    settings = MatrixSettings(
+        homeserver=rig.proxy.url, user=rig.bot.user, access_token=None, password=rig.bot.password
+    )
     room = await rig.room("dm:ada")
     said = set()
     for _ in range(2):
         channel = Matrix(settings, Options(state=tmp_path))
         async with channel.connect():
             assert channel.account == rig.bot.user
-            (receipt,) = await deliver(channel, Outbound(Address("matrix", channel.account, ChatId(room)), "once"))
+            (receipt,) = await deliver(
+                channel, Outbound(Address("matrix", channel.account, ChatId(room)), "once")
+            )
             said.add(receipt.message)
     assert len(said) == 1
-    async with Matrix(settings, Options()).connect():  # a look without a folder, as `ohmo channels test` takes it, leaves no device behind
+    async with (
+        Matrix(settings, Options()).connect()
+    ):  # a look without a folder, as `ohmo channels test` takes it, leaves no device behind
         pass
     devices = (await rig.call("bot", "GET", "/devices"))["devices"]
     assert [one["device_id"] for one in devices if one["device_id"].startswith("OHMO")] == ["OHMO"]
@@ -421,7 +578,9 @@ async def test_settings_that_cannot_work_say_which_key(rig: MatrixRig) -> None:
 
 
 @pytest.mark.fault(29)
-async def test_an_unknown_saved_position_goes_on_from_now(rig: MatrixRig, context: FakeContext) -> None:
+async def test_an_unknown_saved_position_goes_on_from_now(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     context.cursors["sync"] = json.dumps({"since": "s999_nonsense", "order": 5, "invites": []})
     async with live(rig.channel(), context) as task:
         await rig.says("hello")
@@ -431,7 +590,9 @@ async def test_an_unknown_saved_position_goes_on_from_now(rig: MatrixRig, contex
     assert address is None
 
 
-async def test_a_room_that_cannot_be_written_to_is_rejected(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_room_that_cannot_be_written_to_is_rejected(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel()
     async with channel.connect():
         nowhere = Address("matrix", channel.account, ChatId("!nowhere:ohmo.test"))
@@ -439,13 +600,30 @@ async def test_a_room_that_cannot_be_written_to_is_rejected(rig: MatrixRig, cont
             await deliver(channel, Outbound(nowhere, "hello"))
 
 
-async def test_the_largest_text_of_any_alphabet_passes_the_homeserver(rig: MatrixRig, context: FakeContext) -> None:
+async def test_the_largest_text_of_any_alphabet_passes_the_homeserver(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     channel = rig.channel()
     address = await place(rig, channel, context)
     async with channel.connect():
         for number, text in enumerate(
-            ("漢" * 30_000, '&<"' * 9_000, "[a](https://example.org/?q=1&r=2) " * 900, "| a | b |\n|-|-|\n" + "| 1 | **2** |\n" * 2000)
+            (
+                "漢" * 30_000,
+                '&<"' * 9_000,
+                "[a](https://example.org/?q=1&r=2) " * 900,
+                "| a | b |\n|-|-|\n" + "| 1 | **2** |\n" * 2000,
+            )
         ):
-            draft = await deliver(channel, Outbound(address, "draft"), f"01k9y2p7q3r4s5t6v7w8d{number}")
-            await deliver(channel, Outbound(address, text, replaces=tuple(draft)), f"01k9y2p7q3r4s5t6v7w8e{number}")
-            await deliver(channel, replace(Outbound(address, text), plain=True), f"01k9y2p7q3r4s5t6v7w8f{number}")
+            draft = await deliver(
+                channel, Outbound(address, "draft"), f"01k9y2p7q3r4s5t6v7w8d{number}"
+            )
+            await deliver(
+                channel,
+                Outbound(address, text, replaces=tuple(draft)),
+                f"01k9y2p7q3r4s5t6v7w8e{number}",
+            )
+            await deliver(
+                channel,
+                replace(Outbound(address, text), plain=True),
+                f"01k9y2p7q3r4s5t6v7w8f{number}",
+            )

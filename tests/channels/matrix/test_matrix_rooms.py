@@ -1,4 +1,5 @@
-"""Which rooms the bot goes into, what it leaves behind there, and how it comes back after being signed out; on a real Synapse."""
+"""Which rooms the bot goes into, what it leaves behind there, and how it comes back after being
+signed out; on a real Synapse."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ async def test_invitations_are_followed_when_the_house_says_so_and_declined_with
         assert await texts(context, 1, task) == ["hello"]
 
         async def declined() -> dict:
-            return await rig.call("bob", "GET", f"/rooms/{stranger}/state/m.room.member/{rig.bot.user}")
+            return await rig.call(
+                "bob", "GET", f"/rooms/{stranger}/state/m.room.member/{rig.bot.user}"
+            )
 
         left = await eventually(declined, lambda member: member["membership"] == "leave")
     assert "Ask my owner" in left["reason"]
@@ -55,27 +58,41 @@ async def test_invitations_are_followed_when_the_house_says_so_and_declined_with
     }
 
 
-async def test_a_replaced_room_is_followed_and_what_was_meant_for_the_old_one_is_said_there(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_replaced_room_is_followed_and_what_was_meant_for_the_old_one_is_said_there(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     old = await rig.creates("club", "ada", "bob", preset="public_chat")
     channel = rig.channel()
     async with live(channel, context) as task:
         await rig.says("before", chat="club")
         await texts(context, 1, task)
-        new = (await rig.call("ada", "POST", f"/rooms/{old}/upgrade", {"new_version": "10"}))["replacement_room"]
+        new = (await rig.call("ada", "POST", f"/rooms/{old}/upgrade", {"new_version": "10"}))[
+            "replacement_room"
+        ]
         rig.rooms["club"] = new
         await eventually(lambda: rig.members("club"), lambda members: rig.bot.user in members)
         await rig.says("after", chat="club")
         assert (await texts(context, 2, task))[1] == "after"
         assert context.messages[1].address.chat == new
-        (said,) = await deliver(channel, Outbound(Address("matrix", rig.bot.user, ChatId(old)), "late answer"))
+        (said,) = await deliver(
+            channel, Outbound(Address("matrix", rig.bot.user, ChatId(old)), "late answer")
+        )
     assert any(f"{old} was replaced by {new}" in line for line, _ in context.gaps)
-    assert (await rig.call("ada", "GET", f"/rooms/{new}/event/{said.message}"))["content"]["body"] == "late answer"
+    assert (await rig.call("ada", "GET", f"/rooms/{new}/event/{said.message}"))["content"][
+        "body"
+    ] == "late answer"
 
 
-async def test_a_read_marker_moves_once_the_message_is_stored_and_not_before(rig: MatrixRig, context: FakeContext) -> None:
+async def test_a_read_marker_moves_once_the_message_is_stored_and_not_before(
+    rig: MatrixRig, context: FakeContext
+) -> None:
     async def read() -> dict:
         try:
-            return await rig.call("bot", "GET", f"/user/{rig.bot.user}/rooms/{rig.rooms['dm:ada']}/account_data/m.fully_read")
+            return await rig.call(
+                "bot",
+                "GET",
+                f"/user/{rig.bot.user}/rooms/{rig.rooms['dm:ada']}/account_data/m.fully_read",
+            )
         except AssertionError:  # 404: the homeserver has not written it yet
             return {}
 
@@ -93,7 +110,9 @@ async def test_a_read_marker_moves_once_the_message_is_stored_and_not_before(rig
 async def test_a_device_that_was_signed_out_comes_back_with_the_password_as_the_same_one(
     rig: MatrixRig, context: FakeContext, tmp_path: Path
 ) -> None:
-    settings = MatrixSettings(homeserver=rig.proxy.url, user=rig.bot.user, password=rig.bot.password)
+    settings = MatrixSettings(
+        homeserver=rig.proxy.url, user=rig.bot.user, password=rig.bot.password
+    )
     options = Options(state=tmp_path / "state")
     async with live(Matrix(settings, options), context) as task:
         await rig.says("one")

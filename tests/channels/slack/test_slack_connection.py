@@ -1,4 +1,5 @@
-"""The adapter's connection through the real slack_sdk: every trap of the SDK that platforms know of."""
+"""The adapter's connection through the real slack_sdk: every trap of the SDK that platforms know
+of."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ DM = Address("slack", "T0HOUSE", ChatId("D0ADA"))
 
 
 @asynccontextmanager
-async def receiving(slack: SlackRig, context: FakeContext, channel: Slack | None = None) -> AsyncIterator[tuple[Slack, asyncio.Task[None]]]:
+async def receiving(
+    slack: SlackRig, context: FakeContext, channel: Slack | None = None
+) -> AsyncIterator[tuple[Slack, asyncio.Task[None]]]:
     """A channel that is connected and hears; its receive() may end by itself."""
     channel = channel or slack.channel()
     async with channel.connect():
@@ -54,7 +57,9 @@ async def slack() -> AsyncIterator[SlackRig]:
 
 
 @pytest.mark.parametrize("token", ["bot_token", "app_token"])
-async def test_a_wrong_token_fails_connect_at_once_and_names_where_to_look(slack: SlackRig, token: str) -> None:
+async def test_a_wrong_token_fails_connect_at_once_and_names_where_to_look(
+    slack: SlackRig, token: str
+) -> None:
     wrong = {"bot_token": "xoxb-wrong", "app_token": "xapp-wrong"}[token]
     channel = Slack(Settings(**slack.settings() | {token: wrong}), Options(), QUICK)
     with pytest.raises(AuthFailed, match=r"invalid_auth.*channels\.slack"):
@@ -106,7 +111,9 @@ async def test_a_refused_handshake_ends_within_the_deadline_and_the_next_try_tak
 
 
 @pytest.mark.fault(20)
-async def test_a_cut_connection_is_noticed_and_nothing_is_missed(slack: SlackRig, context: FakeContext) -> None:
+async def test_a_cut_connection_is_noticed_and_nothing_is_missed(
+    slack: SlackRig, context: FakeContext
+) -> None:
     async with receiving(slack, context) as (_, hearing):
         await slack.cut()
         with pytest.raises(NotReady, match="lost"):
@@ -117,14 +124,18 @@ async def test_a_cut_connection_is_noticed_and_nothing_is_missed(slack: SlackRig
 
 
 @pytest.mark.fault(22)
-async def test_a_half_open_socket_is_noticed_after_a_few_silent_pings(slack: SlackRig, context: FakeContext) -> None:
+async def test_a_half_open_socket_is_noticed_after_a_few_silent_pings(
+    slack: SlackRig, context: FakeContext
+) -> None:
     async with receiving(slack, context, slack.channel(pace=QUICK)) as (_, hearing):
         slack.server.links[-1].deaf = True
         with pytest.raises(NotReady, match="lost"):
             await asyncio.wait_for(hearing, 15)
 
 
-async def test_pongs_are_signs_of_life_in_a_silent_workspace(slack: SlackRig, context: FakeContext) -> None:
+async def test_pongs_are_signs_of_life_in_a_silent_workspace(
+    slack: SlackRig, context: FakeContext
+) -> None:
     async with receiving(slack, context, slack.channel(pace=QUICK)):
         before = context.signs_of_life
         await context.until(lambda now: now.signs_of_life > before + 2)
@@ -132,7 +143,9 @@ async def test_pongs_are_signs_of_life_in_a_silent_workspace(slack: SlackRig, co
 
 @pytest.mark.parametrize("reason", ["refresh_requested", "warning"])
 @pytest.mark.fault(20)
-async def test_a_refresh_opens_the_new_socket_first_and_loses_nothing(slack: SlackRig, context: FakeContext, reason: str) -> None:
+async def test_a_refresh_opens_the_new_socket_first_and_loses_nothing(
+    slack: SlackRig, context: FakeContext, reason: str
+) -> None:
     async with receiving(slack, context) as (_, hearing):
         slack.server.refresh(reason, close_after=reason == "refresh_requested")
         await slack.server.until(lambda server: server.opened == 2)
@@ -143,7 +156,9 @@ async def test_a_refresh_opens_the_new_socket_first_and_loses_nothing(slack: Sla
         assert not hearing.done()
 
 
-async def test_socket_mode_switched_off_is_told_to_the_owner(slack: SlackRig, context: FakeContext) -> None:
+async def test_socket_mode_switched_off_is_told_to_the_owner(
+    slack: SlackRig, context: FakeContext
+) -> None:
     async with receiving(slack, context) as (_, hearing):
         slack.server.refresh("link_disabled", close_after=False)
         with pytest.raises(AuthFailed, match="Socket Mode is switched off"):
@@ -151,7 +166,9 @@ async def test_socket_mode_switched_off_is_told_to_the_owner(slack: SlackRig, co
 
 
 @pytest.mark.fault(26)
-async def test_a_revoked_token_in_the_middle_is_auth_failed(slack: SlackRig, context: FakeContext) -> None:
+async def test_a_revoked_token_in_the_middle_is_auth_failed(
+    slack: SlackRig, context: FakeContext
+) -> None:
     async with receiving(slack, context) as (channel, _):
         slack.server.revoked = True
         with pytest.raises(AuthFailed, match="token_revoked"):
@@ -179,11 +196,14 @@ async def test_one_tcp_connection_serves_call_after_call(slack: SlackRig) -> Non
 # acknowledging
 
 
-async def test_an_envelope_is_acknowledged_only_after_it_was_stored(slack: SlackRig, tmp_path: Path) -> None:
+async def test_an_envelope_is_acknowledged_only_after_it_was_stored(
+    slack: SlackRig, tmp_path: Path
+) -> None:
     class Slow(FakeContext):
         def __init__(self) -> None:
             super().__init__(tmp_path)
-            self.asked, self.go = asyncio.Event(), asyncio.Event()
+            self.asked = asyncio.Event()
+            self.go = asyncio.Event()
 
         async def publish(self, arrivals, cursor=None):  # type: ignore[no-untyped-def]
             self.asked.set()
@@ -217,7 +237,9 @@ async def test_what_could_not_be_stored_is_not_acknowledged_and_comes_again() ->
 
 
 @pytest.mark.fault(27)
-async def test_an_envelope_nobody_acknowledged_in_three_seconds_comes_again_with_its_attempt() -> None:
+async def test_an_envelope_nobody_acknowledged_in_three_seconds_comes_again_with_its_attempt() -> (
+    None
+):
     async with rig(Rules(ack_seconds=0.2, retry_after=(0.0, 0.1, 0.1))) as slack:
         context = FakeContext(Path("unused"))
         slack.server.links.clear()
@@ -228,10 +250,16 @@ async def test_an_envelope_nobody_acknowledged_in_three_seconds_comes_again_with
         assert len(context.messages) == 1
 
 
-@pytest.mark.parametrize("kind", ["events_api", "interactive", "slash_commands", "block_suggestion", "something_new"])
-async def test_every_kind_of_envelope_is_acknowledged(slack: SlackRig, context: FakeContext, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["events_api", "interactive", "slash_commands", "block_suggestion", "something_new"]
+)
+async def test_every_kind_of_envelope_is_acknowledged(
+    slack: SlackRig, context: FakeContext, kind: str
+) -> None:
     async with receiving(slack, context) as (_, hearing):
-        envelope = slack.server.envelope(kind, {"type": "view_submission", "event": {"type": "team_join"}})
+        envelope = slack.server.envelope(
+            kind, {"type": "view_submission", "event": {"type": "team_join"}}
+        )
         await slack.server.until(lambda server: envelope in server.acked)
         assert not hearing.done()
 
@@ -242,9 +270,33 @@ async def test_every_kind_of_envelope_is_acknowledged(slack: SlackRig, context: 
         None,
         [],
         {"event": 5},
-        {"event": {"type": "message", "channel": "C0GROUP", "user": "U0ADA", "ts": {"not": "a ts"}, "text": "x"}},
-        {"event": {"type": "message", "channel": "C0GROUP", "user": "U0ADA", "ts": "1e999", "text": "x"}},
-        {"event": {"type": "message", "channel": "C0GROUP", "user": "U0ADA", "ts": "1700000000.000100", "text": 7}},
+        {
+            "event": {
+                "type": "message",
+                "channel": "C0GROUP",
+                "user": "U0ADA",
+                "ts": {"not": "a ts"},
+                "text": "x",
+            }
+        },
+        {
+            "event": {
+                "type": "message",
+                "channel": "C0GROUP",
+                "user": "U0ADA",
+                "ts": "1e999",
+                "text": "x",
+            }
+        },
+        {
+            "event": {
+                "type": "message",
+                "channel": "C0GROUP",
+                "user": "U0ADA",
+                "ts": "1700000000.000100",
+                "text": 7,
+            }
+        },
         {"event": {"type": "message", "subtype": "message_changed", "channel": "D0ADA"}},
         {"event": {"type": "reaction_added", "user": "U0ADA", "item": "x"}},
     ],
@@ -264,9 +316,13 @@ async def test_a_malformed_envelope_is_acknowledged_counted_and_survived(
     assert kept.read_text() == json.dumps(payload if isinstance(payload, dict) else None)
 
 
-@pytest.mark.parametrize("frame", ["", "no json", "{", "[1]", "{}", '{"type": 5}', '{"envelope_id": "e"}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "frame", ["", "no json", "{", "[1]", "{}", '{"type": 5}', '{"envelope_id": "e"}', "[" * 100_000]
+)
 @pytest.mark.fault(31)
-async def test_garbage_on_the_socket_is_survived(slack: SlackRig, context: FakeContext, frame: str) -> None:
+async def test_garbage_on_the_socket_is_survived(
+    slack: SlackRig, context: FakeContext, frame: str
+) -> None:
     async with receiving(slack, context) as (_, hearing):
         slack.server.say_raw(frame)
         await slack.says("still there?")
@@ -277,7 +333,9 @@ async def test_garbage_on_the_socket_is_survived(slack: SlackRig, context: FakeC
 
 
 @pytest.mark.fault(35)
-async def test_a_burst_of_a_thousand_messages_is_stored_in_order_and_acknowledged(slack: SlackRig, context: FakeContext) -> None:
+async def test_a_burst_of_a_thousand_messages_is_stored_in_order_and_acknowledged(
+    slack: SlackRig, context: FakeContext
+) -> None:
     async with receiving(slack, context):
         await slack.says("ready?")
         await context.texts(1)
@@ -293,7 +351,9 @@ async def test_a_burst_of_a_thousand_messages_is_stored_in_order_and_acknowledge
 
 
 @pytest.mark.fault(24)
-async def test_a_lost_answer_is_ambiguous_is_not_repeated_by_itself_and_can_be_found(slack: SlackRig, context: FakeContext) -> None:
+async def test_a_lost_answer_is_ambiguous_is_not_repeated_by_itself_and_can_be_found(
+    slack: SlackRig, context: FakeContext
+) -> None:
     channel = slack.channel()
     async with channel.connect():
         slack.lose_next_response()
@@ -328,7 +388,9 @@ async def test_a_lost_answer_is_ambiguous_is_not_repeated_by_itself_and_can_be_f
     ],
 )
 @pytest.mark.fault(25)
-async def test_each_refusal_of_a_post_has_its_class(slack: SlackRig, fault: Fault, expected: type[Exception]) -> None:
+async def test_each_refusal_of_a_post_has_its_class(
+    slack: SlackRig, fault: Fault, expected: type[Exception]
+) -> None:
     channel = slack.channel()
     async with channel.connect():
         slack.server.faults.append(fault)
@@ -339,7 +401,9 @@ async def test_each_refusal_of_a_post_has_its_class(slack: SlackRig, fault: Faul
     assert [method for method, _ in slack.server.calls].count("chat.postMessage") == 1
 
 
-async def test_a_post_that_never_left_is_not_ready_and_one_without_answer_in_time_is_ambiguous(slack: SlackRig) -> None:
+async def test_a_post_that_never_left_is_not_ready_and_one_without_answer_in_time_is_ambiguous(
+    slack: SlackRig,
+) -> None:
     channel = slack.channel(pace=Pace(call=0.5, connect=0.4))
     async with channel.connect():
         slack.server.faults.append(Fault("hang", 30))
@@ -371,7 +435,9 @@ async def test_a_channel_that_is_not_connected_says_so(slack: SlackRig) -> None:
 
 def test_importing_the_cover_imports_no_sdk() -> None:
     code = "import sys, channels.slack; print('slack_sdk' in sys.modules, 'aiohttp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.split() == ["False", "False"]
 
 

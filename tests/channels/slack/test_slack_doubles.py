@@ -1,4 +1,5 @@
-"""A second ohmo on the same app is known by what it says; a script, a former life, dead connections and our own echo are not taken for one."""
+"""A second ohmo on the same app is known by what it says; a script, a former life, dead connections
+and our own echo are not taken for one."""
 
 from __future__ import annotations
 
@@ -37,11 +38,21 @@ def channel(slack: SlackRig, context: FakeContext) -> Slack:
     return slack.channel(options=Options(state=context.state), pace=QUICK)
 
 
-async def posts(slack: SlackRig, key: str | None, *, since: float | None = 0, thread: str = "") -> None:
+async def posts(
+    slack: SlackRig, key: str | None, *, since: float | None = 0, thread: str = ""
+) -> None:
     """Somebody with our token does. ``since``: when it came, in seconds; None: it does not say."""
-    payload: dict[str, Any] = {"key": key} | ({"since": round(since * 1000)} if since is not None else {})
-    metadata = {"metadata": {"event_type": "ohmo", "event_payload": payload}} if key is not None else {}
-    body = {"channel": "D0ADA", "text": "an answer"} | metadata | ({"thread_ts": thread} if thread else {})
+    payload: dict[str, Any] = {"key": key} | (
+        {"since": round(since * 1000)} if since is not None else {}
+    )
+    metadata = (
+        {"metadata": {"event_type": "ohmo", "event_payload": payload}} if key is not None else {}
+    )
+    body = (
+        {"channel": "D0ADA", "text": "an answer"}
+        | metadata
+        | ({"thread_ts": thread} if thread else {})
+    )
     assert (await posted(f"{slack.server.url}chat.postMessage", f"Bearer {BOT_TOKEN}", body))["ok"]
 
 
@@ -66,9 +77,16 @@ async def test_the_one_that_came_later_stops_after_three_answers_of_the_other_on
             await asyncio.wait_for(task, 20)
 
 
-@pytest.mark.parametrize("who", ["a script", "a younger one", "one that does not say since when", "a former life", "ourselves"])
-async def test_others_that_speak_for_our_account_are_no_conflict(slack: SlackRig, context: FakeContext, who: str) -> None:
-    former = [key() for _ in range(4)]  # rows of a life that was killed while they were on their way
+@pytest.mark.parametrize(
+    "who",
+    ["a script", "a younger one", "one that does not say since when", "a former life", "ourselves"],
+)
+async def test_others_that_speak_for_our_account_are_no_conflict(
+    slack: SlackRig, context: FakeContext, who: str
+) -> None:
+    former = [
+        key() for _ in range(4)
+    ]  # rows of a life that was killed while they were on their way
     await asyncio.sleep(0.002)  # the next millisecond
     made = channel(slack, context)
     async with live(made, context) as task:
@@ -108,12 +126,19 @@ async def test_a_lost_connection_costs_no_place(slack: SlackRig, context: FakeCo
         await slack.says("still there?")
         await texts(context, 2, task)
     ours = next(row for row in slack.server.workspace.rows["D0ADA"] if row["text"] == "our answer")
-    assert ours["metadata"]["event_payload"]["since"] == millis(house), "so that the other one knows it, too"
+    assert ours["metadata"]["event_payload"]["since"] == millis(house), (
+        "so that the other one knows it, too"
+    )
 
 
-async def test_other_connections_of_the_app_alone_are_no_conflict(slack: SlackRig, context: FakeContext, tmp_path: Path) -> None:
+async def test_other_connections_of_the_app_alone_are_no_conflict(
+    slack: SlackRig, context: FakeContext, tmp_path: Path
+) -> None:
     """The hello frame counts them, also those that are dead."""
-    async with live(slack.channel(), FakeContext(tmp_path / "one")), live(slack.channel(), FakeContext(tmp_path / "two")):
+    async with (
+        live(slack.channel(), FakeContext(tmp_path / "one")),
+        live(slack.channel(), FakeContext(tmp_path / "two")),
+    ):
         await slack.server.until(lambda server: len(server.links) == 2)
         async with live(channel(slack, context), context) as task:
             await slack.server.until(lambda server: len(server.links) == 3)
@@ -154,7 +179,9 @@ SHAPES: list[Any] = [
 @pytest.mark.parametrize("metadata", SHAPES)
 @pytest.mark.parametrize("ts", ["x", "", "1e300", None])
 def test_posts_of_any_shape_say_nothing(context: FakeContext, metadata: Any, ts: Any) -> None:
-    doubles = Doubles(Wire("", "", "http://127.0.0.1:1/", QUICK), Rivals(context.state, lambda: datetime.now(UTC)))
+    doubles = Doubles(
+        Wire("", "", "http://127.0.0.1:1/", QUICK), Rivals(context.state, lambda: datetime.now(UTC))
+    )
     for _ in range(4):
         doubles.echo("D0ADA", {"ts": ts, "metadata": metadata})
         doubles.judge({"ts": ts, "metadata": metadata})

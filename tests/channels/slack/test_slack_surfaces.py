@@ -1,4 +1,5 @@
-"""Slack beside messages: slash commands everywhere, the Home tab, assistant threads, and words for one person only."""
+"""Slack beside messages: slash commands everywhere, the Home tab, assistant threads, and words for
+one person only."""
 
 from __future__ import annotations
 
@@ -10,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from channels.contract import About, Address, ChatId, Options, Outbound, PersonId, Receipt, TopicId, Whispering
+from channels.contract import (
+    About,
+    Address,
+    ChatId,
+    Options,
+    Outbound,
+    PersonId,
+    Receipt,
+    TopicId,
+    Whispering,
+)
 from channels.errors import Ambiguous, Unavailable
 from channels.slack.adapter import Slack
 from channels.slack.setup import EVENTS, SCOPES, manifest
@@ -56,7 +67,13 @@ async def test_an_order_of_the_house_is_heard_as_one_and_other_words_as_words(
 ) -> None:
     for words in ("stop", "STATUS now", "", "what is new?", "/etc/hosts is what?"):
         await slack.commands(words)
-    assert await context.texts(5) == ["/stop", "/STATUS now", "/help", "what is new?", "/etc/hosts is what?"]
+    assert await context.texts(5) == [
+        "/stop",
+        "/STATUS now",
+        "/help",
+        "what is new?",
+        "/etc/hosts is what?",
+    ]
     assert all(message.addressed and message.address.topic is None for message in context.messages)
     await slack.server.until(lambda server: len(server.acked) == 5)
 
@@ -68,13 +85,17 @@ async def test_a_question_by_slash_command_in_a_channel_gets_a_thread_of_its_own
     assert await context.texts(1) == ["who is on duty <today>?"]
     (root,) = await slack.visible("group")
     assert (root.text, root.by_bot) == ("<@U0ADA>: who is on duty <today>?", True)
-    assert context.messages[0].address == Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root.id))
+    assert context.messages[0].address == Address(
+        "slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root.id)
+    )
     await slack.says("and tomorrow?", chat="group", topic=root.id, mention=False)
     await context.texts(2)
     assert context.messages[1].addressed
 
 
-async def test_a_command_that_cannot_be_stored_is_not_acknowledged(slack: SlackRig, context: FakeContext) -> None:
+async def test_a_command_that_cannot_be_stored_is_not_acknowledged(
+    slack: SlackRig, context: FakeContext
+) -> None:
     channel = slack.channel()
     async with channel.connect():
         hearing = asyncio.create_task(channel.receive(context))
@@ -86,7 +107,9 @@ async def test_a_command_that_cannot_be_stored_is_not_acknowledged(slack: SlackR
     assert slack.server.acked == {}
 
 
-async def test_the_words_of_somebody_who_is_not_heard_are_shown_to_nobody(slack: SlackRig, context: FakeContext) -> None:
+async def test_the_words_of_somebody_who_is_not_heard_are_shown_to_nobody(
+    slack: SlackRig, context: FakeContext
+) -> None:
     channel = slack.channel(options=Options(invited=lambda place, person, private: False))
     async with channel.connect():
         await channel.menu(COMMANDS)
@@ -111,9 +134,20 @@ async def test_where_the_app_is_no_member_the_answer_goes_to_the_person_alone(
     assert place.topic is None
     message = await say(channel, place, "**fine**")
     assert slack.answers(url) == [{"response_type": "ephemeral", "text": "*fine*", "mrkdwn": True}]
-    (edit,) = channel.render(Outbound(place, "better", replaces=((await channel.send(channel.render(Outbound(place, "well"))[0], "k.2")),)))
+    (edit,) = channel.render(
+        Outbound(
+            place,
+            "better",
+            replaces=((await channel.send(channel.render(Outbound(place, "well"))[0], "k.2")),),
+        )
+    )
     await channel.send(edit, "k.3")
-    assert slack.answers(url)[-1] == {"response_type": "ephemeral", "replace_original": True, "text": "better", "blocks": []}
+    assert slack.answers(url)[-1] == {
+        "response_type": "ephemeral",
+        "replace_original": True,
+        "text": "better",
+        "blocks": [],
+    }
     assert message.startswith("E")
 
 
@@ -122,14 +156,22 @@ async def test_where_the_app_is_no_member_the_answer_goes_to_the_person_alone(
 
 async def test_a_whisper_is_seen_by_one_person_only(slack: SlackRig, channel: Slack) -> None:
     assert isinstance(channel, Whispering)
-    await channel.whisper(Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId("1.0")), PersonId("U0BOB"), "you & <me>")
-    assert slack.server.ephemeral == [{"channel": "C0GROUP", "user": "U0BOB", "text": "you &amp; &lt;me&gt;", "thread_ts": "1.0"}]
+    await channel.whisper(
+        Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId("1.0")),
+        PersonId("U0BOB"),
+        "you & <me>",
+    )
+    assert slack.server.ephemeral == [
+        {"channel": "C0GROUP", "user": "U0BOB", "text": "you &amp; &lt;me&gt;", "thread_ts": "1.0"}
+    ]
 
 
 # Home tab
 
 
-async def test_the_home_tab_says_who_owns_it_and_which_model_answers(slack: SlackRig, channel: Slack) -> None:
+async def test_the_home_tab_says_who_owns_it_and_which_model_answers(
+    slack: SlackRig, channel: Slack
+) -> None:
     slack.opens_home()
     await slack.server.until(lambda server: "U0ADA" in server.views)
     shown = " ".join(block["text"]["text"] for block in slack.server.views["U0ADA"]["blocks"])
@@ -138,7 +180,9 @@ async def test_the_home_tab_says_who_owns_it_and_which_model_answers(slack: Slac
     assert "/ohmo" in shown
 
 
-async def test_the_home_tab_is_published_again_only_when_it_changed(slack: SlackRig, context: FakeContext, tmp_path: Path) -> None:
+async def test_the_home_tab_is_published_again_only_when_it_changed(
+    slack: SlackRig, context: FakeContext, tmp_path: Path
+) -> None:
     told = [ABOUT]
     for life in range(2):  # also a new life knows what stands there: Slack brings it along
         channel = slack.channel(options=Options(about=lambda: told[0]))
@@ -160,10 +204,14 @@ async def test_the_home_tab_is_published_again_only_when_it_changed(slack: Slack
         assert slack.server.published == ["U0ADA", "U0BOB"] + ["U0ADA"] * life
 
 
-async def test_a_home_tab_that_slack_refuses_disturbs_nothing(slack: SlackRig, channel: Slack, context: FakeContext) -> None:
+async def test_a_home_tab_that_slack_refuses_disturbs_nothing(
+    slack: SlackRig, channel: Slack, context: FakeContext
+) -> None:
     slack.server.home_enabled = False
     slack.opens_home()
-    await slack.server.until(lambda server: any(method == "views.publish" for method, _ in server.calls))
+    await slack.server.until(
+        lambda server: any(method == "views.publish" for method, _ in server.calls)
+    )
     await slack.says("still there?")
     assert await context.texts(1) == ["still there?"]
 
@@ -241,7 +289,11 @@ async def native(slack: SlackRig, context: FakeContext) -> AsyncIterator[Slack]:
 
 
 def calls(slack: SlackRig) -> list[str]:
-    return [method.removeprefix("chat.") for method, _ in slack.server.calls if method.startswith("chat.")]
+    return [
+        method.removeprefix("chat.")
+        for method, _ in slack.server.calls
+        if method.startswith("chat.")
+    ]
 
 
 async def begin(channel: Slack, place: Address, text: str) -> Receipt:
@@ -254,7 +306,9 @@ async def finish(channel: Slack, place: Address, text: str, draft: Receipt) -> N
     await channel.send(part, "f.0")
 
 
-async def test_a_stream_grows_by_what_is_new_and_ends_as_the_whole_answer(slack: SlackRig, native: Slack, context: FakeContext) -> None:
+async def test_a_stream_grows_by_what_is_new_and_ends_as_the_whole_answer(
+    slack: SlackRig, native: Slack, context: FakeContext
+) -> None:
     assert native.capabilities.appends
     root = await slack.says("tell me", chat="group")
     await context.texts(1)
@@ -269,7 +323,9 @@ async def test_a_stream_grows_by_what_is_new_and_ends_as_the_whole_answer(slack:
     assert calls(slack) == ["startStream", "appendStream", "appendStream", "stopStream", "update"]
 
 
-async def test_a_stream_that_slack_closed_is_finished_by_an_edit(slack: SlackRig, native: Slack) -> None:
+async def test_a_stream_that_slack_closed_is_finished_by_an_edit(
+    slack: SlackRig, native: Slack
+) -> None:
     thread = await slack.says("tell me")
     place = Address("slack", "T0HOUSE", ChatId("D0ADA"), TopicId(thread))
     draft = await begin(native, place, "One")
@@ -281,7 +337,9 @@ async def test_a_stream_that_slack_closed_is_finished_by_an_edit(slack: SlackRig
     assert (await slack.visible())[-1].text == "all"
 
 
-async def test_a_stop_that_is_refused_still_ends_in_the_answer(slack: SlackRig, native: Slack) -> None:
+async def test_a_stop_that_is_refused_still_ends_in_the_answer(
+    slack: SlackRig, native: Slack
+) -> None:
     thread = await slack.says("tell me")
     place = Address("slack", "T0HOUSE", ChatId("D0ADA"), TopicId(thread))
     draft = await begin(native, place, "One")
@@ -302,7 +360,9 @@ async def test_a_new_life_ends_the_stream_of_the_old_one(slack: SlackRig, native
     assert [row.text for row in await slack.visible()][1:] == ["all"]
 
 
-async def test_a_stream_whose_start_was_lost_is_found_and_not_begun_twice(slack: SlackRig, native: Slack) -> None:
+async def test_a_stream_whose_start_was_lost_is_found_and_not_begun_twice(
+    slack: SlackRig, native: Slack
+) -> None:
     thread = await slack.says("tell me")
     place, since = Address("slack", "T0HOUSE", ChatId("D0ADA"), TopicId(thread)), datetime.now(UTC)
     await say(native, place, "a notice of ours")
@@ -316,11 +376,22 @@ async def test_a_stream_whose_start_was_lost_is_found_and_not_begun_twice(slack:
     assert found.message == slack.server.workspace.rows["D0ADA"][-1]["ts"]
 
 
-async def test_where_no_stream_can_be_the_draft_is_a_message(slack: SlackRig, native: Slack) -> None:
-    place = Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(await slack.says("x", chat="group", mention=False)))
-    draft = await begin(native, place, "One")  # nobody asked there: Slack would not know whom to show it
+async def test_where_no_stream_can_be_the_draft_is_a_message(
+    slack: SlackRig, native: Slack
+) -> None:
+    place = Address(
+        "slack",
+        "T0HOUSE",
+        ChatId("C0GROUP"),
+        TopicId(await slack.says("x", chat="group", mention=False)),
+    )
+    draft = await begin(
+        native, place, "One"
+    )  # nobody asked there: Slack would not know whom to show it
     await begin(native, GROUP, "on its own")
-    slack.server.faults.append(Fault("reject", "channel_type_not_supported", methods=frozenset({"chat.startStream"})))
+    slack.server.faults.append(
+        Fault("reject", "channel_type_not_supported", methods=frozenset({"chat.startStream"}))
+    )
     await begin(native, Address("slack", "T0HOUSE", ChatId("D0ADA")), "direct")
     assert [call for call in calls(slack) if call != "startStream"] == ["postMessage"] * 3
     await native.revise(place, draft, "One two")
@@ -332,14 +403,29 @@ async def test_where_no_stream_can_be_the_draft_is_a_message(slack: SlackRig, na
 
 def test_the_manifest_names_every_scope_that_a_call_of_the_code_needs() -> None:
     source = "\n".join(path.read_text() for path in SOURCE.glob("*.py") if path.name != "setup.py")
-    called = set(re.findall(r"\"((?:assistant|auth|apps|chat|conversations|files|reactions|users|views)(?:\.[a-zA-Z]+)+)\"", source))
-    assert {"chat.postMessage", "views.publish", "assistant.threads.setTitle", "files.info"} <= called
+    called = set(
+        re.findall(
+            r"\"((?:assistant|auth|apps|chat|conversations|files|reactions|users|views)(?:\.[a-zA-Z]+)+)\"",
+            source,
+        )
+    )
+    assert {
+        "chat.postMessage",
+        "views.publish",
+        "assistant.threads.setTitle",
+        "files.info",
+    } <= called
     for method in called & METHOD_SCOPES.keys():
         assert set(METHOD_SCOPES[method]) & set(SCOPES), method
     unscoped = {"auth.test", "apps.connections.open", "views.publish"}
     conversations = {"users.conversations", "conversations.history", "conversations.replies"}
     assert called - METHOD_SCOPES.keys() <= unscoped | conversations
-    for kind in ("channels", "groups", "im", "mpim"):  # these four pages name both for each kind of conversation
+    for kind in (
+        "channels",
+        "groups",
+        "im",
+        "mpim",
+    ):  # these four pages name both for each kind of conversation
         assert {f"{kind}:history", f"{kind}:read"} <= set(SCOPES)
 
 
@@ -347,7 +433,11 @@ def test_the_manifest_subscribes_to_every_event_that_is_read_and_has_the_scope_f
     source = "\n".join((SOURCE / name).read_text() for name in ("inbound.py", "courtesies.py"))
     for event in EVENTS:
         assert EVENT_SCOPES.get(event, "commands") in SCOPES, event
-        assert event.startswith("message.") or event == "assistant_thread_context_changed" or f'"{event}"' in source, event
+        assert (
+            event.startswith("message.")
+            or event == "assistant_thread_context_changed"
+            or f'"{event}"' in source
+        ), event
     assert {"message.im", "message.mpim", "message.channels", "message.groups"} <= set(EVENTS)
     text = manifest()
     assert all(f"- {name}\n" in text for name in (*SCOPES, *EVENTS))

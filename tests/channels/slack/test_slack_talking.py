@@ -70,16 +70,27 @@ async def test_a_call_in_a_channel_arrives_once_although_slack_tells_it_twice(
     ts = await slack.says("look at this", chat="group")
     await slack.server.until(lambda server: len(server.acked) == 2)
     (message,) = context.messages
-    assert (message.text, message.addressed, message.private, message.address.topic) == ("look at this", True, False, ts)
+    assert (message.text, message.addressed, message.private, message.address.topic) == (
+        "look at this",
+        True,
+        False,
+        ts,
+    )
     assert message.key == f"C0GROUP/{ts}"
     assert message.person.name == "Ada"
-    assert {envelope["payload"]["event"]["type"] for envelope in slack.server.acked.values()} == {"app_mention", "message"}
+    assert {envelope["payload"]["event"]["type"] for envelope in slack.server.acked.values()} == {
+        "app_mention",
+        "message",
+    }
 
 
 async def test_replies_in_a_thread_we_were_called_into_are_addressed_and_elsewhere_they_are_not(
     slack: SlackRig, channel: Slack, context: FakeContext
 ) -> None:
-    ours, theirs = await slack.says("help", chat="group"), await slack.says("lunch?", chat="group", mention=False)
+    ours, theirs = (
+        await slack.says("help", chat="group"),
+        await slack.says("lunch?", chat="group", mention=False),
+    )
     await slack.says("more", chat="group", topic=ours, mention=False)
     await slack.says("yes", chat="group", topic=theirs, mention=False)
     await context.texts(4)
@@ -87,10 +98,15 @@ async def test_replies_in_a_thread_we_were_called_into_are_addressed_and_elsewhe
     assert [message.address.topic for message in context.messages] == [ours, None, ours, theirs]
 
 
-async def test_a_thread_we_posted_into_is_ours_to_hear(slack: SlackRig, channel: Slack, context: FakeContext) -> None:
+async def test_a_thread_we_posted_into_is_ours_to_hear(
+    slack: SlackRig, channel: Slack, context: FakeContext
+) -> None:
     root = await slack.says("report here", chat="group", mention=False)
     await context.texts(1)
-    await say(channel, Outbound(Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root)), "the report"))
+    await say(
+        channel,
+        Outbound(Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root)), "the report"),
+    )
     await slack.says("thanks, and tomorrow?", chat="group", topic=root, mention=False)
     await context.texts(2)
     assert context.messages[-1].addressed
@@ -101,13 +117,20 @@ async def test_our_own_posts_are_acknowledged_and_no_arrivals_and_other_bots_say
     slack: SlackRig, channel: Slack, context: FakeContext
 ) -> None:
     await say(channel, Outbound(GROUP, "mine"))
-    slack.server.workspace.says("C0GROUP", "U0OTHER", f"<@{BOT}> hello from a bot", bot_id="B0OTHER")
+    slack.server.workspace.says(
+        "C0GROUP", "U0OTHER", f"<@{BOT}> hello from a bot", bot_id="B0OTHER"
+    )
     await slack.says("hello from Ada", chat="group")
     await slack.server.until(lambda server: len(server.acked) == 5 - 1)
-    assert [(message.text, message.person.bot) for message in context.messages] == [("hello from a bot", True), ("hello from Ada", False)]
+    assert [(message.text, message.person.bot) for message in context.messages] == [
+        ("hello from a bot", True),
+        ("hello from Ada", False),
+    ]
 
 
-async def test_edits_deletions_and_reactions_name_the_message_they_are_about(slack: SlackRig, channel: Slack, context: FakeContext) -> None:
+async def test_edits_deletions_and_reactions_name_the_message_they_are_about(
+    slack: SlackRig, channel: Slack, context: FakeContext
+) -> None:
     ts = await slack.says("draft")
     await slack.edits(ts, "final & <good>")
     slack.server.workspace.unfurls("D0ADA", ts)
@@ -119,13 +142,20 @@ async def test_edits_deletions_and_reactions_name_the_message_they_are_about(sla
     assert isinstance(edited, Edited)
     assert (edited.message, edited.text) == (ts, "final & <good>")
     assert isinstance(added, Reacted)
-    assert (added.message, added.emoji, added.added, added.person.id) == (ts, "thumbsup", True, "U0BOB")
+    assert (added.message, added.emoji, added.added, added.person.id) == (
+        ts,
+        "thumbsup",
+        True,
+        "U0BOB",
+    )
     assert isinstance(removed, Reacted)
     assert not removed.added
     assert isinstance(deleted, Edited)
     assert (deleted.message, deleted.text) == (ts, None)
     assert len({arrival.key for arrival in context.arrivals}) == 5
-    assert [arrival.order for arrival in context.arrivals] == sorted(arrival.order for arrival in context.arrivals)
+    assert [arrival.order for arrival in context.arrivals] == sorted(
+        arrival.order for arrival in context.arrivals
+    )
 
 
 async def test_a_pressed_button_is_an_answer_and_can_be_acknowledged_visibly_to_its_person_only(
@@ -134,25 +164,49 @@ async def test_a_pressed_button_is_an_answer_and_can_be_acknowledged_visibly_to_
     root = await slack.says("delete it", chat="group")
     place = Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root))
     (card,) = await say(
-        channel, Outbound(place, "Really?", choices=(Choice("allow-1", "Allow", "good"), Choice("deny-1", "Deny", "danger")))
+        channel,
+        Outbound(
+            place,
+            "Really?",
+            choices=(Choice("allow-1", "Allow", "good"), Choice("deny-1", "Deny", "danger")),
+        ),
     )
     assert (await slack.visible("group"))[-1].choices == ("allow-1", "deny-1")
     await slack.presses(card.message, "deny-1", chat="group", person="bob")
     await context.until(lambda now: any(isinstance(arrival, Answer) for arrival in now.arrivals))
     answer = next(arrival for arrival in context.arrivals if isinstance(arrival, Answer))
-    assert (answer.choice, answer.message, answer.person.id, answer.address) == ("deny-1", card.message, "U0BOB", place)
+    assert (answer.choice, answer.message, answer.person.id, answer.address) == (
+        "deny-1",
+        card.message,
+        "U0BOB",
+        place,
+    )
     await channel.acknowledge(answer, "only Ada may <answer>")
     (seen,) = slack.server.ephemeral
-    assert (seen["user"], seen["thread_ts"], seen["text"]) == ("U0BOB", root, "only Ada may &lt;answer&gt;")
+    assert (seen["user"], seen["thread_ts"], seen["text"]) == (
+        "U0BOB",
+        root,
+        "only Ada may &lt;answer&gt;",
+    )
     (done,) = await say(channel, Outbound(place, "Denied.", replaces=(card,)))
     assert done.message == card.message
     assert (await slack.visible("group"))[-1].choices == ()
 
 
-async def test_a_slash_command_is_a_message_that_starts_with_a_slash(slack: SlackRig, channel: Slack, context: FakeContext) -> None:
-    base = {"channel_id": "D0ADA", "channel_name": "directmessage", "user_id": "U0ADA", "user_name": "ada", "trigger_id": "1.2.x"}
+async def test_a_slash_command_is_a_message_that_starts_with_a_slash(
+    slack: SlackRig, channel: Slack, context: FakeContext
+) -> None:
+    base = {
+        "channel_id": "D0ADA",
+        "channel_name": "directmessage",
+        "user_id": "U0ADA",
+        "user_name": "ada",
+        "trigger_id": "1.2.x",
+    }
     slack.server.envelope("slash_commands", base | {"command": "/ohmo", "text": "stop now"})
-    slack.server.envelope("slash_commands", base | {"command": "/status", "text": "", "trigger_id": "1.3.x"})
+    slack.server.envelope(
+        "slash_commands", base | {"command": "/status", "text": "", "trigger_id": "1.3.x"}
+    )
     assert await context.texts(2) == ["/stop now", "/status"]
     assert all(message.private and message.addressed for message in context.messages)
 
@@ -172,20 +226,28 @@ async def test_a_shared_file_is_a_reference_that_is_fetched_later(
     path.unlink()
     with pytest.raises(Rejected, match="has 50 bytes, at most 49"):
         await channel.fetch(attachment, tmp_path, limit=49)
-    with pytest.raises(Rejected, match="more than 49"):  # Slack's word about the size is not all that is trusted
+    with pytest.raises(
+        Rejected, match="more than 49"
+    ):  # Slack's word about the size is not all that is trusted
         await channel.fetch(replace(attachment, size=5), tmp_path, limit=49)
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_bot_token_is_never_shown_to_a_foreign_host(slack: SlackRig, channel: Slack, tmp_path: Path) -> None:
+async def test_the_bot_token_is_never_shown_to_a_foreign_host(
+    slack: SlackRig, channel: Slack, tmp_path: Path
+) -> None:
     with pytest.raises(Rejected, match="token stays here"):
-        await channel.fetch(Attachment("F1 https://slack.com.example.org/x", "x", "text/plain", 1), tmp_path, 10)
+        await channel.fetch(
+            Attachment("F1 https://slack.com.example.org/x", "x", "text/plain", 1), tmp_path, 10
+        )
 
 
 # speaking
 
 
-async def test_long_answers_go_out_in_parts_that_slack_accepts_and_lose_nothing(slack: SlackRig, channel: Slack) -> None:
+async def test_long_answers_go_out_in_parts_that_slack_accepts_and_lose_nothing(
+    slack: SlackRig, channel: Slack
+) -> None:
     words = [f"word{number}" for number in range(3000)]
     receipts = await say(channel, Outbound(DM, " ".join(words)))
     rows = await slack.visible()
@@ -194,7 +256,9 @@ async def test_long_answers_go_out_in_parts_that_slack_accepts_and_lose_nothing(
     assert all(len(row.text) < 4000 for row in rows)
 
 
-async def test_a_replacement_edits_posts_the_rest_and_deletes_the_surplus(slack: SlackRig, channel: Slack) -> None:
+async def test_a_replacement_edits_posts_the_rest_and_deletes_the_surplus(
+    slack: SlackRig, channel: Slack
+) -> None:
     first = await say(channel, Outbound(DM, "short"))
     long = await say(channel, Outbound(DM, "long " * 1500, replaces=tuple(first)))
     assert long[0].message == first[0].message
@@ -202,12 +266,19 @@ async def test_a_replacement_edits_posts_the_rest_and_deletes_the_surplus(slack:
     again = await say(channel, Outbound(DM, "short again", replaces=tuple(long)))
     (row,) = await slack.visible()
     assert (row.text, row.id) == ("short again", again[0].message)
-    await channel.send(channel.render(Outbound(DM, "x", replaces=(*again, Receipt(MessageId("1.0")))))[-1], "k.9")  # already gone: no error
+    await channel.send(
+        channel.render(Outbound(DM, "x", replaces=(*again, Receipt(MessageId("1.0")))))[-1], "k.9"
+    )  # already gone: no error
 
 
-async def test_files_are_uploaded_without_being_seen_then_shown_in_their_thread(slack: SlackRig, channel: Slack, tmp_path: Path) -> None:
+async def test_files_are_uploaded_without_being_seen_then_shown_in_their_thread(
+    slack: SlackRig, channel: Slack, tmp_path: Path
+) -> None:
     root = await slack.says("send it", chat="group")
-    place, path = Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root)), tmp_path / "report.txt"
+    place, path = (
+        Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root)),
+        tmp_path / "report.txt",
+    )
     path.write_text("42")
     text, file = channel.render(Outbound(place, "Here it is.", files=(path,)))
     assert (text.kind, file.kind) == ("post", "file")
@@ -225,13 +296,17 @@ async def test_files_are_uploaded_without_being_seen_then_shown_in_their_thread(
     assert [row.files for row in await slack.visible("group") if row.files] == []
 
 
-async def test_a_file_that_cannot_be_read_is_rejected_with_its_name(channel: Slack, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_is_rejected_with_its_name(
+    channel: Slack, tmp_path: Path
+) -> None:
     (part,) = channel.render(Outbound(DM, "", files=(tmp_path / "gone.txt",)))
     with pytest.raises(Rejected, match=r"gone\.txt"):
         await channel.upload(part)
 
 
-async def test_a_post_is_found_in_its_thread_on_any_page_and_survives_an_edit(slack: SlackRig, channel: Slack) -> None:
+async def test_a_post_is_found_in_its_thread_on_any_page_and_survives_an_edit(
+    slack: SlackRig, channel: Slack
+) -> None:
     since = datetime.now(UTC)
     root = await slack.says("start", chat="group")
     place = Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(root))
@@ -249,13 +324,27 @@ async def test_a_post_is_found_in_its_thread_on_any_page_and_survives_an_edit(sl
     assert await channel.find(place, part, "row9.0", None, since) is None
 
 
-async def test_nobody_can_write_a_call_to_everybody_but_a_wanted_mention_arrives(slack: SlackRig, channel: Slack) -> None:
-    await say(channel, Outbound(GROUP, "hey <!channel> <!here> <@U0BOB> & **go**", mentions=(PersonId("U0ADA"), PersonId("!channel"))))
-    assert slack.server.workspace.rows["C0GROUP"][-1]["text"] == "<@U0ADA> hey &lt;!channel&gt; &lt;!here&gt; &lt;@U0BOB&gt; &amp; *go*"
+async def test_nobody_can_write_a_call_to_everybody_but_a_wanted_mention_arrives(
+    slack: SlackRig, channel: Slack
+) -> None:
+    await say(
+        channel,
+        Outbound(
+            GROUP,
+            "hey <!channel> <!here> <@U0BOB> & **go**",
+            mentions=(PersonId("U0ADA"), PersonId("!channel")),
+        ),
+    )
+    assert (
+        slack.server.workspace.rows["C0GROUP"][-1]["text"]
+        == "<@U0ADA> hey &lt;!channel&gt; &lt;!here&gt; &lt;@U0BOB&gt; &amp; *go*"
+    )
 
 
 @pytest.mark.fault(23)
-async def test_revisions_rest_after_a_rate_limit_and_never_fail(slack: SlackRig, channel: Slack) -> None:
+async def test_revisions_rest_after_a_rate_limit_and_never_fail(
+    slack: SlackRig, channel: Slack
+) -> None:
     (draft,) = await say(channel, Outbound(DM, "…"))
     await channel.revise(DM, draft, "one")
     assert (await slack.visible())[0].text == "one"
@@ -268,7 +357,9 @@ async def test_revisions_rest_after_a_rate_limit_and_never_fail(slack: SlackRig,
     assert [(row.text, row.id) for row in await slack.visible()] == [("done", final.message)]
 
 
-async def test_typing_shows_in_threads_and_an_app_that_may_not_is_asked_once(slack: SlackRig, channel: Slack) -> None:
+async def test_typing_shows_in_threads_and_an_app_that_may_not_is_asked_once(
+    slack: SlackRig, channel: Slack
+) -> None:
     place = Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId("1.0"))
     await channel.typing(DM, True)
     await channel.typing(place, True)
@@ -285,7 +376,9 @@ async def test_a_person_is_an_address_too(slack: SlackRig, channel: Slack) -> No
     (receipt,) = await say(channel, Outbound(address, "a notice"))
     await say(channel, Outbound(address, "a better notice", replaces=(receipt,)))
     assert [row.text for row in await slack.visible("dm:bob")] == ["a better notice"]
-    found = await channel.find(address, channel.render(Outbound(address, "a notice"))[0], "k.0", None, datetime.now(UTC))
+    found = await channel.find(
+        address, channel.render(Outbound(address, "a notice"))[0], "k.0", None, datetime.now(UTC)
+    )
     assert found is not None
     assert found.message == receipt.message
 

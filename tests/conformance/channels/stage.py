@@ -1,4 +1,5 @@
-"""What the channel conformance suite stands on: rigs found by name, a supervisor like the gateway's, and a context that remembers."""
+"""What the channel conformance suite stands on: rigs found by name, a supervisor like the
+gateway's, and a context that remembers."""
 
 from __future__ import annotations
 
@@ -65,10 +66,13 @@ def can(rig: Rig, call: Callable[..., Any], *arguments: Any) -> Any:
 
 @asynccontextmanager
 async def live(channel: Channel, context: FakeContext) -> AsyncIterator[asyncio.Task[None]]:
-    """A connected, receiving channel, reconnected as the gateway would. Other failures end the task.
-    Entered when it has connected: what was said before an account's very first connection need not arrive."""
+    """A connected, receiving channel, reconnected as the gateway would. Other failures end the
+    task. Entered when it has connected: what was said before an account's very first connection
+    need not arrive."""
     connected = asyncio.Event()
-    task = asyncio.create_task(_supervised(channel, context, connected), name="conformance supervisor")
+    task = asyncio.create_task(
+        _supervised(channel, context, connected), name="conformance supervisor"
+    )
     try:
         ready = asyncio.create_task(connected.wait())
         await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED, timeout=WITHIN)
@@ -90,7 +94,8 @@ async def _supervised(channel: Channel, context: FakeContext, connected: asyncio
 
 
 async def texts(context: FakeContext, count: int, task: asyncio.Task[None]) -> list[str]:
-    """Texts of the messages so far, when there are ``count``; a channel that failed meanwhile fails the test with its own words."""
+    """Texts of the messages so far, when there are ``count``; a channel that failed meanwhile fails
+    the test with its own words."""
     waiting = asyncio.ensure_future(context.texts(count, WITHIN))
     await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
     if task.done() and not waiting.done():
@@ -99,7 +104,9 @@ async def texts(context: FakeContext, count: int, task: asyncio.Task[None]) -> l
     return await waiting
 
 
-async def place(rig: Rig, channel: Channel, context: FakeContext, chat: str = "dm:ada", topic: str | None = None) -> Address:
+async def place(
+    rig: Rig, channel: Channel, context: FakeContext, chat: str = "dm:ada", topic: str | None = None
+) -> Address:
     """Where to answer a message said in ``chat``."""
     async with live(channel, context) as task:
         before = len(context.messages)
@@ -108,9 +115,15 @@ async def place(rig: Rig, channel: Channel, context: FakeContext, chat: str = "d
         return context.messages[-1].address
 
 
-async def deliver(channel: Channel, outbound: Outbound, key: str = "01k9y2p7q3r4s5t6v7w8xy") -> list[Receipt]:
-    """All parts of a message, as the house sends them: rendered once, stored, uploaded, sent under key.n."""
-    return [await one(channel, stored(part), f"{key}.{number}") for number, part in enumerate(channel.render(outbound))]
+async def deliver(
+    channel: Channel, outbound: Outbound, key: str = "01k9y2p7q3r4s5t6v7w8xy"
+) -> list[Receipt]:
+    """All parts of a message, as the house sends them: rendered once, stored, uploaded, sent under
+    key.n."""
+    return [
+        await one(channel, stored(part), f"{key}.{number}")
+        for number, part in enumerate(channel.render(outbound))
+    ]
 
 
 async def one(channel: Channel, part: Part, key: str) -> Receipt:
@@ -120,14 +133,20 @@ async def one(channel: Channel, part: Part, key: str) -> Receipt:
 
 def stored(part: Part) -> Part:
     """As it comes back from the store."""
-    return Part(str(part.kind), str(part.payload), None if part.target is None else type(part.target)(str(part.target)))
+    return Part(
+        str(part.kind),
+        str(part.payload),
+        None if part.target is None else type(part.target)(str(part.target)),
+    )
 
 
 async def by_bot(rig: Rig, chat: str = "dm:ada") -> list[Visible]:
     return [shown for shown in await rig.visible(chat) if shown.by_bot]
 
 
-async def shown(rig: Rig, condition: Callable[[Sequence[Visible]], bool], chat: str = "dm:ada") -> list[Visible]:
+async def shown(
+    rig: Rig, condition: Callable[[Sequence[Visible]], bool], chat: str = "dm:ada"
+) -> list[Visible]:
     """What the bot said, as soon as it looks right; platforms may show with a delay."""
     return await eventually(lambda: by_bot(rig, chat), condition)
 

@@ -1,4 +1,5 @@
-"""The providers under test, each with the scripted server it speaks to, and a conversation to grow."""
+"""The providers under test, each with the scripted server it speaks to, and a conversation to
+grow."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.contracts.provider import ModelRequest, Reply, Section, ToolSpec
 from ohmo.discovery import load, scan
 from ohmo.providers.build import covers
@@ -14,12 +24,19 @@ from ohmo.providers.cover import Endpoint
 from ohmo.providers.late import LateProvider
 from tests.platforms.model.server import ModelServer, serving
 
-SYSTEM = (Section("role", "You are ohmo. " + "Rules of the house. " * 300, breakpoint=True), Section("place", "You are in /home/ada."))
+SYSTEM = (
+    Section("role", "You are ohmo. " + "Rules of the house. " * 300, breakpoint=True),
+    Section("place", "You are in /home/ada."),
+)
 TOOLS = tuple(
     ToolSpec(
         name,
         f"{name} does what its name says. " * 10,
-        {"type": "object", "properties": {"file_path": {"type": "string"}}, "required": ["file_path"]},
+        {
+            "type": "object",
+            "properties": {"file_path": {"type": "string"}},
+            "required": ["file_path"],
+        },
     )
     for name in ("Read", "Write", "Bash")
 )
@@ -47,7 +64,9 @@ async def rig(wire: str, *, silence: float = 5.0, models: Sequence[str] = ()) ->
     model = {"anthropic": "claude-sonnet-5-5", "openai": "local-1", "offline": "offline"}[wire]
     async with serving(ModelServer(models=models)) as server:
         base = None if wire == "offline" else server.url
-        provider = LateProvider(covers(scan)[wire], Endpoint(wire, (model,), base, "key", silence=silence), load)
+        provider = LateProvider(
+            covers(scan)[wire], Endpoint(wire, (model,), base, "key", silence=silence), load
+        )
         try:
             yield Rig(provider, server, model)
         finally:

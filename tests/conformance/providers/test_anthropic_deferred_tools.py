@@ -1,4 +1,5 @@
-"""Tools that Anthropic's endpoint keeps back itself: what is found is shown where it was found, and not a byte before it changes."""
+"""Tools that Anthropic's endpoint keeps back itself: what is found is shown where it was found, and
+not a byte before it changes."""
 
 from __future__ import annotations
 
@@ -19,14 +20,18 @@ from tests.platforms.model.server import ModelServer, serving
 
 MODEL = "claude-sonnet-5-5"
 MARK = b',"cache_control":{"type":"ephemeral"}'
-LATER = tuple(replace(TOOLS[0], name=name, deferred=True) for name in ("CronCreate", "CronList", "Brief"))
+LATER = tuple(
+    replace(TOOLS[0], name=name, deferred=True) for name in ("CronCreate", "CronList", "Brief")
+)
 EXTRA = "tools.3.defer_loading: Extra inputs are not permitted"
 
 
 @asynccontextmanager
 async def asking(*turns: Turn) -> AsyncIterator[tuple[ModelServer, AnthropicClient]]:
     async with serving(ModelServer(turns)) as server:
-        client = AnthropicClient(Endpoint("anthropic", (MODEL,), server.url, "key"), references=True)
+        client = AnthropicClient(
+            Endpoint("anthropic", (MODEL,), server.url, "key"), references=True
+        )
         try:
             yield server, client
         finally:
@@ -42,7 +47,10 @@ async def ask(client: AnthropicClient, request: ModelRequest, found: tuple[str, 
 
 
 def brings(talk: Conversation, call: ToolCall, *names: str) -> ModelRequest:
-    talk.steps += (CallStarted(call.id, "d"), CallResult(ToolResult(call.id, "here they are", tools=names)))
+    talk.steps += (
+        CallStarted(call.id, "d"),
+        CallResult(ToolResult(call.id, "here they are", tools=names)),
+    )
     return talk.request()
 
 
@@ -51,7 +59,10 @@ def deferred(asked: Asked) -> list[str]:
 
 
 async def test_a_tool_that_is_found_changes_no_byte_before_it() -> None:
-    search = Turn(thinking="hm", calls=(Call("ToolSearch", {"query": "cron"}), Call("Read", {"file_path": "a"})))
+    search = Turn(
+        thinking="hm",
+        calls=(Call("ToolSearch", {"query": "cron"}), Call("Read", {"file_path": "a"})),
+    )
     async with asking(search) as (server, client):
         talk = Conversation(MODEL)
         first, second = talk.takes((await ask(client, talk.says("remind me"))).step)
@@ -64,7 +75,9 @@ async def test_a_tool_that_is_found_changes_no_byte_before_it() -> None:
         assert shared_prefix(old, new) == len(old)
         content = after.body["messages"][-1]["content"]
         assert [block["type"] for block in content] == ["tool_result", "tool_result", "text"]
-        assert content[0]["content"] == [{"type": "tool_reference", "tool_name": name} for name in ("CronCreate", "CronList")]
+        assert content[0]["content"] == [
+            {"type": "tool_reference", "tool_name": name} for name in ("CronCreate", "CronList")
+        ]
         assert content[2]["text"] == "here they are"
 
 
@@ -76,7 +89,11 @@ async def test_a_tool_whose_reference_was_left_out_with_its_exchange_is_sent_who
         kept = talk.says("and now?").steps[-1:]
         await ask(client, replace(talk.request(), steps=kept), ("CronCreate",))
         assert deferred(server.asked[-1]) == ["CronList", "Brief"]
-        assert [tool["name"] for tool in server.asked[-1].body["tools"]][3:] == ["CronCreate", "CronList", "Brief"]
+        assert [tool["name"] for tool in server.asked[-1].body["tools"]][3:] == [
+            "CronCreate",
+            "CronList",
+            "Brief",
+        ]
 
 
 async def test_an_endpoint_that_does_not_keep_tools_back_is_sent_those_that_were_found() -> None:
@@ -88,7 +105,12 @@ async def test_an_endpoint_that_does_not_keep_tools_back_is_sent_those_that_were
         _, again, later = server.asked
         assert deferred(again) == deferred(later) == []
         assert [tool["name"] for tool in again.body["tools"]] == ["Read", "Write", "Bash"]
-        assert [tool["name"] for tool in later.body["tools"]] == ["Read", "Write", "Bash", "CronCreate"]
+        assert [tool["name"] for tool in later.body["tools"]] == [
+            "Read",
+            "Write",
+            "Bash",
+            "CronCreate",
+        ]
         assert b"tool_reference" not in later.raw
 
 
@@ -103,5 +125,7 @@ async def test_an_endpoint_that_does_not_keep_tools_back_is_sent_those_that_were
         ("http://127.0.0.1:1234", ("claude-sonnet-5-5",), False),
     ],
 )
-def test_only_anthropic_itself_is_asked_to_keep_tools_back(base: str | None, models: tuple[str, ...], expected: bool) -> None:
+def test_only_anthropic_itself_is_asked_to_keep_tools_back(
+    base: str | None, models: tuple[str, ...], expected: bool
+) -> None:
     assert keeps_tools_back(Endpoint("anthropic", models, base)) is expected

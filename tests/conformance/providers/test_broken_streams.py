@@ -1,4 +1,5 @@
-"""Bytes no documentation allows: whatever an endpoint sends ends in an answer or in an error of the model's own classes, in bounded memory."""
+"""Bytes no documentation allows: whatever an endpoint sends ends in an answer or in an error of the
+model's own classes, in bounded memory."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ ODD = [
     '{"type": "content_block_delta"}',
     '{"type": "content_block_delta", "index": "x", "delta": {"type": "text_delta", "text": "a"}}',
     '{"type": "content_block_delta", "index": 0, "delta": null}',
-    '{"type": "content_block_delta", "index": 5, "delta": {"type": "signature_delta", "signature": "x"}}',
+    (
+        '{"type": "content_block_delta", "index": 5, "delta": {"type": "signature_delta",'
+        ' "signature": "x"}}'
+    ),
     '{"type": "content_block_start", "index": 0}',
     '{"type": "content_block_start", "index": 0, "content_block": "x"}',
     '{"type": "message_start"}',
@@ -44,7 +48,10 @@ ODD = [
     '{"choices": [{"delta": {"tool_calls": [null]}}]}',
     '{"choices": [{"delta": {"tool_calls": [{"function": "x", "index": {}}]}}]}',
     '{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage": "x"}',
-    '{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": "x"}}',
+    (
+        '{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "usage":'
+        ' {"prompt_tokens": "x"}}'
+    ),
     '{"error": "x"}',
     '{"error": {"message": {"a": 1}, "code": [1]}}',
     '{"type": "error", "error": null}',
@@ -59,7 +66,12 @@ def kind_of(line: str) -> str:
 async def endpoint(write: Callable[[asyncio.StreamWriter], object]) -> AsyncIterator[str]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            length = int((await reader.readuntil(b"\r\n\r\n")).lower().split(b"content-length:")[1].split(b"\r\n")[0])
+            length = int(
+                (await reader.readuntil(b"\r\n\r\n"))
+                .lower()
+                .split(b"content-length:")[1]
+                .split(b"\r\n")[0]
+            )
             await reader.readexactly(length)
             writer.write(HEAD)
             found = write(writer)
@@ -77,7 +89,9 @@ async def endpoint(write: Callable[[asyncio.StreamWriter], object]) -> AsyncIter
 
 
 async def ask(wire: str, url: str, key: str = "key") -> Reply | ProviderError:
-    made = (AnthropicClient if wire == "anthropic" else OpenAIClient)(Endpoint(wire, ("m",), url, key, silence=20.0))
+    made = (AnthropicClient if wire == "anthropic" else OpenAIClient)(
+        Endpoint(wire, ("m",), url, key, silence=20.0)
+    )
     try:
         async with asyncio.timeout(60):
             *_, last = [event async for event in made.stream(REQUEST)]
@@ -90,7 +104,9 @@ async def ask(wire: str, url: str, key: str = "key") -> Reply | ProviderError:
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
-async def test_an_event_that_is_none_is_an_answer_or_an_error_of_the_models_classes(wire: str) -> None:
+async def test_an_event_that_is_none_is_an_answer_or_an_error_of_the_models_classes(
+    wire: str,
+) -> None:
     for odd in ODD:
         lines = [json.dumps(START), odd] if wire == "anthropic" else [odd]
         text = "".join(f"event: {kind_of(line)}\ndata: {line}\n\n" for line in lines)
@@ -102,15 +118,38 @@ async def test_an_event_that_is_none_is_an_answer_or_an_error_of_the_models_clas
 async def test_an_answer_without_end_is_cut_off(wire: str) -> None:
     sent = 0
     if wire == "anthropic":
-        start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-        more = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x" * 50_000}}
-        first = f"event: message_start\ndata: {json.dumps(START)}\n\nevent: content_block_start\ndata: {json.dumps(start)}\n\n"
+        start = {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": ""},
+        }
+        more = {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "x" * 50_000},
+        }
+        first = (
+            f"event: message_start\ndata: {json.dumps(START)}\n\nevent: content_block_start\ndata:"
+            f" {json.dumps(start)}\n\n"
+        )
         again = f"event: content_block_delta\ndata: {json.dumps(more)}\n\n"
     else:
         first = ""
         again = (
             "data: "
-            + json.dumps({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x" * 50_000}}]}}]})
+            + json.dumps(
+                {
+                    "choices": [
+                        {
+                            "delta": {
+                                "tool_calls": [
+                                    {"index": 0, "function": {"arguments": "x" * 50_000}}
+                                ]
+                            }
+                        }
+                    ]
+                }
+            )
             + "\n\n"
         )
 

@@ -9,7 +9,18 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from ohmo.contracts.errors import BadKey, CutOff, NoSuchModel, NotAllowed, OutOfReach, Overloaded, ProviderError, Refused, TimedOut, TooLong
+from ohmo.contracts.errors import (
+    BadKey,
+    CutOff,
+    NoSuchModel,
+    NotAllowed,
+    OutOfReach,
+    Overloaded,
+    ProviderError,
+    Refused,
+    TimedOut,
+    TooLong,
+)
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall
 from ohmo.contracts.provider import Delta, ModelEvent, Reply
 from ohmo.discovery import load, scan
@@ -40,9 +51,13 @@ async def any_provider(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
         yield made
 
 
-async def test_an_answer_is_deltas_and_then_exactly_one_reply_with_the_same_text(any_provider: Rig) -> None:
+async def test_an_answer_is_deltas_and_then_exactly_one_reply_with_the_same_text(
+    any_provider: Rig,
+) -> None:
     talk = Conversation(any_provider.model)
-    events: list[ModelEvent] = [event async for event in any_provider.provider.stream(talk.says("hello"))]
+    events: list[ModelEvent] = [
+        event async for event in any_provider.provider.stream(talk.says("hello"))
+    ]
     replies = [event for event in events if isinstance(event, Reply)]
     assert replies == [events[-1]]
     text = "".join(block.text for block in replies[0].step.blocks if isinstance(block, Text))
@@ -59,7 +74,9 @@ async def test_an_answer_is_shown_while_it_is_being_written(wired: Rig) -> None:
 
 
 async def test_a_tool_round_trip_is_accepted_by_the_endpoint(any_provider: Rig) -> None:
-    any_provider.server.next(Turn(text="let me look", calls=(Call("Read", {"file_path": "README.md"}),)))
+    any_provider.server.next(
+        Turn(text="let me look", calls=(Call("Read", {"file_path": "README.md"}),))
+    )
     talk = Conversation(any_provider.model)
     step = (await any_provider.ask(talk.says("run Read file_path=README.md"))).step
     (call,) = talk.takes(step)
@@ -69,7 +86,9 @@ async def test_a_tool_round_trip_is_accepted_by_the_endpoint(any_provider: Rig) 
 
 
 async def test_two_hundred_parallel_calls_are_answered_in_call_order(wired: Rig) -> None:
-    wired.server.next(Turn(calls=tuple(Call("Read", {"file_path": str(number)}) for number in range(200))))
+    wired.server.next(
+        Turn(calls=tuple(Call("Read", {"file_path": str(number)}) for number in range(200)))
+    )
     talk = Conversation(wired.model)
     calls = talk.takes((await wired.ask(talk.says("read all"))).step)
     assert [call.arguments["file_path"] for call in calls] == [str(number) for number in range(200)]
@@ -78,7 +97,11 @@ async def test_two_hundred_parallel_calls_are_answered_in_call_order(wired: Rig)
     await wired.ask(talk.says("and a word said meanwhile"))
     body = wired.server.asked[-1].body
     texts = (
-        [block["content"][0]["text"] for block in body["messages"][2]["content"] if block["type"] == "tool_result"]
+        [
+            block["content"][0]["text"]
+            for block in body["messages"][2]["content"]
+            if block["type"] == "tool_result"
+        ]
         if ("system" in body)
         else [message["content"] for message in body["messages"] if message["role"] == "tool"]
     )
@@ -95,8 +118,12 @@ async def test_a_model_that_reuses_its_call_ids_still_gets_a_valid_conversation(
     assert (await wired.ask(talk.request())).step.stop == "end"
 
 
-async def test_a_call_without_a_recorded_result_and_a_result_without_its_call_do_not_break_the_request(wired: Rig) -> None:
-    wired.server.next(Turn(calls=(Call("Read", {"file_path": "a"}), Call("Read", {"file_path": "b"}))))
+async def test_a_call_without_a_recorded_result_and_a_result_without_its_call_do_not_break_the_request(
+    wired: Rig,
+) -> None:
+    wired.server.next(
+        Turn(calls=(Call("Read", {"file_path": "a"}), Call("Read", {"file_path": "b"})))
+    )
     talk = Conversation(wired.model)
     first, _ = talk.takes((await wired.ask(talk.says("go"))).step)
     talk.result(first, "a")
@@ -112,7 +139,9 @@ async def test_what_is_said_without_words_does_not_break_the_request(wired: Rig)
     talk.says("x\ud800y")
     assert (await wired.ask(talk.request())).step.stop == "end"
     talk.takes(ModelStep((Text("half"),), wired.model, "length"))
-    assert (await wired.ask(talk.request())).step.stop == "end"  # a conversation that ends with the model goes on
+    assert (
+        await wired.ask(talk.request())
+    ).step.stop == "end"  # a conversation that ends with the model goes on
 
 
 ERRORS = [
@@ -126,7 +155,14 @@ ERRORS = [
     (Turn(status=404, message="model: nope"), NoSuchModel),
     (Turn(status=413, message="Request exceeds the maximum size"), TooLong),
     (Turn(status=400, message="prompt is too long: 215000 tokens > 200000 maximum"), TooLong),
-    (Turn(status=400, kind="context_length_exceeded", message="This model's maximum context length is 8192 tokens."), TooLong),
+    (
+        Turn(
+            status=400,
+            kind="context_length_exceeded",
+            message="This model's maximum context length is 8192 tokens.",
+        ),
+        TooLong,
+    ),
     (Turn(status=400, message="something else is wrong"), Refused),
     (Turn(status=200, text="half", chunks=4, cut=3), CutOff),
     (Turn(status=200, text="half", no_end=True, stop=""), CutOff),
@@ -134,9 +170,13 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(
-    ("turn", "expected"), ERRORS, ids=[f"{turn.status}-{expected.__name__}-{n}" for n, (turn, expected) in enumerate(ERRORS)]
+    ("turn", "expected"),
+    ERRORS,
+    ids=[f"{turn.status}-{expected.__name__}-{n}" for n, (turn, expected) in enumerate(ERRORS)],
 )
-async def test_errors_come_as_the_class_that_says_what_to_do(wired: Rig, turn: Turn, expected: type[ProviderError]) -> None:
+async def test_errors_come_as_the_class_that_says_what_to_do(
+    wired: Rig, turn: Turn, expected: type[ProviderError]
+) -> None:
     if turn.no_end and wired.provider.name == "openai":
         turn = Turn(text="half", cut=4, chunks=2)
     wired.server.next(turn)
@@ -157,7 +197,11 @@ async def test_an_error_inside_a_stream_that_began_well_has_its_class_too(wired:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("turn", [Turn(delay=30), Turn(text="half of it", stall=3)], ids=["before the first byte", "in the middle"])
+@pytest.mark.parametrize(
+    "turn",
+    [Turn(delay=30), Turn(text="half of it", stall=3)],
+    ids=["before the first byte", "in the middle"],
+)
 async def test_silence_is_a_time_out(wire: str, turn: Turn) -> None:
     async with rig(wire, silence=0.3) as made:
         made.server.next(turn)
@@ -170,9 +214,15 @@ async def test_an_endpoint_that_is_not_there_is_a_time_out_that_names_it(wire: s
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         provider = LateProvider(
-            covers(scan)[wire], Endpoint(wire, ("m",), f"http://127.0.0.1:{taken.getsockname()[1]}", "key", silence=5.0), load
+            covers(scan)[wire],
+            Endpoint(
+                wire, ("m",), f"http://127.0.0.1:{taken.getsockname()[1]}", "key", silence=5.0
+            ),
+            load,
         )
-        with pytest.raises(OutOfReach, match=r"127\.0\.0\.1.*cannot be reached \(the connection is refused"):
+        with pytest.raises(
+            OutOfReach, match=r"127\.0\.0\.1.*cannot be reached \(the connection is refused"
+        ):
             async for _ in provider.stream(Conversation("m").says("hello")):
                 pass
         await provider.aclose()
@@ -197,11 +247,17 @@ async def test_a_stream_that_is_left_early_leaves_no_open_connection(wired: Rig)
     await until(lambda: wired.server.open == 0)
 
 
-async def test_ninety_nine_hundredths_of_a_request_are_the_prefix_of_the_next_over_thirty_turns(wired: Rig) -> None:
+async def test_ninety_nine_hundredths_of_a_request_are_the_prefix_of_the_next_over_thirty_turns(
+    wired: Rig,
+) -> None:
     talk = Conversation(wired.model)
     for number in range(30):
         if number % 3 == 0:
-            wired.server.next(Turn(text="looking", thinking="hm", calls=(Call("Read", {"file_path": f"{number}"}),)))
+            wired.server.next(
+                Turn(
+                    text="looking", thinking="hm", calls=(Call("Read", {"file_path": f"{number}"}),)
+                )
+            )
             for call in talk.takes((await wired.ask(talk.says(f"look at {number}"))).step):
                 talk.result(call, "line\n" * 200)
             talk.takes((await wired.ask(talk.request())).step)
@@ -213,7 +269,9 @@ async def test_ninety_nine_hundredths_of_a_request_are_the_prefix_of_the_next_ov
         assert shared_prefix(before, after) / len(before) >= 0.99
 
 
-async def test_a_turn_late_in_a_conversation_turns_no_more_steps_into_bytes_than_an_early_one(wired: Rig) -> None:
+async def test_a_turn_late_in_a_conversation_turns_no_more_steps_into_bytes_than_an_early_one(
+    wired: Rig,
+) -> None:
     client = await wired.provider.client()
     talk = Conversation(wired.model)
     work: dict[int, int] = {}
@@ -228,9 +286,13 @@ async def test_a_turn_late_in_a_conversation_turns_no_more_steps_into_bytes_than
     assert client.rendering.heads.built == 1  # type: ignore[attr-defined]
 
 
-async def test_the_same_conversation_read_again_from_the_store_gives_the_same_bytes(wired: Rig) -> None:
+async def test_the_same_conversation_read_again_from_the_store_gives_the_same_bytes(
+    wired: Rig,
+) -> None:
     talk = Conversation(wired.model)
-    wired.server.next(Turn(text="looking", thinking="hm", calls=(Call("Read", {"file_path": "a"}),)))
+    wired.server.next(
+        Turn(text="looking", thinking="hm", calls=(Call("Read", {"file_path": "a"}),))
+    )
     for call in talk.takes((await wired.ask(talk.says("go"))).step):
         talk.result(call, "content")
     await wired.ask(talk.request())
@@ -261,7 +323,15 @@ async def test_usage_is_counted(wired: Rig) -> None:
 
 
 async def test_a_window_told_in_an_overflow_error_is_remembered(wired: Rig) -> None:
-    wired.server.next(Turn(status=400, message="This model's maximum context length is 8192 tokens. However, you requested 9000 tokens"))
+    wired.server.next(
+        Turn(
+            status=400,
+            message=(
+                "This model's maximum context length is 8192 tokens. However, you requested 9000"
+                " tokens"
+            ),
+        )
+    )
     with pytest.raises(TooLong):
         await wired.ask(Conversation(wired.model).says("hello"))
     assert wired.provider.window(wired.model) == 8192

@@ -1,4 +1,5 @@
-"""A profile as the assembly builds it, against scripted servers: faults.md row 38, one line per test."""
+"""A profile as the assembly builds it, against scripted servers: faults.md row 38, one line per
+test."""
 
 from __future__ import annotations
 
@@ -43,12 +44,15 @@ async def house(
 
 
 async def said(made: Model) -> tuple[str, list[ModelEvent]]:
-    """The final text and every event; what was shown since the last new beginning is the final text."""
+    """The final text and every event; what was shown since the last new beginning is the final
+    text."""
     events = [event async for event in made.call(Conversation(made.model).says("hello"))]
     assert [event for event in events if isinstance(event, Reply)] == [events[-1]]
     assert isinstance(events[-1], Reply)
     text = "".join(block.text for block in events[-1].step.blocks if isinstance(block, Text))
-    begun = max((number for number, event in enumerate(events) if isinstance(event, Restarted)), default=-1)
+    begun = max(
+        (number for number, event in enumerate(events) if isinstance(event, Restarted)), default=-1
+    )
     assert "".join(event.text for event in events[begun + 1 :] if isinstance(event, Delta)) == text
     return text, events
 
@@ -79,12 +83,19 @@ async def test_a_fault_that_passes_costs_one_more_call(wire: str, fault: str) ->
 
 
 async def test_a_fault_that_stays_ends_after_four_calls_and_then_asks_the_spare_profile() -> None:
-    async with house("anthropic", [Turn(status=529)] * 9, [Turn(text="spare here")]) as (made, one, two):
+    async with house("anthropic", [Turn(status=529)] * 9, [Turn(text="spare here")]) as (
+        made,
+        one,
+        two,
+    ):
         text, events = await said(made)
         assert text == "spare here"
         assert (one.count, two.count) == (4, 1)
         assert two.asked[0].body["model"] == "m-2"
-        assert any(isinstance(event, Notice) and "Asking openai m-2 instead" in event.line for event in events)
+        assert any(
+            isinstance(event, Notice) and "Asking openai m-2 instead" in event.line
+            for event in events
+        )
 
 
 async def test_without_a_spare_profile_the_error_says_what_it_was() -> None:
@@ -101,7 +112,14 @@ async def test_answers_that_stay_empty_end_as_cut_off() -> None:
         assert one.count == 4
 
 
-@pytest.mark.parametrize("turn", [Turn(status=401), Turn(status=404), Turn(status=400, message="prompt is too long: 9 tokens > 8 maximum")])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        Turn(status=401),
+        Turn(status=404),
+        Turn(status=400, message="prompt is too long: 9 tokens > 8 maximum"),
+    ],
+)
 async def test_what_cannot_pass_is_called_once(turn: Turn) -> None:
     async with house("anthropic", [turn]) as (made, one, _):
         with pytest.raises(OhmoError):
@@ -110,7 +128,11 @@ async def test_what_cannot_pass_is_called_once(turn: Turn) -> None:
 
 
 async def test_an_overflow_is_not_carried_to_the_spare_profile_but_to_whoever_can_shrink() -> None:
-    async with house("openai", [Turn(status=400, message="maximum context length is 10 tokens")], [Turn(text="no")]) as (made, _, two):
+    async with house(
+        "openai",
+        [Turn(status=400, message="maximum context length is 10 tokens")],
+        [Turn(text="no")],
+    ) as (made, _, two):
         with pytest.raises(TooLong):
             await said(made)
         assert two.count == 0
@@ -124,14 +146,26 @@ async def test_a_refusal_is_visible() -> None:
         assert events[-1].step.blocks == (Text("The model declined to answer this."),)
 
 
-async def test_wrong_names_broken_arguments_and_doubled_ids_end_as_calls_the_house_can_answer() -> None:
-    turn = Turn(calls=(Call("read", '{"file_path": "a",}', id="x"), Call("bash", '{"command": "ls', id="x"), Call("Fly", "{}", id="x")))
+async def test_wrong_names_broken_arguments_and_doubled_ids_end_as_calls_the_house_can_answer() -> (
+    None
+):
+    turn = Turn(
+        calls=(
+            Call("read", '{"file_path": "a",}', id="x"),
+            Call("bash", '{"command": "ls', id="x"),
+            Call("Fly", "{}", id="x"),
+        )
+    )
     async with house("anthropic", [turn]) as (made, _, _two):
         talk = Conversation("m-1")
         *_, last = [event async for event in made.call(talk.says("go"))]
         assert isinstance(last, Reply)
         calls = [block for block in last.step.blocks if isinstance(block, ToolCall)]
-        assert [(call.foreign, call.name) for call in calls] == [("x", "Read"), ("x", "Bash"), ("x", "Fly")]
+        assert [(call.foreign, call.name) for call in calls] == [
+            ("x", "Read"),
+            ("x", "Bash"),
+            ("x", "Fly"),
+        ]
         assert len({call.id for call in calls}) == 3
         assert calls[0].arguments == {"file_path": "a"}
         assert calls[1].arguments == {"unreadable_arguments": '{"command": "ls'}
@@ -144,7 +178,9 @@ async def test_wrong_names_broken_arguments_and_doubled_ids_end_as_calls_the_hou
 async def test_the_server_in_a_process_of_its_own_prints_its_port_and_takes_a_script() -> None:
     script = json.dumps([{"text": "first"}])
     command = (sys.executable, "-m", "tests.platforms.model", "--port", "0", "--script", script)
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3])
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3]
+    )
     try:
         assert process.stdout is not None
         async with asyncio.timeout(60):

@@ -1,4 +1,5 @@
-"""One scene per engine: the same tests run over a file, a real PostgreSQL and the model in memory."""
+"""One scene per engine: the same tests run over a file, a real PostgreSQL and the model in
+memory."""
 
 from __future__ import annotations
 
@@ -43,16 +44,21 @@ async def clean_postgres(postgres_url: str) -> str:
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Generator[Path]:
-    """A folder that need not outlive the machine: in memory where there is room (Linux: /dev/shm), because these tests do not cut the power."""
+    """A folder that need not outlive the machine: in memory where there is room (Linux: /dev/shm),
+    because these tests do not cut the power."""
     memory = Path("/dev/shm")
     if not memory.is_dir() or shutil.disk_usage(memory).free < 32 << 20:
         yield tmp_path
         return
-    with tempfile.TemporaryDirectory(prefix="ohmo-store-", dir=memory, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="ohmo-store-", dir=memory, ignore_cleanup_errors=True
+    ) as folder:
         yield Path(folder)
 
 
-@pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.needs("postgres"))])
+@pytest.fixture(
+    params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.needs("postgres"))]
+)
 def open_store(request: pytest.FixtureRequest, quick: Path) -> Open:
     """How the engine of this run is opened; again for the same data."""
     match request.param:

@@ -16,7 +16,9 @@ from tests.store_model.store import MemoryStore
 
 @asynccontextmanager
 async def sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[FullStore]:
-    async with open_sqlite(path, clock=clock, new_id=IdSource(), writer="w", failpoint=inert) as store:
+    async with open_sqlite(
+        path, clock=clock, new_id=IdSource(), writer="w", failpoint=inert
+    ) as store:
         yield store
 
 
@@ -27,9 +29,13 @@ async def memory_store(clock: Clock) -> AsyncGenerator[FullStore]:
 
 @asynccontextmanager
 async def postgres_store(url: str, clock: Clock) -> AsyncGenerator[FullStore]:
-    from ohmo.store.postgres import open_postgres  # only where its driver is installed: see the needs marker
+    from ohmo.store.postgres import (
+        open_postgres,
+    )  # only where its driver is installed: see the needs marker
 
-    async with open_postgres(url, clock=clock, new_id=IdSource(), writer="w", failpoint=inert) as store:
+    async with open_postgres(
+        url, clock=clock, new_id=IdSource(), writer="w", failpoint=inert
+    ) as store:
         yield store
 
 
@@ -39,7 +45,9 @@ async def empty_postgres(url: str) -> None:
 
     connection = await asyncpg.connect(url)
     try:
-        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'meta'")
+        tables = await connection.fetch(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'meta'"
+        )
         if tables:
             await connection.execute(f"TRUNCATE {', '.join(row[0] for row in tables)}")
     finally:

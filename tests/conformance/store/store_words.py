@@ -23,14 +23,39 @@ from channels.contract import (
     Receipt,
 )
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    ModelStep,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.contracts.reports import Reports
-from ohmo.contracts.store import Accepted, Ask, Asked, Claim, End, OutRow, PartState, PostRow, Seat, Store, Work
+from ohmo.contracts.store import (
+    Accepted,
+    Ask,
+    Asked,
+    Claim,
+    End,
+    OutRow,
+    PartState,
+    PostRow,
+    Seat,
+    Store,
+    Work,
+)
 from ohmo.contracts.tool import Question
 
 CHAT = Address("slack", "T1", ChatId("C1"))
 OTHER = Address("slack", "T1", ChatId("C2"))
-MESSAGE, WAKE, COMMAND, ANSWER = Seat("", "message"), Seat("", "wake"), Seat("", "command"), Seat("", "answer")
+MESSAGE, WAKE, COMMAND, ANSWER = (
+    Seat("", "message"),
+    Seat("", "wake"),
+    Seat("", "command"),
+    Seat("", "answer"),
+)
 EDIT, REACTION = Seat("", "edit"), Seat("", "reaction")
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -64,14 +89,31 @@ def said(
 ) -> Inbound:
     name = key or f"k-{text}"
     return Inbound(
-        key=name, aliases=aliases, address=at, person=Person(PersonId(person), person.title()), at=BIRTH, order=order or name,
-        message=MessageId(f"m-{text}"), text=text, private=True, addressed=True, album=album,
-    )  # fmt: skip
+        key=name,
+        aliases=aliases,
+        address=at,
+        person=Person(PersonId(person), person.title()),
+        at=BIRTH,
+        order=order or name,
+        message=MessageId(f"m-{text}"),
+        text=text,
+        private=True,
+        addressed=True,
+        album=album,
+    )
 
 
-def edited(original: str, text: str | None, *, key: str, at: Address = CHAT, order: str = "zz") -> Edited:
+def edited(
+    original: str, text: str | None, *, key: str, at: Address = CHAT, order: str = "zz"
+) -> Edited:
     return Edited(
-        key=key, address=at, person=Person(PersonId("ada"), "Ada"), at=BIRTH, order=order, message=MessageId(f"m-{original}"), text=text
+        key=key,
+        address=at,
+        person=Person(PersonId("ada"), "Ada"),
+        at=BIRTH,
+        order=order,
+        message=MessageId(f"m-{original}"),
+        text=text,
     )
 
 
@@ -90,12 +132,28 @@ def reacted(original: str, *, key: str) -> Reacted:
 
 def pressed(choice: str, *, key: str, at: Address = CHAT) -> Answer:
     return Answer(
-        key=key, address=at, person=Person(PersonId("ada"), "Ada"), at=BIRTH, order="a", message=MessageId("card"), choice=choice, token="t"
+        key=key,
+        address=at,
+        person=Person(PersonId("ada"), "Ada"),
+        at=BIRTH,
+        order="a",
+        message=MessageId("card"),
+        choice=choice,
+        token="t",
     )
 
 
 def wake(key: str, *, place: Address = CHAT, due: datetime | None = None) -> Wake:
-    return Wake(key, "cron", place, None, "ada", f"wake {key}", BIRTH, None if due is None else Occurrence("job", due))
+    return Wake(
+        key,
+        "cron",
+        place,
+        None,
+        "ada",
+        f"wake {key}",
+        BIRTH,
+        None if due is None else Occurrence("job", due),
+    )
 
 
 def told(arrival: Arrival) -> UserStep:
@@ -108,30 +166,59 @@ def ident(name: str) -> str:
 
 
 def row(
-    name: str, text: str = "hello", *, at: Address = CHAT, kind: Any = "message", target: str | None = None, ttl: float = 3600.0
+    name: str,
+    text: str = "hello",
+    *,
+    at: Address = CHAT,
+    kind: Any = "message",
+    target: str | None = None,
+    ttl: float = 3600.0,
 ) -> PostRow:
-    return PostRow(ident(name), kind, Outbound(at, text), None if target is None else ident(target), ttl)
+    return PostRow(
+        ident(name), kind, Outbound(at, text), None if target is None else ident(target), ttl
+    )
 
 
 def closing(old: OutRow) -> PostRow:
-    return PostRow(ident(f"close{old.row.id.rstrip('0')}"), "edit", Outbound(old.row.outbound.address, "closed"), old.row.id)
+    return PostRow(
+        ident(f"close{old.row.id.rstrip('0')}"),
+        "edit",
+        Outbound(old.row.outbound.address, "closed"),
+        old.row.id,
+    )
 
 
 def card(asked: Asked) -> PostRow:
-    return PostRow(asked.ask.id, "message", Outbound(asked.address, f"May I? {asked.ask.question.title}", choices=(Choice("yes", "Yes"),)))
+    return PostRow(
+        asked.ask.id,
+        "message",
+        Outbound(
+            asked.address, f"May I? {asked.ask.question.title}", choices=(Choice("yes", "Yes"),)
+        ),
+    )
 
 
 def ask(name: str, call: str, digest: str = "d") -> Ask:
-    return Ask(ident(name), call, Question("permission", f"run {call}", "rm -rf", (Choice("yes", "Yes", "good"),), digest), "/tmp/x")
+    return Ask(
+        ident(name),
+        call,
+        Question("permission", f"run {call}", "rm -rf", (Choice("yes", "Yes", "good"),), digest),
+        "/tmp/x",
+    )
 
 
 def part(text: str = "p", receipt: str | None = None, kind: Any = "post") -> PartState:
-    return PartState(Part(kind, f'{{"text":"{text}"}}'), None if receipt is None else Receipt(MessageId(receipt)))
+    return PartState(
+        Part(kind, f'{{"text":"{text}"}}'), None if receipt is None else Receipt(MessageId(receipt))
+    )
 
 
 def model(text: str = "", calls: Sequence[str] = ()) -> ModelStep:
     blocks: list[Any] = [Text(text)] if text else []
-    blocks += [ToolCall(call, "Bash", {"command": "ls", "n": [1, None, {"a": 1.5}]}, f"f-{call}") for call in calls]
+    blocks += [
+        ToolCall(call, "Bash", {"command": "ls", "n": [1, None, {"a": 1.5}]}, f"f-{call}")
+        for call in calls
+    ]
     return ModelStep(tuple(blocks), "m", "tools" if calls else "end")
 
 
@@ -168,7 +255,9 @@ class Scene:
         assert work is not None
         return claim, work
 
-    async def finish(self, claim: Claim, turn: str, *posts: PostRow, state: Any = "done", reason: str = "") -> None:
+    async def finish(
+        self, claim: Claim, turn: str, *posts: PostRow, state: Any = "done", reason: str = ""
+    ) -> None:
         await self.store.finish(claim, turn, [model("fine")], posts, End(state, reason))
 
     async def endings(self, thread: str) -> dict[str, str]:

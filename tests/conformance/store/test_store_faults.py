@@ -14,7 +14,22 @@ from typing import Any
 
 import pytest
 from store_engines import sqlite_store
-from store_words import CHAT, COMMAND, OTHER, Clock, Scene, ask, card, closing, ident, model, result, row, said, told
+from store_words import (
+    CHAT,
+    COMMAND,
+    OTHER,
+    Clock,
+    Scene,
+    ask,
+    card,
+    closing,
+    ident,
+    model,
+    result,
+    row,
+    said,
+    told,
+)
 
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.store import End, Ruling
@@ -38,7 +53,9 @@ class CuttingDriver:
 
     async def write(self, make: MakeOp[Any], lock: str = "") -> Any:
         after, self.after = self.after, None
-        return await self._driver.write(make if after is None else lambda at: cut(make, at, after), lock)
+        return await self._driver.write(
+            make if after is None else lambda at: cut(make, at, after), lock
+        )
 
     async def read(self, make: MakeOp[Any], *, slow: bool = False, hot: bool = False) -> Any:
         return await self._driver.read(make, slow=slow, hot=hot)
@@ -67,20 +84,38 @@ async def picture(store: Any) -> Any:
 
 
 CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "finish": lambda s, c, t: s.finish(c, t, [model("x")], [row("final"), row("copy", at=OTHER)], End("done")),
-    "record": lambda s, c, t: s.record(c, t, [model("", ["1"]), result("1")], posts=[row("p")], usage=Usage("m", "turn", 1, 1, 1, 1, 1)),
-    "park": lambda s, c, t: s.park(c, t, [ask("q1", "1"), ask("q2", "2")], timeout=5, card=card, closing=closing),
+    "finish": lambda s, c, t: s.finish(
+        c, t, [model("x")], [row("final"), row("copy", at=OTHER)], End("done")
+    ),
+    "record": lambda s, c, t: s.record(
+        c,
+        t,
+        [model("", ["1"]), result("1")],
+        posts=[row("p")],
+        usage=Usage("m", "turn", 1, 1, 1, 1, 1),
+    ),
+    "park": lambda s, c, t: s.park(
+        c, t, [ask("q1", "1"), ask("q2", "2")], timeout=5, card=card, closing=closing
+    ),
     "interrupt": lambda s, c, t: s.interrupt(c, t, closing),
-    "stop": lambda s, c, t: s.stop(c.thread, 2, person="ada", fresh=True, posts=[row("ok")], closing=closing),
+    "stop": lambda s, c, t: s.stop(
+        c.thread, 2, person="ada", fresh=True, posts=[row("ok")], closing=closing
+    ),
     "steer": lambda s, c, t: s.steer(c, t, told),
-    "accept": lambda s, c, t: s.accept([(said("new"), COMMAND), (said("new2", at=OTHER, aliases=("alias",)), COMMAND)]),
+    "accept": lambda s, c, t: s.accept(
+        [(said("new"), COMMAND), (said("new2", at=OTHER, aliases=("alias",)), COMMAND)]
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_call_cut_after_any_statement_leaves_no_half_state(name: str, tmp_path: Path) -> None:
+async def test_a_call_cut_after_any_statement_leaves_no_half_state(
+    name: str, tmp_path: Path
+) -> None:
     clock = Clock()
-    async with open_sqlite(tmp_path / "ohmo.db", clock=clock, new_id=IdSource(), writer="w", failpoint=inert) as whole:
+    async with open_sqlite(
+        tmp_path / "ohmo.db", clock=clock, new_id=IdSource(), writer="w", failpoint=inert
+    ) as whole:
         driver = CuttingDriver(whole._driver)
         store = SqlStore(driver, new_id=IdSource(), writer="w")
         scene = Scene(store, clock)
@@ -155,14 +190,18 @@ asyncio.run(main())
 
 
 @pytest.mark.timeout(300)
-async def test_nothing_accepted_is_lost_when_the_process_is_killed_at_random(tmp_path: Path) -> None:
+async def test_nothing_accepted_is_lost_when_the_process_is_killed_at_random(
+    tmp_path: Path,
+) -> None:
     """OHMO_TEST_KILLS: how often (the long campaign asks for more)."""
     path, chance = tmp_path / "ohmo.db", random.Random(7)
     accepted: set[str] = set()
     sent: set[str] = set()
     for _ in range(int(os.environ.get("OHMO_TEST_KILLS", "12"))):
         command = [sys.executable, "-c", WORKER, str(path), str(Path(__file__).parent)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as child:
             assert child.stdout is not None
             assert child.stderr is not None
             first = child.stdout.readline()
@@ -179,7 +218,9 @@ async def test_nothing_accepted_is_lost_when_the_process_is_killed_at_random(tmp
         report = await store.audit_report()
         known = {info.arrival.text for info in await store.inbox(limit=1_000_000)}
         posts = {r.row.id: r for r in await store.outbox(limit=1_000_000)}
-        answered = {info.arrival.text for info in await store.inbox(state="answered", limit=1_000_000)}
+        answered = {
+            info.arrival.text for info in await store.inbox(state="answered", limit=1_000_000)
+        }
     assert report.problems == ()
     assert accepted - known == set()
     assert sent - posts.keys() == set()
@@ -204,18 +245,27 @@ async def test_releasing_defeats_a_renewal_that_is_on_its_way(scene: Scene) -> N
 async def test_two_answers_at_once_are_one(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
-    await scene.store.park(claim, work.turn, [ask("q", "1")], timeout=60, card=card, closing=closing)
-    calls = [scene.store.answer(Ruling(ident("q"), v, "ada"), card=card, closing=closing) for v in ("allowed", "denied", "allowed")]
+    await scene.store.park(
+        claim, work.turn, [ask("q", "1")], timeout=60, card=card, closing=closing
+    )
+    calls = [
+        scene.store.answer(Ruling(ident("q"), v, "ada"), card=card, closing=closing)
+        for v in ("allowed", "denied", "allowed")
+    ]
     assert sorted(await asyncio.gather(*calls)) == ["late", "late", "ok"]
 
 
 async def test_the_same_message_twice_at_once_is_stored_once(scene: Scene) -> None:
-    accepted = await asyncio.gather(*(scene.hear(said("a", key=f"k{n}", aliases=("same",))) for n in range(10)))
+    accepted = await asyncio.gather(
+        *(scene.hear(said("a", key=f"k{n}", aliases=("same",))) for n in range(10))
+    )
     assert sorted(a[0].duplicate for a in accepted) == [False] + [True] * 9
     assert len({(a[0].thread, a[0].seq) for a in accepted}) == 1
 
 
-async def test_a_store_opened_again_goes_on(open_store: Any, request: pytest.FixtureRequest) -> None:
+async def test_a_store_opened_again_goes_on(
+    open_store: Any, request: pytest.FixtureRequest
+) -> None:
     if "memory" in request.node.name:
         return  # the model keeps nothing
     clock = Clock()

@@ -1,4 +1,5 @@
-"""Jobs and the ledger of their occurrences: claimed once, ended with their arrival, passed over with a reason."""
+"""Jobs and the ledger of their occurrences: claimed once, ended with their arrival, passed over
+with a reason."""
 
 from __future__ import annotations
 
@@ -12,15 +13,42 @@ from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.cron import JobBody, JobRow, JobSpec, OccurrenceRow, Passed, Report
 from ohmo.contracts.store import End
 
-NINE, TEN, NOON = BIRTH + timedelta(hours=9), BIRTH + timedelta(hours=10), BIRTH + timedelta(hours=12)
+NINE, TEN, NOON = (
+    BIRTH + timedelta(hours=9),
+    BIRTH + timedelta(hours=10),
+    BIRTH + timedelta(hours=12),
+)
 
 
 def job(name: str = "brief", next_at: datetime | None = NINE) -> JobRow:
-    spec = JobSpec(name, "what is new?", "Europe/Berlin", schedule="0 9 * * *", rules=("Bash(gh:*)",), secrets=(("T", "env:T"),))
-    return JobRow(f"id-{name}", name, "person", JobBody(spec, BIRTH, "hash", "T1"), 1, True, next_at, "slack:ada")
+    spec = JobSpec(
+        name,
+        "what is new?",
+        "Europe/Berlin",
+        schedule="0 9 * * *",
+        rules=("Bash(gh:*)",),
+        secrets=(("T", "env:T"),),
+    )
+    return JobRow(
+        f"id-{name}",
+        name,
+        "person",
+        JobBody(spec, BIRTH, "hash", "T1"),
+        1,
+        True,
+        next_at,
+        "slack:ada",
+    )
 
 
-def due(at: datetime, *, place: Address = CHAT, revision: int = 1, following: datetime | None = TEN, **more: object) -> Wake:
+def due(
+    at: datetime,
+    *,
+    place: Address = CHAT,
+    revision: int = 1,
+    following: datetime | None = TEN,
+    **more: object,
+) -> Wake:
     found = Occurrence("id-brief", at, revision, following, **more)  # pyright: ignore[reportArgumentType]
     return replace(wake(f"brief@{at.isoformat()}", place=place), occurrence=found)
 
@@ -46,7 +74,13 @@ async def test_a_slot_is_claimed_with_its_wake_and_moves_the_job_on(scene: Scene
     assert not first.duplicate
     assert (await scene.store.jobs())[0].next_at == TEN
     found = (await scene.store.claimed())[0]
-    assert (found.due, found.state, found.thread, found.seq, found.attempts) == (NINE, "claimed", first.thread, first.seq, 1)
+    assert (found.due, found.state, found.thread, found.seq, found.attempts) == (
+        NINE,
+        "claimed",
+        first.thread,
+        first.seq,
+        1,
+    )
     assert (await scene.hear(due(NINE), seat=WAKE))[0].duplicate
 
 
@@ -58,7 +92,9 @@ async def test_a_second_scheduler_with_another_key_gets_a_duplicate(scene: Scene
     assert len(await scene.store.inbox()) == 1
 
 
-async def test_a_job_that_was_edited_paused_or_removed_meanwhile_is_not_claimed(scene: Scene) -> None:
+async def test_a_job_that_was_edited_paused_or_removed_meanwhile_is_not_claimed(
+    scene: Scene,
+) -> None:
     await scene.store.save_job(job())
     await scene.store.save_job(replace(job(), revision=2), over=1)
     assert (await scene.hear(due(NINE), seat=WAKE))[0].duplicate
@@ -81,11 +117,31 @@ async def test_an_occurrence_ends_with_its_turn(scene: Scene) -> None:
     claim, work = await scene.begin()
     assert (await scene.store.claimed())[0].turn == work.turn
     scene.clock.tick(60)
-    await scene.store.finish(claim, work.turn, [model("all is well")], [row("p")], End("done", report=Report("", "all is well", "d1")))
+    await scene.store.finish(
+        claim,
+        work.turn,
+        [model("all is well")],
+        [row("p")],
+        End("done", report=Report("", "all is well", "d1")),
+    )
     begun = BIRTH + timedelta(seconds=5)
     ended = begun + timedelta(seconds=60)
     assert await scene.store.occurrences("id-brief") == [
-        OccurrenceRow("id-brief", NINE, "done", None, work.turn, BIRTH, begun, ended, "all is well", "d1", claim.thread, 1, 1)
+        OccurrenceRow(
+            "id-brief",
+            NINE,
+            "done",
+            None,
+            work.turn,
+            BIRTH,
+            begun,
+            ended,
+            "all is well",
+            "d1",
+            claim.thread,
+            1,
+            1,
+        )
     ]
     assert await scene.store.claimed() == []
 
@@ -94,10 +150,14 @@ async def test_a_failed_or_stopped_run_is_a_failed_occurrence_with_its_reason(sc
     await scene.store.save_job(job())
     await scene.hear(due(NINE), seat=WAKE)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, (), (), End("failed", "no model", Report("no model", failed=True)))
+    await scene.store.finish(
+        claim, work.turn, (), (), End("failed", "no model", Report("no model", failed=True))
+    )
     await scene.hear(due(TEN, following=NOON), seat=WAKE)
     stop = (await scene.hear(said("/stop"), seat=COMMAND))[0]
-    await scene.store.stop(stop.thread, stop.seq, person="ada", fresh=False, posts=(), closing=closing)
+    await scene.store.stop(
+        stop.thread, stop.seq, person="ada", fresh=False, posts=(), closing=closing
+    )
     assert [(one.state, one.reason) for one in await scene.store.occurrences("id-brief")] == [
         ("failed", "stopped by ada"),
         ("failed", "no model"),
@@ -108,12 +168,16 @@ async def test_a_dead_run_that_is_brought_back_is_the_same_occurrence(scene: Sce
     await scene.store.save_job(job())
     await scene.hear(due(NINE), seat=WAKE)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, (), (), End("failed", "no model", Report("no model", failed=True)))
+    await scene.store.finish(
+        claim, work.turn, (), (), End("failed", "no model", Report("no model", failed=True))
+    )
     assert await scene.store.retry_arrival(claim.thread, 1)
     again = (await scene.store.claimed())[0]
     assert (again.due, again.attempts) == (NINE, 2)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, [model("well")], (), End("done", report=Report("", "well", "d")))
+    await scene.store.finish(
+        claim, work.turn, [model("well")], (), End("done", report=Report("", "well", "d"))
+    )
     assert await states(scene) == {NINE: "done"}
 
 
@@ -124,7 +188,10 @@ async def test_what_is_not_run_is_recorded_once_with_its_reason(scene: Scene) ->
     assert not await scene.store.pass_over(job(), [Passed(NINE, "skipped", "again")], TEN)
     assert (await scene.store.jobs())[0].next_at == NOON
     found = await scene.store.occurrences("id-brief")
-    assert [(one.due, one.state, one.reason) for one in found] == [(TEN, "skipped", "still running"), (NINE, "missed", "ohmo was off")]
+    assert [(one.due, one.state, one.reason) for one in found] == [
+        (TEN, "skipped", "still running"),
+        (NINE, "missed", "ohmo was off"),
+    ]
     assert len(await scene.store.occurrences("id-brief", limit=1)) == 1
 
 
@@ -145,9 +212,13 @@ async def test_removing_a_job_stops_what_waits_and_lets_run_what_runs(scene: Sce
     assert await scene.store.remove_job("id-brief")
     assert not await scene.store.remove_job("id-brief")
     assert await states(scene) == {NINE: "claimed", TEN: "failed"}
-    await scene.store.finish(claim, work.turn, [model("ok")], (), End("done", report=Report("", "ok", "d")))
+    await scene.store.finish(
+        claim, work.turn, [model("ok")], (), End("done", report=Report("", "ok", "d"))
+    )
     assert await states(scene) == {NINE: "done", TEN: "failed"}
-    assert [(one.ending, one.reason) for one in await scene.store.inbox(state="stopped")] == [("stopped", "the job was removed")]
+    assert [(one.ending, one.reason) for one in await scene.store.inbox(state="stopped")] == [
+        ("stopped", "the job was removed")
+    ]
 
 
 async def test_a_fresh_run_begins_a_new_session_of_its_thread(scene: Scene) -> None:
@@ -164,7 +235,9 @@ async def test_old_occurrences_go_but_for_the_last_that_was_done(scene: Scene) -
     await scene.store.save_job(job())
     await scene.hear(due(NINE), seat=WAKE)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, [model("ok")], (), End("done", report=Report("", "ok", "d")))
+    await scene.store.finish(
+        claim, work.turn, [model("ok")], (), End("done", report=Report("", "ok", "d"))
+    )
     await scene.store.pass_over(job(next_at=TEN), [Passed(TEN, "skipped", "x")], NOON)
     scene.clock.tick(86_400)
     await scene.store.prune(scene.clock())

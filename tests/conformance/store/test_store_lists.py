@@ -35,14 +35,18 @@ async def test_pages_of_threads_show_each_once_newest_first(scene: Scene) -> Non
     assert whole[0].address.chat in ("C5", "C6")
 
 
-async def test_pages_of_arrivals_and_posts_show_each_once_whatever_their_state(scene: Scene) -> None:
+async def test_pages_of_arrivals_and_posts_show_each_once_whatever_their_state(
+    scene: Scene,
+) -> None:
     scene.problems_allowed = True
     for number in range(5):
         await scene.hear(said(f"m{number}", at=Address("slack", "T1", ChatId(f"C{number}"))))
         if number == 2:
             scene.clock.tick(1)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, [model("x")], [row("answer", at=claim.address)], End("done"))
+    await scene.store.finish(
+        claim, work.turn, [model("x")], [row("answer", at=claim.address)], End("done")
+    )
     await scene.begin()
     await scene.store.post([row("a"), row("b", at=OTHER), row("c", at=OTHER)])
     await scene.deliver("a")
@@ -50,7 +54,12 @@ async def test_pages_of_arrivals_and_posts_show_each_once_whatever_their_state(s
     assert [one.state for one in whole] == ["waiting"] * 3 + ["taken", "ended"]
     for size in (1, 2, 3):
         assert await pages(lambda after, n=size: scene.store.inbox(limit=n, after=after)) == whole
-        assert await pages(lambda after, n=size: scene.store.inbox(state="waiting", limit=n, after=after)) == whole[:3]
+        assert (
+            await pages(
+                lambda after, n=size: scene.store.inbox(state="waiting", limit=n, after=after)
+            )
+            == whole[:3]
+        )
         posts = await pages(lambda after, n=size: scene.store.outbox(limit=n, after=after))
         assert posts == await scene.store.outbox()
         assert [post.state for post in posts] == ["ready"] * 3 + ["sent"]
@@ -73,7 +82,10 @@ async def test_rows_are_read_again_by_their_ids_with_why_they_failed(scene: Scen
     await scene.store.post([row("a"), row("b")])
     await scene.store.unsent(ident("a"), retry_after=None, error="the chat is gone")
     found = await scene.store.posts([ident("a"), ident("b"), ident("nobody")])
-    assert [(one.state, one.error) for one in found] == [("dead", "the chat is gone"), ("ready", None)]
+    assert [(one.state, one.error) for one in found] == [
+        ("dead", "the chat is gone"),
+        ("ready", None),
+    ]
     assert found[0].ended is not None
     await scene.store.retry_post(ident("a"))
     (again,) = await scene.store.posts([ident("a")])
@@ -83,39 +95,77 @@ async def test_rows_are_read_again_by_their_ids_with_why_they_failed(scene: Scen
 async def test_what_was_spent_is_told_by_person_and_by_turn(scene: Scene) -> None:
     await scene.hear(said("one"))
     claim, work = await scene.begin()
-    await scene.store.record(claim, work.turn, [model("thinking")], usage=Usage("small", "turn", 10, 5, 1, 2, 300))
-    await scene.store.finish(claim, work.turn, [model("x")], [], End("done"), usage=Usage("small", "turn", 1, 0, 0, 1, 30))
+    await scene.store.record(
+        claim, work.turn, [model("thinking")], usage=Usage("small", "turn", 10, 5, 1, 2, 300)
+    )
+    await scene.store.finish(
+        claim,
+        work.turn,
+        [model("x")],
+        [],
+        End("done"),
+        usage=Usage("small", "turn", 1, 0, 0, 1, 30),
+    )
     (by_person,) = await scene.store.usage(by_person=True)
     assert (by_person.calls, by_person.input, by_person.micro_usd) == (2, 11, 330)
     assert by_person.person
     assert [total.person for total in await scene.store.usage()] == [""]
     (turn,) = await scene.store.thread_usage(claim.thread, since=scene.clock.now)
-    assert (turn.turn, turn.model, turn.calls, turn.output, turn.micro_usd) == (work.turn, "small", 2, 3, 330)
+    assert (turn.turn, turn.model, turn.calls, turn.output, turn.micro_usd) == (
+        work.turn,
+        "small",
+        2,
+        3,
+        330,
+    )
     assert await scene.store.thread_usage("nowhere") == []
     await scene.hear(said("two", at=Address("slack", "T1", ChatId("C9"))))
     other, work = await scene.begin()
-    await scene.store.finish(other, work.turn, [model("x")], [], End("done"), usage=Usage("big", "turn", 1, 0, 0, 1, 900))
+    await scene.store.finish(
+        other, work.turn, [model("x")], [], End("done"), usage=Usage("big", "turn", 1, 0, 0, 1, 900)
+    )
     totals = await scene.store.thread_totals()
-    assert [(one.thread, one.calls, one.input, one.micro_usd) for one in totals] == [(other.thread, 1, 1, 900), (claim.thread, 2, 11, 330)]
+    assert [(one.thread, one.calls, one.input, one.micro_usd) for one in totals] == [
+        (other.thread, 1, 1, 900),
+        (claim.thread, 2, 11, 330),
+    ]
     assert [one.thread for one in await scene.store.thread_totals(limit=1)] == [other.thread]
 
 
-async def test_people_with_one_id_in_two_channels_are_told_apart_and_named_as_they_spoke(scene: Scene) -> None:
+async def test_people_with_one_id_in_two_channels_are_told_apart_and_named_as_they_spoke(
+    scene: Scene,
+) -> None:
     two = Address("telegram", "bot", ChatId("7"))
-    for word, at, name in (("one", CHAT, "Ada Lovelace"), ("two", two, "Adam"), ("three", CHAT, "Ada King")):
+    for word, at, name in (
+        ("one", CHAT, "Ada Lovelace"),
+        ("two", two, "Adam"),
+        ("three", CHAT, "Ada King"),
+    ):
         heard = said(word, at=at)
         await scene.hear(replace(heard, person=replace(heard.person, name=name)))
         claim, work = await scene.begin()
-        await scene.store.finish(claim, work.turn, [model("x")], [], End("done"), usage=Usage("small", "turn", 10, 0, 0, 1, 300))
+        await scene.store.finish(
+            claim,
+            work.turn,
+            [model("x")],
+            [],
+            End("done"),
+            usage=Usage("small", "turn", 10, 0, 0, 1, 300),
+        )
     by_person = await scene.store.usage(by_person=True)
     assert [(one.channel, one.account, one.person, one.calls) for one in by_person] == [
         ("slack", "T1", "ada", 2),
         ("telegram", "bot", "ada", 1),
     ]
-    assert [(one.channel, one.person, one.calls) for one in await scene.store.usage()] == [("", "", 3)]
+    assert [(one.channel, one.person, one.calls) for one in await scene.store.usage()] == [
+        ("", "", 3)
+    ]
     ada, adam = Spender("slack", "T1", "ada"), Spender("telegram", "bot", "ada")
     nobody, elsewhere = Spender("slack", "T1", "eve"), Spender("slack", "T2", "ada")
-    assert await scene.store.names([ada, adam, nobody, elsewhere]) == {ada: "Ada King", adam: "Adam"}
+    assert await scene.store.names([ada, adam, nobody, elsewhere]) == {
+        ada: "Ada King",
+        adam: "Adam",
+    }
     assert await scene.store.names([adam]) == {adam: "Adam"}
     scene.clock.tick(3 * 86_400)
     assert await scene.store.names([ada], days=2) == {}
@@ -131,7 +181,9 @@ async def test_the_oldest_that_waits_is_known_by_channel(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("what", ["sent", "unsent", "ended"])
-async def test_who_watches_hears_of_changes_that_nobody_has_to_act_on(scene: Scene, what: str) -> None:
+async def test_who_watches_hears_of_changes_that_nobody_has_to_act_on(
+    scene: Scene, what: str
+) -> None:
     await scene.store.post([row("a", at=CHAT)])
     (command,) = await scene.hear(said("/help"), seat=COMMAND)
     heard: list[Hint] = []

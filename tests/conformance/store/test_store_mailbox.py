@@ -46,7 +46,9 @@ async def test_any_known_name_makes_a_duplicate_of_the_first(scene: Scene) -> No
 
 
 async def test_twins_within_one_batch_are_stored_once(scene: Scene) -> None:
-    accepted = await scene.hear(said("a", key="1", aliases=("x",)), said("b", key="2", aliases=("x",)), said("c", key="3"))
+    accepted = await scene.hear(
+        said("a", key="1", aliases=("x",)), said("b", key="2", aliases=("x",)), said("c", key="3")
+    )
     assert [(a.seq, a.duplicate) for a in accepted] == [(1, False), (1, True), (2, False)]
 
 
@@ -59,7 +61,9 @@ async def test_the_cursor_is_saved_with_its_batch(scene: Scene) -> None:
 async def test_a_cursor_of_an_older_generation_writes_nothing(scene: Scene) -> None:
     await scene.store.accept([], CursorSave("slack", "T1", "C1", "17", 5))
     with pytest.raises(LeaseLost):
-        await scene.store.accept([(said("zombie"), MESSAGE)], CursorSave("slack", "T1", "C1", "18", 4))
+        await scene.store.accept(
+            [(said("zombie"), MESSAGE)], CursorSave("slack", "T1", "C1", "18", 4)
+        )
     assert await scene.store.cursor("slack", "T1", "C1") == "17"
     assert await scene.store.inbox() == []
     await scene.store.accept([], CursorSave("slack", "T1", "C1", "19"))  # no lease in use
@@ -69,7 +73,10 @@ async def test_a_cursor_of_an_older_generation_writes_nothing(scene: Scene) -> N
 async def test_texts_no_engine_likes_survive(scene: Scene) -> None:
     nasty = "NUL \0 lone \ud800 ok 🜁 \x1b"
     place = replace(CHAT, chat="chat\0\udfff")
-    await scene.store.accept([(said(nasty, key="k\0\ud800", at=place), MESSAGE)], CursorSave("slack", "T1", "c\0", "v\ud800"))
+    await scene.store.accept(
+        [(said(nasty, key="k\0\ud800", at=place), MESSAGE)],
+        CursorSave("slack", "T1", "c\0", "v\ud800"),
+    )
     claim, work = await scene.begin()
     assert claim.address == place
     assert work.arrivals[0].text == nasty
@@ -87,12 +94,16 @@ async def test_a_noted_or_refused_arrival_wakes_nobody(scene: Scene) -> None:
 
 
 async def test_commands_and_answers_wait_beside_the_mailbox(scene: Scene) -> None:
-    accepted = await scene.store.accept([(said("/status"), COMMAND), (pressed("yes", key="p"), ANSWER)])
+    accepted = await scene.store.accept(
+        [(said("/status"), COMMAND), (pressed("yes", key="p"), ANSWER)]
+    )
     assert await scene.store.claim("one", limit=5, ttl=30) == []
     pending = await scene.store.unhandled()
     assert [(p.kind, p.accepted.seq) for p in pending] == [("command", 1), ("answer", 2)]
     assert await scene.store.end_arrival(accepted[0].thread, 1, "answered", posts=[row("reply")])
-    assert not await scene.store.end_arrival(accepted[0].thread, 1, "answered", posts=[row("reply2")])
+    assert not await scene.store.end_arrival(
+        accepted[0].thread, 1, "answered", posts=[row("reply2")]
+    )
     assert await scene.heads() == ["reply"]
     assert [p.accepted.seq for p in await scene.store.unhandled()] == [2]
 
@@ -100,7 +111,9 @@ async def test_commands_and_answers_wait_beside_the_mailbox(scene: Scene) -> Non
 async def test_an_arrival_ends_with_its_effect(scene: Scene) -> None:
     thread = (await scene.hear(said("/mode plan"), seat=COMMAND))[0].thread
     ada = PersonRow("slack", "T1", "ada", "Ada", "asking", "hash", BIRTH + timedelta(hours=1))
-    await scene.store.end_arrival(thread, 1, "answered", person=ada, settings=ThreadSettings(mode="plan", title="T"))
+    await scene.store.end_arrival(
+        thread, 1, "answered", person=ada, settings=ThreadSettings(mode="plan", title="T")
+    )
     assert await scene.store.people() == [ada]
     info = await scene.store.thread(thread)
     assert (info.settings, info.title) == (ThreadSettings(mode="plan", title="T"), "T")
@@ -108,11 +121,20 @@ async def test_an_arrival_ends_with_its_effect(scene: Scene) -> None:
     assert (await scene.claim()).settings.mode == "plan"
 
 
-async def test_settings_that_come_with_an_arrival_hold_before_its_turn_and_keep_older_choices(scene: Scene) -> None:
+async def test_settings_that_come_with_an_arrival_hold_before_its_turn_and_keep_older_choices(
+    scene: Scene,
+) -> None:
     thread = (await scene.hear(said("/mode plan"), seat=COMMAND))[0].thread
-    await scene.store.end_arrival(thread, 1, "answered", settings=ThreadSettings(mode="plan", title="T"))
-    await scene.hear(said("go"), seat=Seat("", "message", settings=ThreadSettings(mode="full_auto", model="small")))
-    assert (await scene.claim()).settings == ThreadSettings(mode="full_auto", model="small", title="T")
+    await scene.store.end_arrival(
+        thread, 1, "answered", settings=ThreadSettings(mode="plan", title="T")
+    )
+    await scene.hear(
+        said("go"),
+        seat=Seat("", "message", settings=ThreadSettings(mode="full_auto", model="small")),
+    )
+    assert (await scene.claim()).settings == ThreadSettings(
+        mode="full_auto", model="small", title="T"
+    )
 
 
 async def test_a_person_of_a_thread_has_a_thread_of_its_own(scene: Scene) -> None:
@@ -148,7 +170,9 @@ async def test_an_occurrence_is_stored_once(scene: Scene) -> None:
 
 async def test_an_edit_of_a_waiting_message_is_applied_when_it_is_taken(scene: Scene) -> None:
     await scene.hear(said("a"))
-    await scene.hear(edited("a", "b", key="e1", order="1"), edited("a", "c", key="e2", order="2"), seat=EDIT)
+    await scene.hear(
+        edited("a", "b", key="e1", order="1"), edited("a", "c", key="e2", order="2"), seat=EDIT
+    )
     claim, work = await scene.begin()
     assert [a.text for a in work.arrivals] == ["c"]
     await scene.store.release(claim, work.turn)
@@ -185,12 +209,19 @@ async def test_a_mailbox_of_deleted_messages_gives_the_lease_back(scene: Scene) 
 async def test_an_edit_of_a_running_message_becomes_a_message(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
-    await scene.hear(edited("a", "b", key="e1", order="1"), edited("a", None, key="e2", order="2"), seat=EDIT)
+    await scene.hear(
+        edited("a", "b", key="e1", order="1"), edited("a", None, key="e2", order="2"), seat=EDIT
+    )
     await scene.hear(edited("a", "c", key="e3", order="3"), seat=EDIT)
     await scene.finish(claim, work.turn)
     _, second = await scene.begin()
     assert [a.text for a in second.arrivals] == ["c"]
-    assert await scene.endings(claim.thread) == {"k-a": "answered", "e1": "taken", "e2": "merged", "e3": "merged"}
+    assert await scene.endings(claim.thread) == {
+        "k-a": "answered",
+        "e1": "taken",
+        "e2": "merged",
+        "e3": "merged",
+    }
 
 
 async def test_a_deletion_of_a_running_message_is_noted(scene: Scene) -> None:
@@ -267,14 +298,18 @@ async def test_an_owner_brings_a_dead_arrival_back(scene: Scene) -> None:
     await scene.finish(claim, work.turn, state="failed", reason="poison")
     assert await scene.store.retry_arrival(claim.thread, 1)
     assert await scene.store.inbox(state="dead") == []
-    assert not await scene.store.retry_arrival(claim.thread, 1), "who presses twice is answered once"
+    assert not await scene.store.retry_arrival(claim.thread, 1), (
+        "who presses twice is answered once"
+    )
     old = await scene.store.arrival(claim.thread, 1)
     assert old is not None
     assert (old.ending, old.reason) == ("superseded", "tried again as number 4")
     claim, second = await scene.begin(collect=True)
     assert [(a.key, a.text) for a in second.arrivals] == [(f"retry:{claim.thread}.1.1", "a")]
     await scene.finish(claim, second.turn, state="failed", reason="poison")
-    assert [one.seq for one in await scene.store.inbox(state="dead")] == [4], "what fails again is a dead letter of its own"
+    assert [one.seq for one in await scene.store.inbox(state="dead")] == [4], (
+        "what fails again is a dead letter of its own"
+    )
     assert await scene.store.retry_arrival(claim.thread, 4)
 
 
@@ -291,7 +326,9 @@ async def test_pruning_keeps_names_longer_than_bodies(scene: Scene) -> None:
     assert [i.arrival.key for i in await scene.store.inbox()] == ["k-b"]
     assert await scene.store.outbox() == []
     assert (await scene.hear(said("a")))[0].duplicate
-    assert len(await scene.store.steps(claim.thread, 0)) == 2  # the present session is what the model knows
+    assert (
+        len(await scene.store.steps(claim.thread, 0)) == 2
+    )  # the present session is what the model knows
     scene.clock.tick(21 * 86_400)
     await scene.store.prune(scene.clock.now - timedelta(days=7))
     assert not (await scene.hear(said("a")))[0].duplicate
@@ -302,7 +339,9 @@ async def test_steps_of_a_former_session_are_pruned(scene: Scene) -> None:
     claim, work = await scene.begin()
     await scene.finish(claim, work.turn)
     command = (await scene.hear(said("/new"), seat=COMMAND))[0]
-    await scene.store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[], closing=None)
+    await scene.store.stop(
+        command.thread, command.seq, person="ada", fresh=True, posts=[], closing=None
+    )
     scene.clock.tick(10 * 86_400)
     await scene.store.prune(scene.clock.now)
     assert await scene.store.steps(claim.thread, 0) == []
@@ -325,10 +364,14 @@ async def test_pruning_reaches_behind_its_first_stretch_of_turns_and_of_names(sc
         claim, work = await scene.begin()
         await scene.finish(claim, work.turn)
     command = (await scene.hear(said("/new"), seat=COMMAND))[0]
-    await scene.store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[], closing=None)
+    await scene.store.stop(
+        command.thread, command.seq, person="ada", fresh=True, posts=[], closing=None
+    )
     assert (await scene.hear(said("m0"), said("m400")))[1].duplicate
     scene.clock.tick(40 * 86_400)
     await scene.store.prune(scene.clock.now)
     assert await scene.store.inbox() == []
     assert await scene.store.steps(command.thread, 0) == []
-    assert [one.duplicate for one in await scene.hear(said("m0"), said("m200"), said("m400"))] == [False] * 3
+    assert [one.duplicate for one in await scene.hear(said("m0"), said("m200"), said("m400"))] == [
+        False
+    ] * 3

@@ -50,19 +50,39 @@ SMALL = st.integers(0, 3)
 @st.composite
 def items(draw: Any) -> tuple[Any, Seat]:
     kind = draw(
-        st.sampled_from(["message", "message", "message", "album", "edit", "delete", "reaction", "command", "answer", "wake", "noted"])
+        st.sampled_from(
+            [
+                "message",
+                "message",
+                "message",
+                "album",
+                "edit",
+                "delete",
+                "reaction",
+                "command",
+                "answer",
+                "wake",
+                "noted",
+            ]
+        )
     )
     text, place, n = draw(TEXTS), draw(PLACES), draw(st.integers(0, 40))
     scope = draw(st.sampled_from(["", "", "ada"]))
     message = said(
-        text, key=f"k{n}", order=f"o{draw(SMALL)}", at=place, aliases=tuple(draw(st.lists(st.sampled_from(["x", "y", "z"]), max_size=1)))
+        text,
+        key=f"k{n}",
+        order=f"o{draw(SMALL)}",
+        at=place,
+        aliases=tuple(draw(st.lists(st.sampled_from(["x", "y", "z"]), max_size=1))),
     )
     match kind:
         case "album":
             return replace(message, album="album"), Seat(scope, "message", hold=0.5)
         case "edit" | "delete":
             new = None if kind == "delete" else f"{text}{n}"
-            return edited(text, new, key=f"e{n}", at=place, order=f"o{draw(SMALL)}"), Seat(scope, "edit")
+            return edited(text, new, key=f"e{n}", at=place, order=f"o{draw(SMALL)}"), Seat(
+                scope, "edit"
+            )
         case "reaction":
             return reacted(text, key=f"r{n}"), Seat(scope, "reaction")
         case "command":
@@ -85,14 +105,18 @@ class Twins(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.clock, self.names = Clock(), 0
+        self.clock = Clock()
+        self.names = 0
         self.claims: list[Claim] = []
         self.turns: list[tuple[Claim, str]] = []
         self.engine, self.model = self.runner.run(self._open())
 
     async def _open(self) -> list[FullStore]:
         self.stack = AsyncExitStack()
-        return [await self.stack.enter_async_context(opened(self.clock)) for opened in (type(self).open_engine, memory_store)]
+        return [
+            await self.stack.enter_async_context(opened(self.clock))
+            for opened in (type(self).open_engine, memory_store)
+        ]
 
     def teardown(self) -> None:
         async def finish() -> None:
@@ -144,9 +168,13 @@ class Twins(RuleBasedStateMachine):
 
     def claims_equal(self, owner: str, limit: int) -> list[Claim]:
         async def run() -> list[Claim]:
-            first, second = [await store.claim(owner, limit=limit, ttl=30) for store in (self.engine, self.model)]
+            first, second = [
+                await store.claim(owner, limit=limit, ttl=30) for store in (self.engine, self.model)
+            ]
             assert [replace(c, until=0) for c in first] == [replace(c, until=0) for c in second]
-            assert [(c.address, c.session_seq, c.settings) for c in first] == [(c.address, c.session_seq, c.settings) for c in second]
+            assert [(c.address, c.session_seq, c.settings) for c in first] == [
+                (c.address, c.session_seq, c.settings) for c in second
+            ]
             return first
 
         return self.runner.run(run())
@@ -171,21 +199,36 @@ class Twins(RuleBasedStateMachine):
         commands = [p for p in self.runner.run(self.engine.unhandled()) if p.kind == "command"]
         if commands:
             at = commands[which % len(commands)].accepted
-            self.both(lambda store: store.stop(at.thread, at.seq, person="ada", fresh=fresh, posts=posts, closing=closing))
+            self.both(
+                lambda store: store.stop(
+                    at.thread, at.seq, person="ada", fresh=fresh, posts=posts, closing=closing
+                )
+            )
 
     @rule(which=SMALL, place=PLACES)
     def end_arrival(self, which: int, place: Any) -> None:
         posts, pending = [self.post(place)], self.runner.run(self.engine.unhandled())
         if pending:
             at = pending[which % len(pending)].accepted
-            ada, mode = PersonRow("slack", "T1", "ada", f"n{which}", "user"), ThreadSettings(model=f"m{which}")
-            self.both(lambda store: store.end_arrival(at.thread, at.seq, "answered", posts=posts, person=ada, settings=mode))
+            ada, mode = (
+                PersonRow("slack", "T1", "ada", f"n{which}", "user"),
+                ThreadSettings(model=f"m{which}"),
+            )
+            self.both(
+                lambda store: store.end_arrival(
+                    at.thread, at.seq, "answered", posts=posts, person=ada, settings=mode
+                )
+            )
 
     @rule(which=SMALL)
     def retry_arrival(self, which: int) -> None:
         dead = self.runner.run(self.engine.inbox(state="dead"))
         if dead:
-            self.both(lambda store: store.retry_arrival(dead[which % len(dead)].thread, dead[which % len(dead)].seq))
+            self.both(
+                lambda store: store.retry_arrival(
+                    dead[which % len(dead)].thread, dead[which % len(dead)].seq
+                )
+            )
 
     # owning
 
@@ -217,7 +260,9 @@ class Twins(RuleBasedStateMachine):
             self.take(claim, collect)
 
     @rule(
-        what=st.sampled_from(["renew", "reclaim", "lease", "unlease", "expire", "prune", "prune all"]),
+        what=st.sampled_from(
+            ["renew", "reclaim", "lease", "unlease", "expire", "prune", "prune all"]
+        ),
         owner=st.sampled_from(["one", "two"]),
     )
     def chores(self, what: str, owner: str) -> None:
@@ -235,7 +280,9 @@ class Twins(RuleBasedStateMachine):
     # turns
 
     def turn(self, which: int) -> tuple[Claim, str]:
-        return self.turns[-1 if which < 2 else which % len(self.turns)]  # mostly the latest, sometimes a zombie
+        return self.turns[
+            -1 if which < 2 else which % len(self.turns)
+        ]  # mostly the latest, sometimes a zombie
 
     @precondition(lambda self: self.turns)
     @rule(which=SMALL)
@@ -252,11 +299,22 @@ class Twins(RuleBasedStateMachine):
     )
     def record(self, which: int, call: str, kinds: list[str], places: Any) -> None:
         (claim, turn), posts = self.turn(which), [self.post(place) for place in places]
-        steps = [model("x") if k == "model" else started(f"{turn}.{call}") if k == "start" else result(f"{turn}.{call}") for k in kinds]
+        steps = [
+            model("x")
+            if k == "model"
+            else started(f"{turn}.{call}")
+            if k == "start"
+            else result(f"{turn}.{call}")
+            for k in kinds
+        ]
         self.both(lambda store: store.record(claim, turn, steps, posts=posts))
 
     @precondition(lambda self: self.turns)
-    @rule(which=SMALL, state=st.sampled_from(["done", "done", "failed", "stopped"]), places=st.lists(PLACES, max_size=2))
+    @rule(
+        which=SMALL,
+        state=st.sampled_from(["done", "done", "failed", "stopped"]),
+        places=st.lists(PLACES, max_size=2),
+    )
     def finish(self, which: int, state: Any, places: Any) -> None:
         (claim, turn), posts = self.turn(which), [self.post(place) for place in places]
         self.both(lambda store: store.finish(claim, turn, [model("end")], posts, End(state, "why")))
@@ -286,19 +344,33 @@ class Twins(RuleBasedStateMachine):
     def park(self, which: int, count: int) -> None:
         (claim, turn), names = self.turn(which), [self.name("q") for _ in range(count)]
         asks = [ask(name, f"call{n}") for n, name in enumerate(names)]
-        self.both(lambda store: store.park(claim, turn, asks, timeout=60, card=card, closing=closing))
+        self.both(
+            lambda store: store.park(claim, turn, asks, timeout=60, card=card, closing=closing)
+        )
 
-    @rule(which=SMALL, verdict=st.sampled_from(["allowed", "denied"]), pressed_by=st.booleans(), place=PLACES, again=st.booleans())
+    @rule(
+        which=SMALL,
+        verdict=st.sampled_from(["allowed", "denied"]),
+        pressed_by=st.booleans(),
+        place=PLACES,
+        again=st.booleans(),
+    )
     def answer(self, which: int, verdict: Any, pressed_by: bool, place: Any, again: bool) -> None:
         posts, late = [self.post(place)], [self.post(place)]
         questions = self.runner.run(self.engine.open_questions())
         if not questions and which:
             return
         name = questions[which % len(questions)].ask.id if questions else ident("nobody")
-        waiting = [p.accepted for p in self.runner.run(self.engine.unhandled()) if p.kind == "answer"] if pressed_by else []
+        waiting = (
+            [p.accepted for p in self.runner.run(self.engine.unhandled()) if p.kind == "answer"]
+            if pressed_by
+            else []
+        )
         at = (waiting[0].thread, waiting[0].seq) if waiting else None
         ruling = Ruling(name, verdict, "ada", "w", arrival=at)
-        self.both(lambda store: store.answer(ruling, posts=posts, late=late, card=card, closing=closing))
+        self.both(
+            lambda store: store.answer(ruling, posts=posts, late=late, card=card, closing=closing)
+        )
         if again:
             self.take_up("two", collect=False)
 
@@ -308,9 +380,18 @@ class Twins(RuleBasedStateMachine):
         claim, turn = self.turn(which)
         self.both(lambda store: store.consume(claim, turn, f"call{call}", "d"))
 
-    @rule(place=PLACES, verdict=st.sampled_from(["allowed", "denied"]), drafted=st.booleans(), shown=st.booleans(), count=st.integers(1, 2))
-    def conversation(self, place: Any, verdict: Any, drafted: bool, shown: bool, count: int) -> None:
-        """A turn that says something, asks, is answered and goes on: deeper than chance would come."""
+    @rule(
+        place=PLACES,
+        verdict=st.sampled_from(["allowed", "denied"]),
+        drafted=st.booleans(),
+        shown=st.booleans(),
+        count=st.integers(1, 2),
+    )
+    def conversation(
+        self, place: Any, verdict: Any, drafted: bool, shown: bool, count: int
+    ) -> None:
+        """A turn that says something, asks, is answered and goes on: deeper than chance would
+        come."""
         self.begin("a", place, collect=False)
         if not self.turns:
             return

@@ -1,4 +1,5 @@
-"""A whole store moves to a real PostgreSQL and back, every row counted; a database that holds something is refused."""
+"""A whole store moves to a real PostgreSQL and back, every row counted; a database that holds
+something is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from homes import furnished, markers
 
 
 @pytest.mark.needs("postgres")
-async def test_a_store_moves_to_postgres_and_back_without_losing_a_row(home: Path, clean_postgres: str) -> None:
+async def test_a_store_moves_to_postgres_and_back_without_losing_a_row(
+    home: Path, clean_postgres: str
+) -> None:
     database = furnished(home)
     there = await asyncio.to_thread(move, f"sqlite:///{database}", clean_postgres)
     assert there["inbox"] == there["threads"] == 20

@@ -1,4 +1,5 @@
-"""Posts: in order per thread, frozen before they are said, ended once; and the small tables beside them."""
+"""Posts: in order per thread, frozen before they are said, ended once; and the small tables beside
+them."""
 
 from __future__ import annotations
 
@@ -35,8 +36,13 @@ async def test_parts_are_frozen_with_their_progress(scene: Scene) -> None:
     await scene.store.post([row("a", ttl=60)])
     head = (await scene.store.outgoing("slack", "T1"))[0]
     assert (head.state, head.parts, head.attempts, head.ready_at, head.expires, head.started) == (
-        "ready", (), 0, BIRTH, BIRTH + timedelta(seconds=60), BIRTH,
-    )  # fmt: skip
+        "ready",
+        (),
+        0,
+        BIRTH,
+        BIRTH + timedelta(seconds=60),
+        BIRTH,
+    )
     parts = (part("one", "r1"), part("two"))
     await scene.store.sending(ident("a"), parts)
     head = (await scene.store.outgoing("slack", "T1"))[0]
@@ -55,7 +61,12 @@ async def test_what_was_not_said_is_tried_again_later(scene: Scene) -> None:
     await scene.store.sending(ident("a"), [part()])
     await scene.store.unsent(ident("a"), retry_after=7, error="429")
     head = (await scene.store.outgoing("slack", "T1"))[0]
-    assert (head.state, head.attempts, head.ready_at, head.parts) == ("ready", 1, BIRTH + timedelta(seconds=7), (part(),))
+    assert (head.state, head.attempts, head.ready_at, head.parts) == (
+        "ready",
+        1,
+        BIRTH + timedelta(seconds=7),
+        (part(),),
+    )
     await scene.store.unsent(ident("a"), retry_after=0, error="rejected", parts=())
     assert (await scene.store.outgoing("slack", "T1"))[0].parts == ()
 
@@ -68,7 +79,11 @@ async def test_a_dead_post_frees_the_thread_and_may_be_brought_back(scene: Scene
     scene.clock.tick(1000)
     assert await scene.store.retry_post(ident("a"))
     head = (await scene.store.outgoing("slack", "T1"))[0]
-    assert (head.row.id, head.attempts, head.expires) == (ident("a"), 0, scene.clock.now + timedelta(seconds=100))
+    assert (head.row.id, head.attempts, head.expires) == (
+        ident("a"),
+        0,
+        scene.clock.now + timedelta(seconds=100),
+    )
     assert await scene.store.drop_post(ident("a"))
     assert not await scene.store.drop_post(ident("a"))
     assert await scene.heads() == ["b"]
@@ -76,9 +91,14 @@ async def test_a_dead_post_frees_the_thread_and_may_be_brought_back(scene: Scene
 
 async def test_an_edit_knows_what_it_replaces(scene: Scene) -> None:
     await scene.store.post([row("a")])
-    await scene.store.sent(ident("a"), [part("1", "r1"), part("2", "r2"), part("3", "gone", kind="delete")])
+    await scene.store.sent(
+        ident("a"), [part("1", "r1"), part("2", "r2"), part("3", "gone", kind="delete")]
+    )
     await scene.store.post([row("e", kind="edit", target="a")])
-    assert [r.message for r in (await scene.store.outgoing("slack", "T1"))[0].replaces] == ["r1", "r2"]
+    assert [r.message for r in (await scene.store.outgoing("slack", "T1"))[0].replaces] == [
+        "r1",
+        "r2",
+    ]
 
 
 async def test_a_lease_is_held_by_one(scene: Scene) -> None:
@@ -144,8 +164,11 @@ async def test_counts_tell_depths_and_the_oldest(scene: Scene) -> None:
     await scene.hear(said("c"))
     counts = await scene.store.counts()
     assert (dict(counts.inbox), counts.oldest_waiting, counts.turns_open, counts.turns_parked) == (
-        {("slack", "waiting"): 2, ("slack", "taken"): 1}, BIRTH, 1, 0,
-    )  # fmt: skip
+        {("slack", "waiting"): 2, ("slack", "taken"): 1},
+        BIRTH,
+        1,
+        0,
+    )
     await scene.finish(claim, work.turn, row("x"))
     counts = await scene.store.counts()
     assert dict(counts.inbox) == {("slack", "waiting"): 2, ("slack", "answered"): 1}
@@ -172,7 +195,10 @@ async def test_threads_are_listed_by_their_last_sign_of_life(scene: Scene) -> No
     scene.clock.tick(1)
     await scene.hear(said("b", at=OTHER))
     listed = await scene.store.threads()
-    assert [(t.address, t.state, t.last_at) for t in listed] == [(OTHER, "ready", scene.clock.now), (CHAT, "ready", BIRTH)]
+    assert [(t.address, t.state, t.last_at) for t in listed] == [
+        (OTHER, "ready", scene.clock.now),
+        (CHAT, "ready", BIRTH),
+    ]
     assert await scene.store.threads(channel="telegram") == []
     assert len(await scene.store.threads(limit=1)) == 1
     await scene.begin()
@@ -185,10 +211,10 @@ async def test_the_audit_counts_every_ending(scene: Scene) -> None:
     claim, work = await scene.begin()
     await scene.finish(claim, work.turn, row("x"))
     report = await scene.store.audit_report()
-    assert (report.accepted, dict(report.endings), report.waiting, report.taken, dict(report.posts)) == (
-        2,
-        {"answered": 1},
-        1,
-        0,
-        {"ready": 1},
-    )
+    assert (
+        report.accepted,
+        dict(report.endings),
+        report.waiting,
+        report.taken,
+        dict(report.posts),
+    ) == (2, {"answered": 1}, 1, 0, {"ready": 1})

@@ -70,7 +70,10 @@ class Listening:
 
 async def everyday(store: SqlStore, clock: Clock) -> None:
     scene = Scene(store, clock)
-    await store.accept([(said("a"), Seat("", "message")), (said("c", at=OTHER), Seat("", "message"))], CursorSave("slack", "T1", "c", "v"))
+    await store.accept(
+        [(said("a"), Seat("", "message")), (said("c", at=OTHER), Seat("", "message"))],
+        CursorSave("slack", "T1", "c", "v"),
+    )
     await scene.hear(said("album", album="x"), seat=Seat("", "message", hold=0.5))
     await scene.hear(wake("w", due=BIRTH), seat=Seat("", "wake"))
     await scene.hear(edited("a", "b", key="e"), seat=EDIT)
@@ -78,12 +81,19 @@ async def everyday(store: SqlStore, clock: Clock) -> None:
     await store.release(claim, work.turn, error="x")
     claim, work = await scene.begin()
     await store.renew([claim], 30)
-    await store.record(claim, work.turn, [model("", ["1"]), started("1"), result("1")], usage=Usage("m", "t", 1, 1, 1, 1, 1))
+    await store.record(
+        claim,
+        work.turn,
+        [model("", ["1"]), started("1"), result("1")],
+        usage=Usage("m", "t", 1, 1, 1, 1, 1),
+    )
     await store.draft(claim, work.turn, row("draft", at=claim.address, kind="draft"))
     await scene.deliver("draft")
     clock.tick(1)
     await store.steer(claim, work.turn, told)
-    await store.park(claim, work.turn, [ask("q1", "1"), ask("q2", "2")], timeout=60, card=card, closing=closing)
+    await store.park(
+        claim, work.turn, [ask("q1", "1"), ask("q2", "2")], timeout=60, card=card, closing=closing
+    )
     press = (await scene.hear(pressed("yes", key="p"), seat=ANSWER))[0]
     ruling = Ruling(ident("q1"), "allowed", "ada", arrival=(press.thread, press.seq))
     await store.answer(ruling, posts=[row("ok")], card=card, closing=closing)
@@ -100,7 +110,14 @@ async def everyday(store: SqlStore, clock: Clock) -> None:
         await store.sending(head.row.id, [part()])
     command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
     await store.unhandled()
-    await store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[row("stopped")], closing=closing)
+    await store.stop(
+        command.thread,
+        command.seq,
+        person="ada",
+        fresh=True,
+        posts=[row("stopped")],
+        closing=closing,
+    )
     await store.post([row("note")])
     await store.steps(claim.thread, 0)
     await store.history(claim.thread)
@@ -117,15 +134,24 @@ async def everyday(store: SqlStore, clock: Clock) -> None:
 
 async def test_no_everyday_statement_reads_a_whole_table(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "ohmo.db"
-    async with open_sqlite(path, clock=clock, new_id=IdSource(), writer="w", failpoint=inert) as whole:
+    async with open_sqlite(
+        path, clock=clock, new_id=IdSource(), writer="w", failpoint=inert
+    ) as whole:
         listening = Listening(whole._driver)
         await everyday(SqlStore(listening, new_id=IdSource(), writer="w"), clock)
     found: list[str] = []
     with closed(sqlite3.connect(path)) as connection:
         for sql in sorted(listening.statements):
-            for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?")):
-                # walking an index of what is open, or of what ended in order of its end, is bounded by what is asked for
-                if detail.startswith("SCAN") and "INDEX" not in detail and not any(detail.startswith(f"SCAN {name}") for name in SMALL):
+            for *_, detail in connection.execute(
+                f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?")
+            ):
+                # walking an index of what is open, or of what ended in order of its end, is bounded
+                # by what is asked for
+                if (
+                    detail.startswith("SCAN")
+                    and "INDEX" not in detail
+                    and not any(detail.startswith(f"SCAN {name}") for name in SMALL)
+                ):
                     found.append(f"{detail}: {sql}")
     assert len(listening.statements) > 60
     assert found == []

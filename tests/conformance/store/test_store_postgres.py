@@ -29,14 +29,24 @@ async def test_four_instances_answer_every_message_once_and_in_order(clean_postg
     done = 0
 
     async with AsyncExitStack() as stack:
-        stores = [await stack.enter_async_context(postgres_store(clean_postgres, clock)) for _ in range(4)]
+        stores = [
+            await stack.enter_async_context(postgres_store(clean_postgres, clock)) for _ in range(4)
+        ]
 
         async def speak(number: int) -> None:
             store = stores[number]
             for n in range(EACH):
                 for chat in range(number, CHATS, 2):
-                    # every chat is spoken to through two instances at once; the other delivers the same thing again
-                    await store.accept([(said(f"{chat}.{n}", order=f"{n:03}", at=place(chat)), Seat("", "message"))])
+                    # every chat is spoken to through two instances at once; the other delivers the
+                    # same thing again
+                    await store.accept(
+                        [
+                            (
+                                said(f"{chat}.{n}", order=f"{n:03}", at=place(chat)),
+                                Seat("", "message"),
+                            )
+                        ]
+                    )
 
         async def answer(number: int) -> None:
             nonlocal done
@@ -44,27 +54,47 @@ async def test_four_instances_answer_every_message_once_and_in_order(clean_postg
             while done < CHATS * EACH:
                 claims = await store.claim(owner, limit=3, ttl=30)
                 for claim in claims:
-                    work = await store.work(claim, ident(f"t{number}x{claim.generation}x{claim.thread[:8]}x"), collect=False, step=told)
+                    work = await store.work(
+                        claim,
+                        ident(f"t{number}x{claim.generation}x{claim.thread[:8]}x"),
+                        collect=False,
+                        step=told,
+                    )
                     if work is None:
                         continue
                     order[claim.thread] += [a.text for a in work.arrivals]
                     other = place((int(work.arrivals[0].text.split(".")[0]) + 1) % CHATS)
-                    posts = [row(f"{work.arrivals[0].text}a", at=claim.address), row(f"{work.arrivals[0].text}b", at=other)]
+                    posts = [
+                        row(f"{work.arrivals[0].text}a", at=claim.address),
+                        row(f"{work.arrivals[0].text}b", at=other),
+                    ]
                     await store.finish(claim, work.turn, [model("x")], posts, End("done"))
                     done += len(work.arrivals)
                 if not claims:
                     await asyncio.sleep(0.01)
 
-        await asyncio.wait_for(asyncio.gather(speak(0), speak(1), speak(2), speak(3), *(answer(n) for n in range(4))), 120)
+        await asyncio.wait_for(
+            asyncio.gather(speak(0), speak(1), speak(2), speak(3), *(answer(n) for n in range(4))),
+            120,
+        )
         report = await stores[0].audit_report()
-    assert (report.problems, dict(report.endings), report.waiting + report.taken) == ((), {"answered": CHATS * EACH}, 0)
-    assert all(texts == sorted(texts, key=lambda t: int(t.split(".")[1])) for texts in order.values())
+    assert (report.problems, dict(report.endings), report.waiting + report.taken) == (
+        (),
+        {"answered": CHATS * EACH},
+        0,
+    )
+    assert all(
+        texts == sorted(texts, key=lambda t: int(t.split(".")[1])) for texts in order.values()
+    )
     assert report.posts["ready"] == 2 * CHATS * EACH
 
 
 async def test_a_zombie_on_another_instance_writes_nothing(clean_postgres: str) -> None:
     clock = Clock()
-    async with postgres_store(clean_postgres, clock) as one, postgres_store(clean_postgres, clock) as two:
+    async with (
+        postgres_store(clean_postgres, clock) as one,
+        postgres_store(clean_postgres, clock) as two,
+    ):
         await Scene(one, clock).hear(said("a"))
         claim, work = await Scene(one, clock, owner="one").begin()
         clock.tick(31)
@@ -77,10 +107,17 @@ async def test_a_zombie_on_another_instance_writes_nothing(clean_postgres: str) 
 
 async def test_threads_are_shared_and_never_owned_by_two(clean_postgres: str) -> None:
     clock = Clock()
-    async with postgres_store(clean_postgres, clock) as one, postgres_store(clean_postgres, clock) as two:
+    async with (
+        postgres_store(clean_postgres, clock) as one,
+        postgres_store(clean_postgres, clock) as two,
+    ):
         await one.accept([(said(f"{n}", at=place(n)), Seat("", "message")) for n in range(20)])
         claimed = await asyncio.gather(
-            *(store.claim(name, limit=4, ttl=30) for _ in range(4) for store, name in ((one, "one"), (two, "two")))
+            *(
+                store.claim(name, limit=4, ttl=30)
+                for _ in range(4)
+                for store, name in ((one, "one"), (two, "two"))
+            )
         )
         threads = [claim.thread for claims in claimed for claim in claims]
         assert len(threads) == len(set(threads)) == 20
@@ -88,7 +125,10 @@ async def test_threads_are_shared_and_never_owned_by_two(clean_postgres: str) ->
 
 async def test_one_instance_hears_what_another_commits(clean_postgres: str) -> None:
     clock = Clock()
-    async with postgres_store(clean_postgres, clock) as one, postgres_store(clean_postgres, clock) as two:
+    async with (
+        postgres_store(clean_postgres, clock) as one,
+        postgres_store(clean_postgres, clock) as two,
+    ):
         heard = asyncio.Event()
         two.listen(lambda hints: heard.set() if Hint("any") in hints else None)
         await one.accept([(said("a"), Seat("", "message"))])
@@ -102,7 +142,9 @@ async def test_a_cut_connection_is_unavailable_at_most_once(clean_postgres: str)
     async with postgres_store(clean_postgres, clock) as store:
         await store.accept([(said("a"), Seat("", "message"))])
         connection = await asyncpg.connect(clean_postgres)
-        await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ohmo'")
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ohmo'"
+        )
         await connection.close()
         try:
             await store.accept([(said("b"), Seat("", "message"))])

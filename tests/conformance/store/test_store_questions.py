@@ -6,7 +6,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from store_words import ANSWER, BIRTH, COMMAND, OTHER, Scene, ask, card, closing, ident, model, pressed, row, said
+from store_words import (
+    ANSWER,
+    BIRTH,
+    COMMAND,
+    OTHER,
+    Scene,
+    ask,
+    card,
+    closing,
+    ident,
+    model,
+    pressed,
+    row,
+    said,
+)
 
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.store import Claim, Grant, Ruling, Work
@@ -17,11 +31,26 @@ async def parked(scene: Scene, *calls: str, timeout: float = 300.0) -> tuple[Cla
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     await scene.store.record(claim, work.turn, [model("", calls)])
-    await scene.store.park(claim, work.turn, [ask(f"q{c}", c) for c in calls], timeout=timeout, card=card, closing=closing)
+    await scene.store.park(
+        claim,
+        work.turn,
+        [ask(f"q{c}", c) for c in calls],
+        timeout=timeout,
+        card=card,
+        closing=closing,
+    )
     return claim, work
 
 
-async def reply(scene: Scene, name: str, verdict: Any = "allowed", *, posts: Any = (), late: Any = (), **more: Any) -> str:
+async def reply(
+    scene: Scene,
+    name: str,
+    verdict: Any = "allowed",
+    *,
+    posts: Any = (),
+    late: Any = (),
+    **more: Any,
+) -> str:
     ruling = Ruling(ident(name), verdict, "ada", **more)
     return await scene.store.answer(ruling, posts=posts, late=late, card=card, closing=closing)
 
@@ -29,7 +58,13 @@ async def reply(scene: Scene, name: str, verdict: Any = "allowed", *, posts: Any
 async def test_a_question_parks_the_turn_and_shows_its_card(scene: Scene) -> None:
     claim, work = await parked(scene, "1")
     asked = (await scene.store.open_questions())[0]
-    assert (asked.state, asked.turn, asked.person, asked.ask, asked.address) == ("asked", work.turn, "ada", ask("q1", "1"), claim.address)
+    assert (asked.state, asked.turn, asked.person, asked.ask, asked.address) == (
+        "asked",
+        work.turn,
+        "ada",
+        ask("q1", "1"),
+        claim.address,
+    )
     assert asked.deadline == BIRTH + timedelta(seconds=300) == await scene.store.next_deadline()
     assert await scene.heads() == ["q1"]
     assert (await scene.store.thread(claim.thread)).state == "parked"
@@ -51,11 +86,18 @@ async def test_an_answer_wakes_the_turn_and_is_used_once(scene: Scene) -> None:
     await scene.hear(said("b"))
     assert await reply(scene, "q1", word="sure", scope="session", posts=[row("thanks")]) == "ok"
     claim, again = await scene.begin()
-    assert (again.turn, again.resumed, again.starts, again.arrivals) == (work.turn, True, 1, work.arrivals)
+    assert (again.turn, again.resumed, again.starts, again.arrivals) == (
+        work.turn,
+        True,
+        1,
+        work.arrivals,
+    )
     changed = await scene.store.consume(claim, work.turn, "1", "other digest")
     assert changed == Verdict("changed", "session", "sure", "ada")
     assert await scene.store.consume(claim, work.turn, "2", "d") is None
-    assert await scene.store.consume(claim, work.turn, "1", "d") == Verdict("allowed", "session", "sure", "ada")
+    assert await scene.store.consume(claim, work.turn, "1", "d") == Verdict(
+        "allowed", "session", "sure", "ada"
+    )
     assert await scene.store.consume(claim, work.turn, "1", "d") is None
     await scene.finish(claim, work.turn)
     assert await scene.endings(claim.thread) == {"k-a": "answered", "k-b": "waiting"}
@@ -75,7 +117,10 @@ async def test_a_question_is_answered_once(scene: Scene) -> None:
 
 async def test_questions_are_asked_one_after_the_other(scene: Scene) -> None:
     claim, _ = await parked(scene, "1", "2")
-    assert [(q.ask.call, q.state) for q in await scene.store.open_questions(claim.thread)] == [("1", "asked"), ("2", "queued")]
+    assert [(q.ask.call, q.state) for q in await scene.store.open_questions(claim.thread)] == [
+        ("1", "asked"),
+        ("2", "queued"),
+    ]
     assert await reply(scene, "q2", late=[row("l")]) == "late"
     scene.clock.tick(10)
     assert await reply(scene, "q1") == "ok"
@@ -119,12 +164,18 @@ async def test_an_overdue_question_lets_the_next_one_be_asked(scene: Scene) -> N
     assert (await scene.store.next_deadline()) == BIRTH + timedelta(seconds=121)
 
 
-async def test_a_card_that_was_shown_is_closed_and_one_that_was_not_is_dropped(scene: Scene) -> None:
+async def test_a_card_that_was_shown_is_closed_and_one_that_was_not_is_dropped(
+    scene: Scene,
+) -> None:
     await parked(scene, "1", "2")
     await scene.deliver("q1", "r9")
     await reply(scene, "q1")
     head = (await scene.store.outgoing("slack", "T1"))[0]
-    assert (head.row.id, head.row.target, [r.message for r in head.replaces]) == (ident("closeq1"), ident("q1"), ["r9"])
+    assert (head.row.id, head.row.target, [r.message for r in head.replaces]) == (
+        ident("closeq1"),
+        ident("q1"),
+        ["r9"],
+    )
     await reply(scene, "q2")
     states = {r.row.id: r.state for r in await scene.store.outbox()}
     assert states[ident("q2")] == "dropped"
@@ -133,15 +184,25 @@ async def test_a_card_that_was_shown_is_closed_and_one_that_was_not_is_dropped(s
 
 async def test_the_press_of_a_button_ends_with_its_effect(scene: Scene) -> None:
     claim, _ = await parked(scene, "1")
-    first, second = await scene.hear(pressed("yes", key="p1"), pressed("yes", key="p2"), seat=ANSWER)
+    first, second = await scene.hear(
+        pressed("yes", key="p1"), pressed("yes", key="p2"), seat=ANSWER
+    )
     grant = Grant(ident("g"), "*", "Bash(ls)", "ada", BIRTH)
-    assert await reply(scene, "q1", arrival=(first.thread, first.seq), grant=grant, posts=[row("ok")]) == "ok"
     assert (
-        await reply(scene, "q1", arrival=(first.thread, first.seq), grant=grant, posts=[row("ok")]) == "ok"
+        await reply(scene, "q1", arrival=(first.thread, first.seq), grant=grant, posts=[row("ok")])
+        == "ok"
+    )
+    assert (
+        await reply(scene, "q1", arrival=(first.thread, first.seq), grant=grant, posts=[row("ok")])
+        == "ok"
     )  # handled again after a crash
-    assert await reply(scene, "q1", arrival=(second.thread, second.seq), late=[row("late")]) == "late"
+    assert (
+        await reply(scene, "q1", arrival=(second.thread, second.seq), late=[row("late")]) == "late"
+    )
     assert await scene.store.grants() == [grant]
-    assert [await scene.store.revoke_grant(one) for one in (ident("other"), grant.id, grant.id)] == [False, True, False]
+    assert [
+        await scene.store.revoke_grant(one) for one in (ident("other"), grant.id, grant.id)
+    ] == [False, True, False]
     assert await scene.store.grants() == []
     assert await scene.endings(claim.thread) == {"k-a": "taken", "p1": "answered", "p2": "refused"}
 
@@ -149,7 +210,12 @@ async def test_the_press_of_a_button_ends_with_its_effect(scene: Scene) -> None:
 async def test_an_answer_may_come_from_another_place(scene: Scene) -> None:
     await parked(scene, "1")
     command = (await scene.hear(said("/approve", at=OTHER), seat=COMMAND))[0]
-    assert await reply(scene, "q1", arrival=(command.thread, command.seq), posts=[row("done", at=OTHER)]) == "ok"
+    assert (
+        await reply(
+            scene, "q1", arrival=(command.thread, command.seq), posts=[row("done", at=OTHER)]
+        )
+        == "ok"
+    )
     assert await scene.store.unhandled() == []
     assert await scene.heads([command.thread]) == ["done"]
 
@@ -158,7 +224,12 @@ async def test_stop_voids_what_is_open(scene: Scene) -> None:
     claim, _ = await parked(scene, "1", "2")
     await scene.deliver("q1")
     command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
-    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[], closing=closing) == 1
+    assert (
+        await scene.store.stop(
+            command.thread, command.seq, person="ada", fresh=False, posts=[], closing=closing
+        )
+        == 1
+    )
     assert await scene.store.open_questions() == []
     assert await scene.heads() == ["closeq1"]
     assert await reply(scene, "q1", late=[row("l")]) == "late"
@@ -172,7 +243,9 @@ async def test_parking_closes_the_draft(scene: Scene) -> None:
     claim, work = await scene.begin()
     await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
     await scene.deliver("draft")
-    await scene.store.park(claim, work.turn, [ask("q1", "1")], timeout=60, card=card, closing=closing)
+    await scene.store.park(
+        claim, work.turn, [ask("q1", "1")], timeout=60, card=card, closing=closing
+    )
     assert await scene.heads() == ["closedraft"]
 
 
@@ -180,7 +253,9 @@ async def test_the_same_call_may_be_asked_again_when_its_answer_did_not_fit(scen
     _, work = await parked(scene, "1")
     await reply(scene, "q1")
     claim, _ = await scene.begin()
-    await scene.store.park(claim, work.turn, [ask("q1b", "1", "d2")], timeout=60, card=card, closing=closing)
+    await scene.store.park(
+        claim, work.turn, [ask("q1b", "1", "d2")], timeout=60, card=card, closing=closing
+    )
     await reply(scene, "q1b")
     claim, _ = await scene.begin()
     assert (await scene.store.consume(claim, work.turn, "1", "d2")).state == "allowed"
@@ -190,7 +265,14 @@ async def test_the_same_call_is_not_asked_twice_at_once(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     with pytest.raises(Conflict):
-        await scene.store.park(claim, work.turn, [ask("q1", "1"), ask("q2", "1")], timeout=60, card=card, closing=closing)
+        await scene.store.park(
+            claim,
+            work.turn,
+            [ask("q1", "1"), ask("q2", "1")],
+            timeout=60,
+            card=card,
+            closing=closing,
+        )
     assert await scene.store.open_questions() == []
     assert await scene.store.outbox() == []
     await scene.store.record(claim, work.turn, [model("still mine")])

@@ -11,7 +11,9 @@ from ohmo.contracts.store import End, Hint, ThreadSettings
 
 async def test_conversations_are_listed_by_where_they_were_put(scene: Scene) -> None:
     (here, there) = await scene.hear(said("a"), said("b", at=OTHER))
-    assert await scene.store.choose(here.thread, ThreadSettings(title='"shelf":"archived"', mode="plan"))  # a name is only a name
+    assert await scene.store.choose(
+        here.thread, ThreadSettings(title='"shelf":"archived"', mode="plan")
+    )  # a name is only a name
     assert [one.thread for one in await scene.store.threads(shelf="archived")] == []
     heard: list[Hint] = []
     end = scene.store.listen(heard.extend)
@@ -24,16 +26,27 @@ async def test_conversations_are_listed_by_where_they_were_put(scene: Scene) -> 
     assert info is not None
     assert info.settings == ThreadSettings(title='"shelf":"archived"', mode="plan", shelf="pinned")
     assert await scene.store.choose(here.thread, ThreadSettings(shelf="open"))
-    assert {one.thread for one in await scene.store.threads(shelf="open")} == {here.thread, there.thread}
+    assert {one.thread for one in await scene.store.threads(shelf="open")} == {
+        here.thread,
+        there.thread,
+    }
     assert not await scene.store.choose("nowhere", ThreadSettings(shelf="open"))
 
 
-async def test_full_auto_is_found_by_its_end_and_taken_back_unless_another_was_chosen_meanwhile(scene: Scene) -> None:
+async def test_full_auto_is_found_by_its_end_and_taken_back_unless_another_was_chosen_meanwhile(
+    scene: Scene,
+) -> None:
     (here, there) = await scene.hear(said("a"), said("b", at=OTHER))
     soon, late = scene.clock() + timedelta(hours=1), scene.clock() + timedelta(hours=2)
-    assert await scene.store.choose(here.thread, ThreadSettings(title='"free_until":', mode="full_auto", free_until=soon))
-    assert await scene.store.choose(there.thread, ThreadSettings(title='"free_until":', mode="full_auto"))
-    assert [(one.thread, one.settings.free_until) for one in await scene.store.free_threads()] == [(here.thread, soon)]
+    assert await scene.store.choose(
+        here.thread, ThreadSettings(title='"free_until":', mode="full_auto", free_until=soon)
+    )
+    assert await scene.store.choose(
+        there.thread, ThreadSettings(title='"free_until":', mode="full_auto")
+    )
+    assert [(one.thread, one.settings.free_until) for one in await scene.store.free_threads()] == [
+        (here.thread, soon)
+    ]
     assert not await scene.store.end_free(here.thread, late)
     assert not await scene.store.end_free("nowhere", soon)
     assert await scene.store.end_free(here.thread, soon)
@@ -43,14 +56,18 @@ async def test_full_auto_is_found_by_its_end_and_taken_back_unless_another_was_c
     assert await scene.store.free_threads() == []
 
 
-async def test_a_deleted_conversation_leaves_nothing_that_was_said_and_its_numbers_go_on(scene: Scene) -> None:
+async def test_a_deleted_conversation_leaves_nothing_that_was_said_and_its_numbers_go_on(
+    scene: Scene,
+) -> None:
     scene.problems_allowed = True
     await scene.hear(said("secret"))
     claim, work = await scene.begin()
     (kept,) = await scene.hear(said("kept", at=OTHER))
     thread = claim.thread
     assert not await scene.store.forget(thread)  # it is being answered
-    await scene.store.finish(claim, work.turn, [model("the answer")], [row("answer", at=claim.address)], End("done"))
+    await scene.store.finish(
+        claim, work.turn, [model("the answer")], [row("answer", at=claim.address)], End("done")
+    )
     assert not await scene.store.forget(thread)  # the answer is on its way
     await scene.deliver("answer")
     last = (await scene.store.history(thread))[-1].seq

@@ -5,7 +5,21 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from store_words import CHAT, COMMAND, OTHER, Scene, closing, ident, model, part, result, row, said, started, told
+from store_words import (
+    CHAT,
+    COMMAND,
+    OTHER,
+    Scene,
+    closing,
+    ident,
+    model,
+    part,
+    result,
+    row,
+    said,
+    started,
+    told,
+)
 
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.inwriter import Remains, in_writer
@@ -18,7 +32,9 @@ async def test_the_oldest_ready_thread_is_claimed_first_and_only_once(scene: Sce
     scene.clock.tick(1)
     second = (await scene.hear(said("b", at=OTHER)))[0]
     claims = await scene.store.claim("one", limit=1, ttl=30)
-    assert [(c.thread, c.generation, c.owner, c.address) for c in claims] == [(first.thread, 1, "one", CHAT)]
+    assert [(c.thread, c.generation, c.owner, c.address) for c in claims] == [
+        (first.thread, 1, "one", CHAT)
+    ]
     assert [c.thread for c in await scene.store.claim("two", limit=5, ttl=30)] == [second.thread]
     assert await scene.store.claim("two", limit=5, ttl=30) == []
 
@@ -26,7 +42,12 @@ async def test_the_oldest_ready_thread_is_claimed_first_and_only_once(scene: Sce
 async def test_a_turn_takes_one_message_and_writes_its_step(scene: Scene) -> None:
     await scene.hear(said("a"), said("b"))
     claim, work = await scene.begin()
-    assert (work.starts, work.attempts, work.resumed, [a.text for a in work.arrivals]) == (1, 0, False, ["a"])
+    assert (work.starts, work.attempts, work.resumed, [a.text for a in work.arrivals]) == (
+        1,
+        0,
+        False,
+        ["a"],
+    )
     assert await scene.store.steps(claim.thread, claim.session_seq) == [(3, told(work.arrivals[0]))]
     assert await scene.endings(claim.thread) == {"k-a": "taken", "k-b": "waiting"}
 
@@ -36,7 +57,11 @@ async def test_collect_takes_everything_and_answers_the_first(scene: Scene) -> N
     claim, work = await scene.begin(collect=True)
     assert [a.text for a in work.arrivals] == ["a", "b", "c"]
     await scene.finish(claim, work.turn, row("final"))
-    assert await scene.endings(claim.thread) == {"k-a": "answered", "k-b": "merged", "k-c": "merged"}
+    assert await scene.endings(claim.thread) == {
+        "k-a": "answered",
+        "k-b": "merged",
+        "k-c": "merged",
+    }
     assert await scene.store.claim("one", limit=5, ttl=30) == []
 
 
@@ -57,15 +82,23 @@ async def test_steering_takes_what_came_meanwhile(scene: Scene) -> None:
     await scene.hear(said("b"), said("c"))
     steered = await scene.store.steer(claim, work.turn, told)
     assert [step.blocks[0].text for _, step in steered] == ["b", "c"]
-    assert [number for number, _ in await scene.store.steps(claim.thread, 3)] == [number for number, _ in steered]
+    assert [number for number, _ in await scene.store.steps(claim.thread, 3)] == [
+        number for number, _ in steered
+    ]
     await scene.finish(claim, work.turn)
-    assert await scene.endings(claim.thread) == {"k-a": "answered", "k-b": "merged", "k-c": "merged"}
+    assert await scene.endings(claim.thread) == {
+        "k-a": "answered",
+        "k-b": "merged",
+        "k-c": "merged",
+    }
 
 
 async def test_the_end_of_a_turn_is_one_transaction(scene: Scene) -> None:
     await scene.hear(said("a"), said("b"))
     claim, work = await scene.begin()
-    numbers = await scene.store.record(claim, work.turn, [model("", ["t.1"]), started("t.1"), result("t.1")])
+    numbers = await scene.store.record(
+        claim, work.turn, [model("", ["t.1"]), started("t.1"), result("t.1")]
+    )
     assert numbers == (4, 5, 6)
     await scene.finish(claim, work.turn, row("final"), row("copy", at=OTHER))
     assert sorted(await scene.heads()) == ["copy", "final"]
@@ -93,7 +126,11 @@ async def test_a_call_starts_once_and_ends_once(scene: Scene) -> None:
     await scene.store.record(claim, work.turn, [result("t.1")])
     with pytest.raises(Conflict):
         await scene.store.record(claim, work.turn, [result("t.1")])
-    assert [type(s).__name__ for _, s in await scene.store.steps(claim.thread, 0)] == ["UserStep", "CallStarted", "CallResult"]
+    assert [type(s).__name__ for _, s in await scene.store.steps(claim.thread, 0)] == [
+        "UserStep",
+        "CallStarted",
+        "CallResult",
+    ]
 
 
 async def test_a_post_is_unique(scene: Scene) -> None:
@@ -109,22 +146,33 @@ async def test_usage_is_counted_with_its_step(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     for _ in range(2):
-        await scene.store.record(claim, work.turn, [model("x")], usage=Usage("m", "turn", 10, 5, 1, 3, 7))
+        await scene.store.record(
+            claim, work.turn, [model("x")], usage=Usage("m", "turn", 10, 5, 1, 3, 7)
+        )
     totals = await scene.store.usage()
-    assert [(t.day, t.model, t.calls, t.input, t.cached, t.written, t.output, t.micro_usd, t.unpriced) for t in totals] == [
-        ("2026-01-01", "m", 2, 20, 10, 2, 6, 14, 0)
-    ]
+    assert [
+        (t.day, t.model, t.calls, t.input, t.cached, t.written, t.output, t.micro_usd, t.unpriced)
+        for t in totals
+    ] == [("2026-01-01", "m", 2, 20, 10, 2, 6, 14, 0)]
 
 
 async def test_calls_of_unknown_price_are_counted_apart(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     for price in (7, None, None):
-        await scene.store.record(claim, work.turn, [model("x")], usage=Usage("m", "turn", 10, 5, 1, 3, price))
-    await scene.store.record(claim, work.turn, [model("x")], usage=Usage("n", "turn", 1, 0, 0, 1, None))
+        await scene.store.record(
+            claim, work.turn, [model("x")], usage=Usage("m", "turn", 10, 5, 1, 3, price)
+        )
+    await scene.store.record(
+        claim, work.turn, [model("x")], usage=Usage("n", "turn", 1, 0, 0, 1, None)
+    )
     by_model = {one.model: one for one in await scene.store.usage()}
-    assert [(by_model[name].calls, by_model[name].micro_usd, by_model[name].unpriced) for name in "mn"] == [(3, 7, 2), (1, 0, 1)]
-    assert [(one.micro_usd, one.unpriced) for one in await scene.store.thread_usage(claim.thread)] == [(7, 2), (0, 1)]
+    assert [
+        (by_model[name].calls, by_model[name].micro_usd, by_model[name].unpriced) for name in "mn"
+    ] == [(3, 7, 2), (1, 0, 1)]
+    assert [
+        (one.micro_usd, one.unpriced) for one in await scene.store.thread_usage(claim.thread)
+    ] == [(7, 2), (0, 1)]
     (whole,) = await scene.store.thread_totals()
     assert (whole.calls, whole.micro_usd, whole.unpriced) == (4, 7, 3)
 
@@ -180,7 +228,13 @@ async def test_a_released_turn_comes_back_as_it_was_without_a_death(scene: Scene
     await scene.store.record(claim, work.turn, [model("x")])
     await scene.store.release(claim, work.turn)
     _, again = await scene.begin(owner="two")
-    assert (again.turn, again.resumed, again.starts, again.attempts, again.arrivals) == (work.turn, True, 1, 0, work.arrivals)
+    assert (again.turn, again.resumed, again.starts, again.attempts, again.arrivals) == (
+        work.turn,
+        True,
+        1,
+        0,
+        work.arrivals,
+    )
 
 
 async def test_an_error_counts_and_waits(scene: Scene) -> None:
@@ -219,7 +273,9 @@ async def test_boot_takes_every_lease_and_counts_the_deaths(scene: Scene) -> Non
 
 async def test_settings_and_session_come_with_the_claim(scene: Scene) -> None:
     command = (await scene.hear(said("/model"), seat=COMMAND))[0]
-    await scene.store.end_arrival(command.thread, command.seq, "answered", settings=ThreadSettings(model="m2"))
+    await scene.store.end_arrival(
+        command.thread, command.seq, "answered", settings=ThreadSettings(model="m2")
+    )
     await scene.hear(said("a"))
     assert (await scene.claim()).settings == ThreadSettings(model="m2")
 
@@ -240,16 +296,26 @@ def rest(turn: str) -> Remains:
 
 
 @pytest.mark.parametrize("drafted", [False, True])
-async def test_what_is_kept_of_a_stopped_turn_is_written_with_it_and_said_where_no_draft_shows_it(scene: Scene, drafted: bool) -> None:
+async def test_what_is_kept_of_a_stopped_turn_is_written_with_it_and_said_where_no_draft_shows_it(
+    scene: Scene, drafted: bool
+) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     if drafted:
         assert await scene.store.draft(claim, work.turn, row("draft"))
         await scene.deliver("draft")
     command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
-    words = {"person": "ada", "fresh": False, "posts": [row("ok")], "closing": closing, "rest": rest}
+    words = {
+        "person": "ada",
+        "fresh": False,
+        "posts": [row("ok")],
+        "closing": closing,
+        "rest": rest,
+    }
     assert await scene.store.stop(command.thread, command.seq, **words) == 1  # type: ignore[arg-type]
-    assert [s for _, s in await scene.store.steps(claim.thread, 0)][1:] == [model(text=f"half of {work.turn}")]
+    assert [s for _, s in await scene.store.steps(claim.thread, 0)][1:] == [
+        model(text=f"half of {work.turn}")
+    ]
     posts = await scene.store.outbox(limit=10)
     said_then = [one.row.id.rstrip("0") for one in sorted(posts, key=lambda one: one.seq)]
     assert said_then == (["draft", "closedraft", "ok"] if drafted else ["kept", "ok"])
@@ -260,7 +326,9 @@ async def test_what_is_kept_of_an_interrupted_turn_is_written_with_it(scene: Sce
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     await scene.store.interrupt(claim, work.turn, closing, rest)
-    assert [s for _, s in await scene.store.steps(claim.thread, 0)][1:] == [model(text=f"half of {work.turn}")]
+    assert [s for _, s in await scene.store.steps(claim.thread, 0)][1:] == [
+        model(text=f"half of {work.turn}")
+    ]
     assert await scene.heads() == ["kept"]
 
 
@@ -272,7 +340,10 @@ async def test_interrupt_ends_the_turn_and_keeps_its_steps(scene: Scene) -> None
     _, second = await scene.begin()
     assert [a.text for a in second.arrivals] == ["b"]
     assert await scene.endings(claim.thread) == {"k-a": "merged", "k-b": "taken"}
-    assert [type(s).__name__ for _, s in await scene.store.steps(claim.thread, 0)] == ["UserStep", "UserStep"]
+    assert [type(s).__name__ for _, s in await scene.store.steps(claim.thread, 0)] == [
+        "UserStep",
+        "UserStep",
+    ]
 
 
 async def test_stop_ends_what_was_said_before_and_nothing_after(scene: Scene) -> None:
@@ -280,13 +351,30 @@ async def test_stop_ends_what_was_said_before_and_nothing_after(scene: Scene) ->
     claim, work = await scene.begin()
     command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
     await scene.hear(said("c"))
-    stopped = await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[row("ok")], closing=closing)
+    stopped = await scene.store.stop(
+        command.thread, command.seq, person="ada", fresh=False, posts=[row("ok")], closing=closing
+    )
     assert stopped == 2
-    assert await scene.endings(claim.thread) == {"k-a": "stopped", "k-b": "stopped", "k-/stop": "answered", "k-c": "waiting"}
+    assert await scene.endings(claim.thread) == {
+        "k-a": "stopped",
+        "k-b": "stopped",
+        "k-/stop": "answered",
+        "k-c": "waiting",
+    }
     assert await scene.heads() == ["ok"]
     with pytest.raises(LeaseLost):
         await scene.finish(claim, work.turn, row("zombie"))
-    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[row("ok2")], closing=closing) == 0
+    assert (
+        await scene.store.stop(
+            command.thread,
+            command.seq,
+            person="ada",
+            fresh=False,
+            posts=[row("ok2")],
+            closing=closing,
+        )
+        == 0
+    )
     _, second = await scene.begin()
     assert [a.text for a in second.arrivals] == ["c"]
 
@@ -295,11 +383,18 @@ async def test_stop_spares_a_turn_that_began_after_it(scene: Scene) -> None:
     command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
     await scene.hear(said("a"))
     claim, work = await scene.begin()
-    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[], closing=closing) == 0
+    assert (
+        await scene.store.stop(
+            command.thread, command.seq, person="ada", fresh=True, posts=[], closing=closing
+        )
+        == 0
+    )
     again, resumed = await scene.begin()
     assert (resumed.turn, resumed.resumed, resumed.starts) == (work.turn, True, 1)
     assert again.generation > claim.generation
-    assert [s for _, s in await scene.store.steps(claim.thread, again.session_seq)] == [told(work.arrivals[0])]
+    assert [s for _, s in await scene.store.steps(claim.thread, again.session_seq)] == [
+        told(work.arrivals[0])
+    ]
 
 
 async def test_what_was_steered_in_after_the_stop_waits_again(scene: Scene) -> None:
@@ -308,7 +403,12 @@ async def test_what_was_steered_in_after_the_stop_waits_again(scene: Scene) -> N
     command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
     await scene.hear(said("b"))
     assert len(await scene.store.steer(claim, work.turn, told)) == 1
-    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[], closing=closing) == 1
+    assert (
+        await scene.store.stop(
+            command.thread, command.seq, person="ada", fresh=False, posts=[], closing=closing
+        )
+        == 1
+    )
     _, second = await scene.begin()
     assert [a.text for a in second.arrivals] == ["b"]
 
@@ -318,10 +418,22 @@ async def test_a_fresh_session_starts_after_the_stop(scene: Scene) -> None:
     claim, work = await scene.begin()
     await scene.finish(claim, work.turn)
     command = (await scene.hear(said("/new"), seat=COMMAND))[0]
-    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[row("ok")], closing=closing) == 0
+    assert (
+        await scene.store.stop(
+            command.thread,
+            command.seq,
+            person="ada",
+            fresh=True,
+            posts=[row("ok")],
+            closing=closing,
+        )
+        == 0
+    )
     await scene.hear(said("b"))
     claim, work = await scene.begin()
-    assert [s.blocks[0].text for _, s in await scene.store.steps(claim.thread, claim.session_seq)] == ["b"]
+    assert [
+        s.blocks[0].text for _, s in await scene.store.steps(claim.thread, claim.session_seq)
+    ] == ["b"]
     assert (await scene.store.thread(claim.thread)).session_seq == claim.session_seq
 
 
@@ -361,8 +473,12 @@ async def test_a_turn_has_one_draft_at_a_time(scene: Scene) -> None:
     again, resumed = await scene.begin()
     assert not await scene.store.draft(again, resumed.turn, row("third", kind="draft"))
     await scene.finish(again, resumed.turn, row("final"))
-    assert [(head.row.id, head.row.target) for head in await scene.store.outgoing("slack", "T1")] == [(ident("final"), ident("draft"))]
-    posts = [one.row.id for one in await scene.store.history(claim.thread) if isinstance(one, OutRow)]
+    assert [
+        (head.row.id, head.row.target) for head in await scene.store.outgoing("slack", "T1")
+    ] == [(ident("final"), ident("draft"))]
+    posts = [
+        one.row.id for one in await scene.store.history(claim.thread) if isinstance(one, OutRow)
+    ]
     assert posts == [ident("draft"), ident("final")]
 
 
@@ -398,10 +514,16 @@ async def test_stop_closes_the_draft(scene: Scene) -> None:
     await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
     await scene.deliver("draft")
     command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
-    await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[row("ok")], closing=closing)
-    open_rows = [(i.row.id.rstrip("0"), i.row.target) for i in await scene.store.outbox(state="ready")]
+    await scene.store.stop(
+        command.thread, command.seq, person="ada", fresh=False, posts=[row("ok")], closing=closing
+    )
+    open_rows = [
+        (i.row.id.rstrip("0"), i.row.target) for i in await scene.store.outbox(state="ready")
+    ]
     assert sorted(open_rows) == [("closedraft", ident("draft")), ("ok", None)]
-    assert await scene.heads([claim.thread]) == ["closedraft"], "what was said stands as it will stay before it is said that it was stopped"
+    assert await scene.heads([claim.thread]) == ["closedraft"], (
+        "what was said stands as it will stay before it is said that it was stopped"
+    )
 
 
 async def test_interrupt_closes_the_draft(scene: Scene) -> None:
@@ -416,11 +538,15 @@ async def test_interrupt_closes_the_draft(scene: Scene) -> None:
 async def test_what_an_open_turn_has_cost_is_known_over_all_its_runs(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
-    await scene.store.record(claim, work.turn, [model("look", ["c"])], usage=Usage("m", "turn", 100, 20, 3, 7, 0))
+    await scene.store.record(
+        claim, work.turn, [model("look", ["c"])], usage=Usage("m", "turn", 100, 20, 3, 7, 0)
+    )
     await scene.store.release(claim, work.turn)
     scene.clock.tick(90_000)  # another day
     claim, work = await scene.begin()
-    await scene.store.record(claim, work.turn, [result("c")], usage=Usage("m", "turn", 1, 0, 0, 1, 0))
+    await scene.store.record(
+        claim, work.turn, [result("c")], usage=Usage("m", "turn", 1, 0, 0, 1, 0)
+    )
     cost = await scene.store.turn_cost(claim.thread, work.turn)
     assert [type(step).__name__ for step in cost.steps] == ["UserStep", "ModelStep", "CallResult"]
     assert (cost.input, cost.output, cost.seconds) == (124, 8, 90_000.0)
@@ -447,7 +573,9 @@ async def test_the_draft_of_a_turn_is_found_until_something_takes_its_place(scen
     assert await scene.store.post_row(ident("nobody")) is None
 
 
-async def test_a_thread_that_was_silent_for_long_begins_a_new_session_with_its_next_turn(scene: Scene) -> None:
+async def test_a_thread_that_was_silent_for_long_begins_a_new_session_with_its_next_turn(
+    scene: Scene,
+) -> None:
     await scene.hear(said("a"))
     (first,) = await scene.store.claim("one", limit=1, ttl=30, idle=3600)
     work = await scene.store.work(first, ident("t1"), collect=False, step=told)
@@ -463,11 +591,15 @@ async def test_a_thread_that_was_silent_for_long_begins_a_new_session_with_its_n
     assert late.session_seq > 0
     work = await scene.store.work(late, ident("t2"), collect=False, step=told)
     assert work is not None
-    assert [step for _, step in await scene.store.steps(late.thread, late.session_seq)] == [told(work.arrivals[0])]
+    assert [step for _, step in await scene.store.steps(late.thread, late.session_seq)] == [
+        told(work.arrivals[0])
+    ]
     assert len(await scene.store.steps(late.thread, 0)) == 3  # nothing is deleted
 
 
-async def test_silence_never_cuts_an_open_turn_and_nothing_forgets_without_being_told_to(scene: Scene) -> None:
+async def test_silence_never_cuts_an_open_turn_and_nothing_forgets_without_being_told_to(
+    scene: Scene,
+) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     await scene.store.release(claim, work.turn)

@@ -1,11 +1,26 @@
-"""What waits: albums until they are whole, unreadable rows not for ever, times as long as before when the clock is set; and what is overheard."""
+"""What waits: albums until they are whole, unreadable rows not for ever, times as long as before
+when the clock is set; and what is overheard."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
 
-from store_words import BIRTH, CHAT, Scene, ask, card, closing, edited, ident, part, reacted, row, said, told
+from store_words import (
+    BIRTH,
+    CHAT,
+    Scene,
+    ask,
+    card,
+    closing,
+    edited,
+    ident,
+    part,
+    reacted,
+    row,
+    said,
+    told,
+)
 
 from channels.contract import Inbound, Reacted, TopicId
 from ohmo.contracts.messages import Text, UserStep
@@ -15,7 +30,11 @@ NOTED = Seat("", "message", "noted", NOT_ADDRESSED)
 
 
 def context(heard: object) -> UserStep | None:
-    words = [one.text if isinstance(one, Inbound) else one.emoji for one in heard if isinstance(one, Inbound | Reacted)]  # type: ignore[attr-defined]
+    words = [
+        one.text if isinstance(one, Inbound) else one.emoji
+        for one in heard
+        if isinstance(one, Inbound | Reacted)
+    ]  # type: ignore[attr-defined]
     return UserStep((Text("|".join(words)),), "house", "context")
 
 
@@ -27,7 +46,11 @@ async def heard(scene: Scene, turn: str) -> list[str]:
     await scene.finish(claim, work.turn)
     first = work.steps[0][1]
     assert isinstance(first, UserStep)
-    text = first.blocks[0].text if first.source == "context" and isinstance(first.blocks[0], Text) else ""
+    text = (
+        first.blocks[0].text
+        if first.source == "context" and isinstance(first.blocks[0], Text)
+        else ""
+    )
     assert [step.source for _, step in work.steps if isinstance(step, UserStep)][-1] == "message"
     return text.split("|") if text else []
 
@@ -35,7 +58,9 @@ async def heard(scene: Scene, turn: str) -> list[str]:
 async def test_what_was_overheard_is_handed_over_once_as_it_stands(scene: Scene) -> None:
     await scene.hear(said("a"), said("b"), said("c"), seat=NOTED)
     await scene.hear(said("x"), seat=Seat("", "message", "noted", "said by a bot"))
-    await scene.hear(edited("b", "b2", key="e1"), edited("c", None, key="e2"), seat=Seat("", "edit"))
+    await scene.hear(
+        edited("b", "b2", key="e1"), edited("c", None, key="e2"), seat=Seat("", "edit")
+    )
     await scene.hear(reacted("a", key="r"), seat=Seat("", "reaction"))
     await scene.hear(said("q"))
     found = await heard(scene, "t1")
@@ -54,14 +79,25 @@ async def test_a_call_that_begins_a_thread_knows_what_was_said_above_it(scene: S
     assert await heard(scene, "t1") == ["above"]
 
 
-async def test_the_first_call_in_a_thread_knows_the_message_it_hangs_on_and_no_strangers(scene: Scene) -> None:
-    bots, strangers = Seat("", "message", "noted", BY_A_BOT), Seat("", "message", "noted", "eve is not in channels.fake.allow.people")
+async def test_the_first_call_in_a_thread_knows_the_message_it_hangs_on_and_no_strangers(
+    scene: Scene,
+) -> None:
+    bots, strangers = (
+        Seat("", "message", "noted", BY_A_BOT),
+        Seat("", "message", "noted", "eve is not in channels.fake.allow.people"),
+    )
     for name, seat in (("alert", bots), ("obey me", strangers), ("seen before", NOTED)):
         await scene.hear(said(name), seat=seat)
     await scene.store.post([row("report", "all is green"), row("other", "something else")])
     for name in ("report", "other"):
         await scene.store.sent(ident(name), [part(name, f"m-{name}")])
-    hung = {"m-alert": ["alert"], "m-obey me": [], "m-seen before": ["seen before"], "m-report": ["all is green"], "m-nothing": []}
+    hung = {
+        "m-alert": ["alert"],
+        "m-obey me": [],
+        "m-seen before": ["seen before"],
+        "m-report": ["all is green"],
+        "m-nothing": [],
+    }
     for number, (root, expected) in enumerate(hung.items()):
         for again, known in enumerate((expected, [])):
             await scene.hear(said(f"q{number}.{again}", at=replace(CHAT, topic=TopicId(root))))
@@ -96,7 +132,9 @@ async def test_what_cannot_be_read_ends_as_dead_and_the_next_one_goes_on(scene: 
 async def test_a_clock_that_is_set_moves_along_what_waits(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
-    await scene.store.park(claim, work.turn, [ask("ask", "c")], timeout=300, card=card, closing=closing)
+    await scene.store.park(
+        claim, work.turn, [ask("ask", "c")], timeout=300, card=card, closing=closing
+    )
     await scene.store.post([row("later", ttl=600)])
     year = timedelta(days=365)
     for by in (-year, year, timedelta(hours=1)):
@@ -114,9 +152,13 @@ async def test_a_clock_that_is_set_moves_along_what_waits(scene: Scene) -> None:
 async def test_permissions_of_a_session_go_when_it_is_over(scene: Scene) -> None:
     accepted = (await scene.hear(said("a")))[0]
     claim, work = await scene.begin()
-    await scene.store.park(claim, work.turn, [ask("ask", "c")], timeout=300, card=card, closing=closing)
+    await scene.store.park(
+        claim, work.turn, [ask("ask", "c")], timeout=300, card=card, closing=closing
+    )
     grant = Grant("g1", f"{accepted.thread}.0", "r", "p", BIRTH)
-    await scene.store.answer(Ruling(ident("ask"), "allowed", "p", grant=grant), card=card, closing=closing)
+    await scene.store.answer(
+        Ruling(ident("ask"), "allowed", "p", grant=grant), card=card, closing=closing
+    )
     claim, work = await scene.begin()
     await scene.finish(claim, work.turn)
     await scene.store.prune(BIRTH)

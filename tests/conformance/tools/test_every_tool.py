@@ -84,8 +84,22 @@ def bench(tmp_path: Path) -> Workbench:
     def resolve(text: str) -> Address:
         return Address("slack", "T1", ChatId(text))
 
-    desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock, nothing_asked))
-    return Workbench(tmp_path / "spill", SensitivePaths(tmp_path / "home"), cron=Door(desk, here), place=here)
+    desk = CronDesk(
+        DeskParts(
+            store,
+            publish,
+            resolve,
+            lambda _: None,
+            (tmp_path,),
+            "UTC",
+            IdSource(),
+            clock,
+            nothing_asked,
+        )
+    )
+    return Workbench(
+        tmp_path / "spill", SensitivePaths(tmp_path / "home"), cron=Door(desk, here), place=here
+    )
 
 
 @pytest.fixture
@@ -96,13 +110,26 @@ def tools(bench: Workbench) -> dict[str, Tool[Any]]:
 @pytest.fixture
 def context(tmp_path: Path) -> CallContext:
     (tmp_path / "a.txt").write_text("x\n")
-    return CallContext("turn", "turn.1", "thread", "ada", tmp_path, time.monotonic() + 60, "default", "owner", "session", lambda _: None)
+    return CallContext(
+        "turn",
+        "turn.1",
+        "thread",
+        "ada",
+        tmp_path,
+        time.monotonic() + 60,
+        "default",
+        "owner",
+        "session",
+        lambda _: None,
+    )
 
 
 def judged(tool: Tool[Any], arguments: BaseModel, context: CallContext) -> CallContext:
     """As if a gate that forbids nothing had just allowed the call."""
     paths = paths_of(tool.footprint(arguments, context.cwd), context.cwd)
-    return replace(context, judged=Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes))))
+    return replace(
+        context, judged=Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes)))
+    )
 
 
 def nodes(schema: object) -> list[dict[str, Any]]:
@@ -127,7 +154,9 @@ def test_the_model_sees_flat_and_short_schemas(tools: dict[str, Tool[Any]]) -> N
     for spec in tool_specs(tools):
         for node in nodes(dict(spec.schema)):
             assert not {"$ref", "$defs", "anyOf", "allOf", "title"} & {
-                key for key in node if not isinstance(node.get("properties"), dict) or key != "properties"
+                key
+                for key in node
+                if not isinstance(node.get("properties"), dict) or key != "properties"
             }
         assert spec.schema["type"] == "object"
         assert "$" not in spec.description
@@ -136,14 +165,23 @@ def test_the_model_sees_flat_and_short_schemas(tools: dict[str, Tool[Any]]) -> N
 
 def test_the_tools_of_a_first_request_cost_few_tokens(tools: dict[str, Tool[Any]]) -> None:
     first = [spec for spec in tool_specs(tools) if not spec.deferred]
-    text = json.dumps([{"name": spec.name, "description": spec.description, "parameters": spec.schema} for spec in first])
-    pieces = re.findall(r"[A-Za-z]+|\d|[^\w\s]+", text)  # a rough count, above what o200k_base makes of JSON
+    text = json.dumps(
+        [
+            {"name": spec.name, "description": spec.description, "parameters": spec.schema}
+            for spec in first
+        ]
+    )
+    pieces = re.findall(
+        r"[A-Za-z]+|\d|[^\w\s]+", text
+    )  # a rough count, above what o200k_base makes of JSON
     assert len(pieces) < 1900
     assert len(text) < 6500
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-def test_a_footprint_is_declared_without_touching_anything(tools: dict[str, Tool[Any]], name: str, tmp_path: Path) -> None:
+def test_a_footprint_is_declared_without_touching_anything(
+    tools: dict[str, Tool[Any]], name: str, tmp_path: Path
+) -> None:
     tool = tools[name]
     before = sorted(tmp_path.rglob("*"))
     footprint = tool.footprint(tool.input.model_validate(GOOD[name]), tmp_path)
@@ -153,7 +191,9 @@ def test_a_footprint_is_declared_without_touching_anything(tools: dict[str, Tool
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-async def test_a_call_ends_in_exactly_one_result_of_its_own(tools: dict[str, Tool[Any]], context: CallContext, name: str) -> None:
+async def test_a_call_ends_in_exactly_one_result_of_its_own(
+    tools: dict[str, Tool[Any]], context: CallContext, name: str
+) -> None:
     tool = tools[name]
     given = tool.input.model_validate(GOOD[name])
     output = await tool.run(given, judged(tool, given, context))
@@ -162,7 +202,9 @@ async def test_a_call_ends_in_exactly_one_result_of_its_own(tools: dict[str, Too
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-async def test_a_call_may_be_cancelled_at_once(tools: dict[str, Tool[Any]], context: CallContext, name: str) -> None:
+async def test_a_call_may_be_cancelled_at_once(
+    tools: dict[str, Tool[Any]], context: CallContext, name: str
+) -> None:
     tool = tools[name]
     given = tool.input.model_validate(GOOD[name])
     running = asyncio.create_task(tool.run(given, judged(tool, given, context)))
@@ -170,13 +212,24 @@ async def test_a_call_may_be_cancelled_at_once(tools: dict[str, Tool[Any]], cont
     running.cancel()
     done, _ = await asyncio.wait({running}, timeout=30)
     assert done == {running}
-    assert running.cancelled() or running.result().result.text  # or it was done before it could be cancelled
+    assert (
+        running.cancelled() or running.result().result.text
+    )  # or it was done before it could be cancelled
     assert not [path.name for path in context.cwd.rglob(".*.????????")]
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
-@pytest.mark.parametrize("arguments", [{}, {"nonsense": 1}, {"file_path": 5, "pattern": [], "command": None, "todos": "x", "url": {}}])
-def test_arguments_that_do_not_fit_name_the_field(tools: dict[str, Tool[Any]], name: str, arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"nonsense": 1},
+        {"file_path": 5, "pattern": [], "command": None, "todos": "x", "url": {}},
+    ],
+)
+def test_arguments_that_do_not_fit_name_the_field(
+    tools: dict[str, Tool[Any]], name: str, arguments: dict[str, Any]
+) -> None:
     if not arguments and "required" not in schema_for_model(tools[name].input):
         return
     with pytest.raises(ValidationError) as wrong:
@@ -204,8 +257,17 @@ def test_a_complicated_model_comes_out_flat() -> None:
     assert schema == {
         "type": "object",
         "properties": {
-            "many": {"items": {"properties": {"inner": {"description": "a number", "type": "integer"}}, "type": "object"}, "type": "array"},
-            "maybe": {"properties": {"inner": {"description": "a number", "type": "integer"}}, "type": "object"},
+            "many": {
+                "items": {
+                    "properties": {"inner": {"description": "a number", "type": "integer"}},
+                    "type": "object",
+                },
+                "type": "array",
+            },
+            "maybe": {
+                "properties": {"inner": {"description": "a number", "type": "integer"}},
+                "type": "object",
+            },
             "name": {"type": "string", "description": "who"},
             "title": {"type": "string"},
             "table": {"type": "object"},

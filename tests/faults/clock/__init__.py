@@ -1,4 +1,5 @@
-"""A wall clock that is set on request, for the daemon as it is: a preloaded library between it and the kernel (Linux, needs a C compiler)."""
+"""A wall clock that is set on request, for the daemon as it is: a preloaded library between it and
+the kernel (Linux, needs a C compiler)."""
 
 from __future__ import annotations
 
@@ -22,11 +23,17 @@ class WallClock:
         program = compiler()
         assert program is not None
         library, control = folder / "clock.so", folder / "clock.control"
-        subprocess.run([program, "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+        subprocess.run(
+            [program, "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(SOURCE), "-ldl"],
+            check=True,
+        )
         control.write_bytes(bytes(_NUMBER.size))
         with control.open("r+b") as file:
             self._number = mmap.mmap(file.fileno(), _NUMBER.size)
-        self.environ: Mapping[str, str] = {"LD_PRELOAD": str(library), "OHMO_CLOCK_CONTROL": str(control)}
+        self.environ: Mapping[str, str] = {
+            "LD_PRELOAD": str(library),
+            "OHMO_CLOCK_CONTROL": str(control),
+        }
 
     def sets(self, seconds: float) -> None:
         """So far from the truth, until it is set again."""

@@ -1,4 +1,5 @@
-"""A disk that fails on request, for the daemon as it is: a preloaded library between it and the kernel (Linux, needs a C compiler)."""
+"""A disk that fails on request, for the daemon as it is: a preloaded library between it and the
+kernel (Linux, needs a C compiler)."""
 
 from __future__ import annotations
 
@@ -20,20 +21,31 @@ def compiler() -> str | None:
 
 
 class Disk:
-    """``environ`` goes to the program that shall meet it. ``part``: what the path of a file must hold to fail."""
+    """``environ`` goes to the program that shall meet it. ``part``: what the path of a file must
+    hold to fail."""
 
     def __init__(self, folder: Path, part: str = "ohmo.db") -> None:
         program = compiler()
         assert program is not None
         library, control = folder / "disk.so", folder / "disk.control"
-        subprocess.run([program, "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+        subprocess.run(
+            [program, "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(SOURCE), "-ldl"],
+            check=True,
+        )
         control.write_bytes(bytes(_NUMBERS.size))
         with control.open("r+b") as file:
             self._numbers = mmap.mmap(file.fileno(), _NUMBERS.size)
-        self.environ: Mapping[str, str] = {"LD_PRELOAD": str(library), "OHMO_DISK_CONTROL": str(control), "OHMO_DISK_PATH": part}
+        self.environ: Mapping[str, str] = {
+            "LD_PRELOAD": str(library),
+            "OHMO_DISK_CONTROL": str(control),
+            "OHMO_DISK_PATH": part,
+        }
 
-    def fails(self, calls: int = WRITE, number: int = errno.ENOSPC, *, after: int = 0, times: int = -1) -> None:
-        """From now on: ``after`` calls still succeed, then ``times`` fail (-1: all) with this errno."""
+    def fails(
+        self, calls: int = WRITE, number: int = errno.ENOSPC, *, after: int = 0, times: int = -1
+    ) -> None:
+        """From now on: ``after`` calls still succeed, then ``times`` fail (-1: all) with this
+        errno."""
         self._numbers[:] = _NUMBERS.pack(0, number, after, times, 0, 0)
         self._numbers[0:4] = struct.pack("i", calls)
 

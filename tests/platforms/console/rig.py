@@ -33,7 +33,8 @@ class Watched(Console):
 
 
 class ConsoleRig:
-    """See tests/conformance/rig.py. There is one person and one chat, and nothing on the way that could break."""
+    """See tests/conformance/rig.py. There is one person and one chat, and nothing on the way that
+    could break."""
 
     name = "console"
 
@@ -50,11 +51,21 @@ class ConsoleRig:
         return {"enabled": True}
 
     def channel(self, options: Options | None = None) -> Channel:
-        made = Watched(Settings(), options or Options(), Terminal(self.source, self.printer), self.lines)
+        made = Watched(
+            Settings(), options or Options(), Terminal(self.source, self.printer), self.lines
+        )
         made.rig = self
         return made
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         del mention
         if chat != "dm:ada" or person != "ada" or topic is not None:
             raise NotImplementedError("a terminal has one person and one chat")
@@ -65,7 +76,9 @@ class ConsoleRig:
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
         raise NotImplementedError("what was typed stays typed")
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         del chat, person
         part = next(part for receipt, part in reversed(self.sent) if receipt.message == message)
         values = [one.value for one in render.read(part).choices]
@@ -82,7 +95,15 @@ class ConsoleRig:
             file = body.removeprefix("[file] ") if body.startswith("[file] ") else None
             values = tuple(one.value for one in render.read(part).choices)[:choices]
             names = (Path(file).name,) if file else ()
-            found.append(Visible(str(receipt.message), "" if file else body, by_bot=True, choices=values, files=names))
+            found.append(
+                Visible(
+                    str(receipt.message),
+                    "" if file else body,
+                    by_bot=True,
+                    choices=values,
+                    files=names,
+                )
+            )
         return found
 
     def redeliver(self, message: str, *, chat: str = "dm:ada") -> Coroutine[Any, Any, None]:

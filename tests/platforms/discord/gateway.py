@@ -1,4 +1,5 @@
-"""The gateway of the loopback Discord: hello, heartbeats, identify, resume, and an order for whatever may go wrong."""
+"""The gateway of the loopback Discord: hello, heartbeats, identify, resume, and an order for
+whatever may go wrong."""
 
 from __future__ import annotations
 
@@ -20,15 +21,21 @@ class Gateway:
     """Connections of one bot. ``beat``: heartbeat interval in milliseconds."""
 
     def __init__(self, world: World, rules: Rules, token: str) -> None:
-        self.world, self.rules, self.token = world, rules, token
+        self.world = world
+        self.rules = rules
+        self.token = token
         self.beat = 41_250
         self.address = ""
         self.refuse = 0  # handshakes to answer with 502
         self.revoked = False
         self.mute = False  # sockets stay open, nothing is said any more
-        self.identified, self.resumed, self.compressed = 0, 0, 0
+        self.identified = 0
+        self.resumed = 0
+        self.compressed = 0
         self.heartbeats = 0
-        self.began, self.hasty = float("-inf"), 0  # the last IDENTIFY (monotonic), and how many came too early
+        # the last IDENTIFY (monotonic), and how many came too early
+        self.began = float("-inf")
+        self.hasty = 0
         self.codes: list[int | None] = []  # with which the app closed
         self.connections: list[Connection] = []
         self.acks = Acks()  # of people's messages; whoever looks into the app's store settles them
@@ -71,7 +78,8 @@ class Gateway:
 
 class Connection:
     def __init__(self, gateway: Gateway, ws: web.WebSocketResponse, *, packed: bool) -> None:
-        self.gateway, self.ws = gateway, ws
+        self.gateway = gateway
+        self.ws = ws
         self.packer = zlib.compressobj() if packed else None
         self._out: asyncio.Queue[str | bytes | int] = asyncio.Queue()
         self._session: Session | None = None
@@ -82,7 +90,9 @@ class Connection:
         self.send({"op": 10, "d": {"heartbeat_interval": self.gateway.beat}, "s": None, "t": None})
         try:
             async for message in self.ws:
-                if message.type is WSMsgType.TEXT and (code := self._heard(json.loads(message.data))):
+                if message.type is WSMsgType.TEXT and (
+                    code := self._heard(json.loads(message.data))
+                ):
                     self._out.put_nowait(code)
         finally:
             writing.cancel()
@@ -90,7 +100,11 @@ class Connection:
             if self._session is not None:
                 if self._session.send == self.send:
                     self._session.send = None
-                if self.gateway.rules.ending and not self.ours and self.ws.close_code in (1000, 1001):
+                if (
+                    self.gateway.rules.ending
+                    and not self.ours
+                    and self.ws.close_code in (1000, 1001)
+                ):
                     self.gateway.world.sessions.pop(self._session.id, None)
 
     def send(self, body: Body) -> None:
@@ -111,7 +125,9 @@ class Connection:
                 return
             if self.packer is not None:
                 data = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
-                await self.ws.send_bytes(self.packer.compress(data) + self.packer.flush(zlib.Z_SYNC_FLUSH))
+                await self.ws.send_bytes(
+                    self.packer.compress(data) + self.packer.flush(zlib.Z_SYNC_FLUSH)
+                )
             else:
                 await self.ws.send_str(item if isinstance(item, str) else item.decode())
 
@@ -135,7 +151,11 @@ class Connection:
             return 4004
         if self._session is not None:
             return 4005
-        if rules.intents and int(data.get("intents", 0)) & CONTENT and not gateway.world.content_allowed:
+        if (
+            rules.intents
+            and int(data.get("intents", 0)) & CONTENT
+            and not gateway.world.content_allowed
+        ):
             return 4014
         if rules.starts and time.monotonic() - gateway.began < rules.between:
             gateway.hasty += 1
@@ -146,10 +166,18 @@ class Connection:
         session = self._session = Session(secrets.token_hex(8), int(data.get("intents", 0)))
         gateway.world.sessions[session.id] = session
         session.send = self.send
-        gateway.world.tell(session, "READY", {
-            "v": 10, "user": BOT, "guilds": [{"id": GUILD, "unavailable": True}], "session_id": session.id,
-            "resume_gateway_url": gateway.address, "application": {"id": APPLICATION, "flags": 0},
-        })  # fmt: skip
+        gateway.world.tell(
+            session,
+            "READY",
+            {
+                "v": 10,
+                "user": BOT,
+                "guilds": [{"id": GUILD, "unavailable": True}],
+                "session_id": session.id,
+                "resume_gateway_url": gateway.address,
+                "application": {"id": APPLICATION, "flags": 0},
+            },
+        )
         gateway.world.tell(session, "GUILD_CREATE", gateway.world.guild())
         return 0
 

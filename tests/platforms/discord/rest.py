@@ -21,8 +21,13 @@ MIB = 1 << 20
 class Call:
     """One request: its route's parameters, query, JSON and files."""
 
-    def __init__(self, request: web.Request, body: Body, files: dict[int, tuple[str, bytes]]) -> None:
-        self.path, self.query, self.body, self.files = request.match_info, request.query, body, files
+    def __init__(
+        self, request: web.Request, body: Body, files: dict[int, tuple[str, bytes]]
+    ) -> None:
+        self.path = request.match_info
+        self.query = request.query
+        self.body = body
+        self.files = files
 
 
 async def decoded(request: web.Request) -> Call:
@@ -37,7 +42,10 @@ async def decoded(request: web.Request) -> Call:
     for name, value in (await request.post()).items():
         if isinstance(value, web.FileField):
             found = re.fullmatch(r"files\[(\d+)\]", name)
-            files[int(found.group(1)) if found else len(files)] = (value.filename, value.file.read())
+            files[int(found.group(1)) if found else len(files)] = (
+                value.filename,
+                value.file.read(),
+            )
         elif name == "payload_json":
             body = json.loads(value if isinstance(value, str | bytes | bytearray) else str(value))
     return Call(request, body, files)
@@ -45,23 +53,39 @@ async def decoded(request: web.Request) -> Call:
 
 class Rest:
     def __init__(self, world: World, rules: Rules) -> None:
-        self.world, self.rules = world, rules
+        self.world = world
+        self.rules = rules
         self.routes: list[tuple[str, str, Handler]] = [
-            ("GET", "/users/@me", self.me), ("GET", "/applications/@me", self.application), ("GET", "/oauth2/applications/@me", self.application),
-            ("POST", "/users/@me/channels", self.open_direct), ("GET", "/channels/{channel}", self.channel),
-            ("PATCH", "/channels/{channel}", self.wake), ("GET", "/channels/{channel}/messages", self.history),
-            ("POST", "/channels/{channel}/messages", self.create), ("GET", "/channels/{channel}/messages/{message}", self.message),
-            ("PATCH", "/channels/{channel}/messages/{message}", self.edit), ("DELETE", "/channels/{channel}/messages/{message}", self.delete),
-            ("POST", "/channels/{channel}/typing", self.typing), ("GET", "/channels/{channel}/threads/archived/public", self.archived),
-            ("POST", "/interactions/{id}/{token}/callback", self.callback), ("POST", "/webhooks/{application}/{token}", self.followup),
-            ("GET", "/applications/{application}/commands", self.commands), ("PUT", "/applications/{application}/commands", self.overwrite),
-        ]  # fmt: skip
+            ("GET", "/users/@me", self.me),
+            ("GET", "/applications/@me", self.application),
+            ("GET", "/oauth2/applications/@me", self.application),
+            ("POST", "/users/@me/channels", self.open_direct),
+            ("GET", "/channels/{channel}", self.channel),
+            ("PATCH", "/channels/{channel}", self.wake),
+            ("GET", "/channels/{channel}/messages", self.history),
+            ("POST", "/channels/{channel}/messages", self.create),
+            ("GET", "/channels/{channel}/messages/{message}", self.message),
+            ("PATCH", "/channels/{channel}/messages/{message}", self.edit),
+            ("DELETE", "/channels/{channel}/messages/{message}", self.delete),
+            ("POST", "/channels/{channel}/typing", self.typing),
+            ("GET", "/channels/{channel}/threads/archived/public", self.archived),
+            ("POST", "/interactions/{id}/{token}/callback", self.callback),
+            ("POST", "/webhooks/{application}/{token}", self.followup),
+            ("GET", "/applications/{application}/commands", self.commands),
+            ("PUT", "/applications/{application}/commands", self.overwrite),
+        ]
 
     async def me(self, call: Call) -> Result:
         return BOT
 
     async def application(self, call: Call) -> Result:
-        return {"id": APPLICATION, "name": "ohmo", "flags": 0, "description": "", "bot_public": False}
+        return {
+            "id": APPLICATION,
+            "name": "ohmo",
+            "flags": 0,
+            "description": "",
+            "bot_public": False,
+        }
 
     # places
 
@@ -75,7 +99,10 @@ class Rest:
 
     async def open_direct(self, call: Call) -> Result:
         number = call.body.get("recipient_id")
-        found = next((one for one in self.world.channels.values() if one.type == 1 and one.person == number), None)
+        found = next(
+            (one for one in self.world.channels.values() if one.type == 1 and one.person == number),
+            None,
+        )
         if found is None:
             raise Refusal(400, 50033, "Invalid Recipient(s)")
         return self.world.object(found)
@@ -90,8 +117,14 @@ class Rest:
 
     async def archived(self, call: Call) -> Result:
         parent = self._channel(call)
-        threads = [one for one in self.world.channels.values() if one.parent == parent.id and one.asleep]
-        return {"threads": [self.world.object(one) for one in threads], "members": [], "has_more": False}
+        threads = [
+            one for one in self.world.channels.values() if one.parent == parent.id and one.asleep
+        ]
+        return {
+            "threads": [self.world.object(one) for one in threads],
+            "members": [],
+            "has_more": False,
+        }
 
     async def typing(self, call: Call) -> Result:
         self._channel(call).typing.append(self.world.clock())
@@ -138,18 +171,28 @@ class Rest:
             if self.world.clock() - at < self.rules.nonce_window and number in channel.messages:
                 return channel.messages[number]
         self._check(body, call.files, empty_allowed=bool(call.files))
-        more: Body = {"components": body.get("components", []), "flags": body.get("flags", 0), "embeds": body.get("embeds", [])}
+        more: Body = {
+            "components": body.get("components", []),
+            "flags": body.get("flags", 0),
+            "embeds": body.get("embeds", []),
+        }
         reference = body.get("message_reference")
         if reference is not None:
             there = channel.messages.get(str(reference.get("message_id")))
             if there is None and reference.get("fail_if_not_exists", True):
                 raise invalid("message_reference", "Unknown message")
             if there is not None:
-                more |= {"type": 19, "message_reference": {"channel_id": channel.id, **reference}, "referenced_message": there}
+                more |= {
+                    "type": 19,
+                    "message_reference": {"channel_id": channel.id, **reference},
+                    "referenced_message": there,
+                }
                 if (body.get("allowed_mentions") or {}).get("replied_user", True):
                     self.world.pings.append(there["author"]["username"])
         if call.files:
-            more["attachments"] = [self.world.store(*call.files[index]) for index in sorted(call.files)]
+            more["attachments"] = [
+                self.world.store(*call.files[index]) for index in sorted(call.files)
+            ]
         content = str(body.get("content") or "").strip()
         self._ring(content, body.get("allowed_mentions"), channel)
         if nonce is not None and self.rules.echo:
@@ -167,7 +210,11 @@ class Rest:
             raise Refusal(403, 50005, "Cannot edit a message authored by another user")
         if self.rules.asleep and channel.asleep:
             raise Refusal(400, 50083, "Thread is archived")
-        changed = {name: body[name] for name in ("content", "components", "flags", "embeds") if name in body}
+        changed = {
+            name: body[name]
+            for name in ("content", "components", "flags", "embeds")
+            if name in body
+        }
         self._check(row | changed, {}, empty_allowed=bool(row["attachments"]))
         row |= changed
         if "content" in body:
@@ -180,13 +227,19 @@ class Rest:
         row = self._message(call, channel)
         self.world.deletes([row["id"]], channel.id)
 
-    def _check(self, body: Body, files: dict[int, tuple[str, bytes]], *, empty_allowed: bool) -> None:
+    def _check(
+        self, body: Body, files: dict[int, tuple[str, bytes]], *, empty_allowed: bool
+    ) -> None:
         content = str(body.get("content") or "")
         if self.rules.length:
             if len(content.encode("utf-16-le", "surrogatepass")) // 2 > 2000:
                 raise invalid("content", "Must be 2000 or fewer in length.")
             _check_embeds(body.get("embeds") or [])
-            if not empty_allowed and not body.get("embeds") and not any(unicodedata.category(one)[0] not in "ZC" for one in content):
+            if (
+                not empty_allowed
+                and not body.get("embeds")
+                and not any(unicodedata.category(one)[0] not in "ZC" for one in content)
+            ):
                 raise Refusal(400, 50006, "Cannot send an empty message")
         if self.rules.components:
             _check_components(body.get("components") or [])
@@ -197,13 +250,16 @@ class Rest:
                 raise Refusal(413, 40005, "Request entity too large")
 
     def _ring(self, content: str, allowed: Body | None, channel: Channel) -> None:
-        """Allowed mentions object: without it whatever the text says rings; with it only what it lets through."""
+        """Allowed mentions object: without it whatever the text says rings; with it only what it
+        lets through."""
         parse = {"everyone", "users", "roles"} if allowed is None else set(allowed.get("parse", []))
         if re.search(r"@(everyone|here)\b", content) and "everyone" in parse:
             self.world.pings.append("everyone")
         for person in re.findall(r"<@!?(\d+)>", content):
             if "users" in parse or person in (allowed or {}).get("users", []):
-                self.world.pings.append(next((name for name, number in PEOPLE.items() if number == person), person))
+                self.world.pings.append(
+                    next((name for name, number in PEOPLE.items() if number == person), person)
+                )
 
     # interactions and commands
 
@@ -220,8 +276,19 @@ class Rest:
         return None
 
     async def followup(self, call: Call) -> Result:
-        found = next((one for one in self.world.interactions.values() if one.body["token"] == call.path["token"]), None)
-        if found is None or call.path["application"] != APPLICATION or (self.rules.interactions and not found.answers):
+        found = next(
+            (
+                one
+                for one in self.world.interactions.values()
+                if one.body["token"] == call.path["token"]
+            ),
+            None,
+        )
+        if (
+            found is None
+            or call.path["application"] != APPLICATION
+            or (self.rules.interactions and not found.answers)
+        ):
             raise Refusal(404, 10015, "Unknown Webhook")
         self._check(call.body, {}, empty_allowed=False)
         found.followups.append(call.body)
@@ -236,16 +303,23 @@ class Rest:
             if len(found) > 100:
                 raise Refusal(400, 30032, "Maximum number of application commands reached (100)")
             for index, one in enumerate(found):
-                if re.fullmatch(r"[-_'\w]{1,32}", one.get("name", "")) is None or one["name"] != one["name"].lower():
+                if (
+                    re.fullmatch(r"[-_'\w]{1,32}", one.get("name", "")) is None
+                    or one["name"] != one["name"].lower()
+                ):
                     raise invalid(f"{index}.name", "Command name is invalid")
                 if not 1 <= len(one.get("description", "")) <= 100:
                     raise invalid(f"{index}.description", "Must be between 1 and 100 in length.")
-        self.world.commands = [{**one, "id": self.world.snowflake(), "application_id": APPLICATION, "version": "1"} for one in found]
+        self.world.commands = [
+            {**one, "id": self.world.snowflake(), "application_id": APPLICATION, "version": "1"}
+            for one in found
+        ]
         return self.world.commands
 
 
 def _check_embeds(embeds: list[Body]) -> None:
-    """Embed limits: ten of them, 4096 characters of description, 256 of title, 25 fields, 6000 in all."""
+    """Embed limits: ten of them, 4096 characters of description, 256 of title, 25 fields, 6000 in
+    all."""
     if len(embeds) > 10:
         raise invalid("embeds", "Must be 10 or fewer in length.")
     total = 0

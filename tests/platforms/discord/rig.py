@@ -17,7 +17,10 @@ from tests.platforms.discord.server import Server
 from tests.platforms.discord.world import BOT, Body, choices
 
 QUICK = Pace(identify=0.0)
-_MARKS = re.compile(r"\\([^0-9A-Za-z\s])|https?://[^\s<>\\]+|```.*?```|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)", re.DOTALL)
+_MARKS = re.compile(
+    r"\\([^0-9A-Za-z\s])|https?://[^\s<>\\]+|```.*?```|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)",
+    re.DOTALL,
+)
 
 
 class DiscordRig:
@@ -32,13 +35,25 @@ class DiscordRig:
         return {"enabled": True, "token": self.server.token, "api_url": self.server.url}
 
     def channel(self, *, options: Options | None = None, pace: Pace | None = None) -> Discord:
-        return Discord(Settings(token=self.server.token, api_url=self.server.url), options or Options(), pace or QUICK)
+        return Discord(
+            Settings(token=self.server.token, api_url=self.server.url),
+            options or Options(),
+            pace or QUICK,
+        )
 
     async def new_topic(self, chat: str) -> str:
         """A thread is more than a message one answers to."""
         return self.server.world.thread("in the thread", self.server.world.place(chat).id)
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         return self.server.world.says(text, chat, person, topic, mention)["id"]
 
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
@@ -47,13 +62,18 @@ class DiscordRig:
     async def deletes(self, message: str, *, chat: str = "dm:ada") -> None:
         self.server.world.deletes([message], chat)
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         self.server.world.presses(message, choice, chat, person)
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
         """A chat with its threads."""
         place = self.server.world.place(chat)
-        places = [place, *(one for one in self.server.world.channels.values() if one.parent == place.id)]
+        places = [
+            place,
+            *(one for one in self.server.world.channels.values() if one.parent == place.id),
+        ]
         rows = [(one, row) for one in places for row in one.messages.values()]
         return [
             Visible(
@@ -95,11 +115,14 @@ class DiscordRig:
 def read(row: Body) -> str:
     """What a person reads of a message; with the flag SUPPRESS_EMBEDS its embeds are not shown."""
     embeds = [] if row["flags"] & (1 << 2) else row["embeds"]
-    return "\n\n".join(filter(None, (row["content"], *(str(embed.get("description", "")) for embed in embeds))))
+    return "\n\n".join(
+        filter(None, (row["content"], *(str(embed.get("description", "")) for embed in embeds)))
+    )
 
 
 def shown(content: str) -> str:
-    """What a person reads: links and code as they stand, elsewhere a backslash before a mark is gone (the markup itself stays visible here)."""
+    """What a person reads: links and code as they stand, elsewhere a backslash before a mark is
+    gone (the markup itself stays visible here)."""
     return _MARKS.sub(lambda found: found.group(1) or found.group(), content)
 
 

@@ -1,4 +1,5 @@
-"""The loopback Discord on a port: REST, gateway and files, faults to order, a history of every call."""
+"""The loopback Discord on a port: REST, gateway and files, faults to order, a history of every
+call."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from tests.platforms.door import Door
 
 @dataclass(slots=True)
 class Faults:
-    """What the next posts meet; ``fail``: HTTP status of an answer without anything done; ``via``: the header the SDK wants to see."""
+    """What the next posts meet; ``fail``: HTTP status of an answer without anything done; ``via``:
+    the header the SDK wants to see."""
 
     lose: int = 0
     reject: int = 0
@@ -46,8 +48,12 @@ class Request:
 class Server:
     """Stays on its port over down(True), down(False)."""
 
-    def __init__(self, rules: Rules | None = None, token: str = TOKEN, clock: Callable[[], float] = time.time) -> None:
-        self.rules, self.token, self.clock = rules or Rules(), token, clock
+    def __init__(
+        self, rules: Rules | None = None, token: str = TOKEN, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.rules = rules or Rules()
+        self.token = token
+        self.clock = clock
         self.world = World(self.rules, clock)
         self.rest = Rest(self.world, self.rules)
         self.gateway = Gateway(self.world, self.rules, token)
@@ -101,10 +107,14 @@ class Server:
         if self._unknown(request):
             return web.json_response({"message": "401: Unauthorized", "code": 0}, status=401)
         limit = {"total": 1000, "remaining": 1000, "reset_after": 86_400_000, "max_concurrency": 1}
-        return web.json_response({"url": self.gateway.address, "shards": 1, "session_start_limit": limit})
+        return web.json_response(
+            {"url": self.gateway.address, "shards": 1, "session_start_limit": limit}
+        )
 
     def _unknown(self, request: web.Request) -> bool:
-        return self.rules.token and (request.headers.get("Authorization") != f"Bot {self.token}" or self.revoked)
+        return self.rules.token and (
+            request.headers.get("Authorization") != f"Bot {self.token}" or self.revoked
+        )
 
     def _door(self, handler: Handler) -> Callable[[web.Request], Any]:
         async def door(request: web.Request) -> web.StreamResponse:
@@ -122,7 +132,9 @@ class Server:
                 refused = self._faulty(path) if post else None
                 answer = refused if refused is not None else web.json_response(await handler(call))
             except Refusal as refusal:
-                told: Body = {"message": refusal.message, "code": refusal.code} | ({"errors": refusal.errors} if refusal.errors else {})
+                told: Body = {"message": refusal.message, "code": refusal.code} | (
+                    {"errors": refusal.errors} if refusal.errors else {}
+                )
                 answer = web.json_response(told, status=refusal.status)
             self.calls.append(Request(self.clock(), request.method, path, body, answer.status))
             if post and refused is None and answer.status == 200 and self.faults.lose:
@@ -157,13 +169,31 @@ class Server:
         return None
 
     def _too_many(self, seconds: float, *, everywhere: bool = False) -> web.Response:
-        """Rate limits, "Exceeding a rate limit"; Cloudflare's own bans have neither Via nor a body of Discord's."""
+        """Rate limits, "Exceeding a rate limit"; Cloudflare's own bans have neither Via nor a body
+        of Discord's."""
         if not self.faults.via:
-            return web.Response(status=429, text="error code: 1015", headers={"Retry-After": str(int(seconds + 0.999))})
-        headers = {"Retry-After": str(int(seconds + 0.999)), "Via": "1.1 google", "X-RateLimit-Scope": "global" if everywhere else "user"}
+            return web.Response(
+                status=429,
+                text="error code: 1015",
+                headers={"Retry-After": str(int(seconds + 0.999))},
+            )
+        headers = {
+            "Retry-After": str(int(seconds + 0.999)),
+            "Via": "1.1 google",
+            "X-RateLimit-Scope": "global" if everywhere else "user",
+        }
         headers |= {"X-RateLimit-Global": "true"} if everywhere else {}
-        body = {"message": "You are being rate limited.", "retry_after": seconds, "global": everywhere}
-        return web.Response(status=429, body=json.dumps(body).encode(), headers=headers, content_type="application/json")
+        body = {
+            "message": "You are being rate limited.",
+            "retry_after": seconds,
+            "global": everywhere,
+        }
+        return web.Response(
+            status=429,
+            body=json.dumps(body).encode(),
+            headers=headers,
+            content_type="application/json",
+        )
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         number = request.match_info["number"]
@@ -173,4 +203,6 @@ class Server:
             return web.Response(status=404, text="This content is no longer available.")
         if "Authorization" in request.headers:  # the token has no business here
             return web.Response(status=400)
-        return web.Response(body=self.world.files[number][1], content_type="application/octet-stream")
+        return web.Response(
+            body=self.world.files[number][1], content_type="application/octet-stream"
+        )

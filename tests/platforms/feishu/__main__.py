@@ -1,4 +1,5 @@
-"""``python -m tests.platforms.feishu --port 0``: the loopback tenant as a process; GET /control lists its doors."""
+"""``python -m tests.platforms.feishu --port 0``: the loopback tenant as a process; GET /control
+lists its doors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What Feishu accepts as a card, and what a person sees of it (Feishu docs: "Card JSON 2.0 structure")."""
+"""What Feishu accepts as a card, and what a person sees of it (Feishu docs: "Card JSON 2.0
+structure")."""
 
 from __future__ import annotations
 
@@ -29,24 +30,52 @@ def elements(value: Any) -> Iterator[Row]:
 
 def check(card: Any, rules: Rules) -> None:
     """Raises Refusal 230099, or 200621 for what is no card."""
-    if not isinstance(card, dict) or card.get("schema") != "2.0" or not isinstance(card.get("body", {}).get("elements"), list):
-        raise Refusal(230099, "Failed to create card content, ext=ErrCode: 200621; ErrMsg: parse card json err")
+    if (
+        not isinstance(card, dict)
+        or card.get("schema") != "2.0"
+        or not isinstance(card.get("body", {}).get("elements"), list)
+    ):
+        raise Refusal(
+            230099,
+            "Failed to create card content, ext=ErrCode: 200621; ErrMsg: parse card json err",
+        )
     found = list(elements(card["body"]))
     if rules.schema:
         ids = [one["element_id"] for one in found if "element_id" in one]
         if any(one["tag"] not in TAGS for one in found) or len(set(ids)) != len(ids):
-            raise Refusal(230099, "Failed to create card content, ext=ErrCode: 200861; ErrMsg: not support tag, or element_id twice")
+            raise Refusal(
+                230099,
+                "Failed to create card content, ext=ErrCode: 200861; ErrMsg: not support tag, or"
+                " element_id twice",
+            )
         if any(not re.fullmatch(r"[A-Za-z]\w{0,19}", one) for one in ids):
-            raise Refusal(230099, "Failed to create card content, ext=ErrCode: 300301; ErrMsg: element_id")
+            raise Refusal(
+                230099, "Failed to create card content, ext=ErrCode: 300301; ErrMsg: element_id"
+            )
     if len(found) > rules.elements:
-        raise Refusal(230099, "Failed to create card content, ext=ErrCode: 11310; ErrMsg: element exceeds the limit")
-    if sum(node.type == "table" for text in _markdown(found) for node in parse(text).walk()) > rules.tables:
-        raise Refusal(230099, "Failed to create card content, ext=ErrCode: 11310; ErrMsg: card table number over limit")
+        raise Refusal(
+            230099,
+            "Failed to create card content, ext=ErrCode: 11310; ErrMsg: element exceeds the limit",
+        )
+    if (
+        sum(node.type == "table" for text in _markdown(found) for node in parse(text).walk())
+        > rules.tables
+    ):
+        raise Refusal(
+            230099,
+            "Failed to create card content, ext=ErrCode: 11310; ErrMsg: card table number over"
+            " limit",
+        )
     for button in (one for one in found if one["tag"] == "button"):
         behaviors = button.get("behaviors", [])
-        right = all(one.get("type") == "callback" and isinstance(one.get("value"), dict) for one in behaviors)
+        right = all(
+            one.get("type") == "callback" and isinstance(one.get("value"), dict)
+            for one in behaviors
+        )
         if not 0 < len(button["text"]["content"]) <= rules.label or not right:
-            raise Refusal(230099, "Failed to create card content, ext=ErrCode: 11310; ErrMsg: button")
+            raise Refusal(
+                230099, "Failed to create card content, ext=ErrCode: 11310; ErrMsg: button"
+            )
 
 
 def _markdown(found: list[Row]) -> list[str]:

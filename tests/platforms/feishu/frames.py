@@ -1,4 +1,5 @@
-"""The frames of the long connection, written from their protobuf description (pbbp2.Frame) without the SDK: proto2 wire format."""
+"""The frames of the long connection, written from their protobuf description (pbbp2.Frame) without
+the SDK: proto2 wire format."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def parse(data: bytes) -> Frame:
             case 4, int():
                 frame.method = value
             case 5, bytes():
-                pair = {part: text.decode() for part, text in _fields(value) if isinstance(text, bytes)}
+                pair = {
+                    part: text.decode() for part, text in _fields(value) if isinstance(text, bytes)
+                }
                 frame.headers.append((pair[1], pair[2]))
             case 8, bytes():
                 frame.payload = value

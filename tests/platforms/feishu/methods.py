@@ -39,8 +39,18 @@ class Methods:
         return {"data": {"user": {"open_id": body["id"], "name": name}}}
 
     def _chats(self, body: Row, form: Row) -> Found:
-        chats = [chat for chat in self.world.rows if chat not in self.world.private or not self.rules.groups_only]
-        return {"data": {"items": [{"chat_id": chat, "name": chat} for chat in chats], "has_more": False, "page_token": ""}}
+        chats = [
+            chat
+            for chat in self.world.rows
+            if chat not in self.world.private or not self.rules.groups_only
+        ]
+        return {
+            "data": {
+                "items": [{"chat_id": chat, "name": chat} for chat in chats],
+                "has_more": False,
+                "page_token": "",
+            }
+        }
 
     def _create(self, body: Row, form: Row) -> Found:
         chat = body.get("receive_id", "")
@@ -48,12 +58,23 @@ class Methods:
             chat = next((one for one, person in self.world.private.items() if person == chat), "")
         elif body.get("receive_id_type") != "chat_id":
             raise Refusal(230001, "receive_id_type")
-        return self._sent(self.world.post(chat, body["msg_type"], body["content"], body.get("uuid", "")))
+        return self._sent(
+            self.world.post(chat, body["msg_type"], body["content"], body.get("uuid", ""))
+        )
 
     def _reply(self, body: Row, form: Row) -> Found:
         chat = self.world.find(body["id"])["chat_id"]
         thread = bool(body.get("reply_in_thread"))
-        return self._sent(self.world.post(chat, body["msg_type"], body["content"], body.get("uuid", ""), body["id"], thread=thread))
+        return self._sent(
+            self.world.post(
+                chat,
+                body["msg_type"],
+                body["content"],
+                body.get("uuid", ""),
+                body["id"],
+                thread=thread,
+            )
+        )
 
     def _sent(self, row: Row) -> Row:
         return {"data": self.world.shown(row)}
@@ -67,31 +88,64 @@ class Methods:
         return {"data": {}}
 
     def _history(self, body: Row, form: Row) -> Found:
-        return {"data": self.world.history(body.get("container_id_type", ""), body.get("container_id", ""), body)}
+        return {
+            "data": self.world.history(
+                body.get("container_id_type", ""), body.get("container_id", ""), body
+            )
+        }
 
     def _message(self, body: Row, form: Row) -> Found:
         row = self.world.find(body["id"])
-        inside = [{**one, "upper_message_id": row["message_id"]} for one in row.get("forwarded", ())]
+        inside = [
+            {**one, "upper_message_id": row["message_id"]} for one in row.get("forwarded", ())
+        ]
         return {"data": {"items": [self.world.shown(row), *inside]}}
 
     def _resource(self, body: Row, form: Row) -> Found:
         name, content = self.world.resource(body["id"], body["key"], body.get("type", ""))
         kind = "image/png" if name.endswith(".png") else "application/octet-stream"
-        return web.Response(body=content, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+        return web.Response(
+            body=content,
+            content_type=kind,
+            headers={"Content-Disposition": f'attachment; filename="{name}"'},
+        )
 
     def _image(self, body: Row, form: Row) -> Found:
         if body.get("image_type") != "message":
             raise Refusal(234001, "image_type")
-        return {"data": {"image_key": self.world.keep("image", form["image"].filename, form["image"].file.read())}}
+        return {
+            "data": {
+                "image_key": self.world.keep(
+                    "image", form["image"].filename, form["image"].file.read()
+                )
+            }
+        }
 
     def _file(self, body: Row, form: Row) -> Found:
-        if body.get("file_type") not in {"opus", "mp4", "pdf", "doc", "xls", "ppt", "stream"} or not body.get("file_name"):
+        if body.get("file_type") not in {
+            "opus",
+            "mp4",
+            "pdf",
+            "doc",
+            "xls",
+            "ppt",
+            "stream",
+        } or not body.get("file_name"):
             raise Refusal(234001, "file_type")
-        return {"data": {"file_key": self.world.keep("file", body["file_name"], form["file"].file.read())}}
+        return {
+            "data": {
+                "file_key": self.world.keep("file", body["file_name"], form["file"].file.read())
+            }
+        }
 
     def _react(self, body: Row, form: Row) -> Found:
         emoji = body.get("reaction_type", {}).get("emoji_type")
-        return {"data": {"reaction_id": self.world.react(body["id"], emoji), "reaction_type": {"emoji_type": emoji}}}
+        return {
+            "data": {
+                "reaction_id": self.world.react(body["id"], emoji),
+                "reaction_type": {"emoji_type": emoji},
+            }
+        }
 
     def _unreact(self, body: Row, form: Row) -> Found:
         if self.world.reactions.pop(body["reaction"], None) is None:
@@ -102,10 +156,16 @@ class Methods:
         """List message reactions."""
         self.world.find(body["id"])
         items = [
-            {"reaction_id": name, "operator": {"operator_id": APP, "operator_type": "app"}, "action_time": "1", "reaction_type": {"emoji_type": row["emoji_type"]}}
+            {
+                "reaction_id": name,
+                "operator": {"operator_id": APP, "operator_type": "app"},
+                "action_time": "1",
+                "reaction_type": {"emoji_type": row["emoji_type"]},
+            }
             for name, row in self.world.reactions.items()
-            if row["message_id"] == body["id"] and body.get("reaction_type") in (None, row["emoji_type"])
-        ]  # fmt: skip
+            if row["message_id"] == body["id"]
+            and body.get("reaction_type") in (None, row["emoji_type"])
+        ]
         return {"data": {"items": items, "has_more": False, "page_token": ""}}
 
     def _entity(self, body: Row, form: Row) -> Found:

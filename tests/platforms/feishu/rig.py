@@ -35,30 +35,65 @@ class FeishuRig:
     def channel(self, *, options: Options | None = None, pace: Pace | None = None) -> Feishu:
         return Feishu(Settings(**self.settings()), options or Options(), pace or QUICK)
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         place = self.world.chat(chat)
         mention = mention and place not in self.world.private
-        return self.world.says(place, self.world.person(place, person), text, topic, mention=mention)["message_id"]
+        return self.world.says(
+            place, self.world.person(place, person), text, topic, mention=mention
+        )["message_id"]
 
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
-        raise NotImplementedError("Feishu announces no edit; the history shows it, see test_feishu_catch_up")
+        raise NotImplementedError(
+            "Feishu announces no edit; the history shows it, see test_feishu_catch_up"
+        )
 
     async def deletes(self, message: str, *, chat: str = "dm:ada") -> None:
         self.world.recalls(message)
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         """card.action.trigger: a callback."""
         row = self.world.find(message)
-        button = next(one for one in cards.buttons(self.world.card(row)) if one["behaviors"][0]["value"]["choice"] == choice)
+        button = next(
+            one
+            for one in cards.buttons(self.world.card(row))
+            if one["behaviors"][0]["value"]["choice"] == choice
+        )
         place = row["chat_id"]
-        self.server.event("card.action.trigger", {
-            "operator": {"tenant_key": "t", "open_id": self.world.person(place, person), "user_id": "", "union_id": ""}, "token": "c-1",
-            "action": {"value": button["behaviors"][0]["value"], "tag": "button", "timezone": "Asia/Shanghai"},
-            "host": "im_message", "context": {"open_message_id": message, "open_chat_id": place},
-        }, callback=True)  # fmt: skip
+        self.server.event(
+            "card.action.trigger",
+            {
+                "operator": {
+                    "tenant_key": "t",
+                    "open_id": self.world.person(place, person),
+                    "user_id": "",
+                    "union_id": "",
+                },
+                "token": "c-1",
+                "action": {
+                    "value": button["behaviors"][0]["value"],
+                    "tag": "button",
+                    "timezone": "Asia/Shanghai",
+                },
+                "host": "im_message",
+                "context": {"open_message_id": message, "open_chat_id": place},
+            },
+            callback=True,
+        )
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
-        return [self.shown(row) for row in self.world.rows[self.world.chat(chat)] if not row["deleted"]]
+        return [
+            self.shown(row) for row in self.world.rows[self.world.chat(chat)] if not row["deleted"]
+        ]
 
     def shown(self, row: Row) -> Visible:
         content = json.loads(row["body"]["content"])
@@ -66,13 +101,24 @@ class FeishuRig:
         match row["msg_type"]:
             case "interactive":
                 card = self.world.card(row)
-                text, choices = cards.text_of(card), tuple(one["behaviors"][0]["value"]["choice"] for one in cards.buttons(card))
+                text, choices = (
+                    cards.text_of(card),
+                    tuple(one["behaviors"][0]["value"]["choice"] for one in cards.buttons(card)),
+                )
             case "image" | "file" as kind:
                 files = (self.world.files[content[f"{kind}_key"]][1],)
             case _:
                 text = content.get("text", "")
         topic = row.get("root_id") if "thread_id" in row else None
-        return Visible(row["message_id"], text, row["sender"]["id"] == APP, topic, row.get("edits", 0), choices, files)
+        return Visible(
+            row["message_id"],
+            text,
+            row["sender"]["id"] == APP,
+            topic,
+            row.get("edits", 0),
+            choices,
+            files,
+        )
 
     async def redeliver(self, message: str, *, chat: str = "dm:ada") -> None:
         self.world.announce(self.world.find(message))

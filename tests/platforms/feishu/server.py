@@ -1,4 +1,5 @@
-"""Loopback Feishu: the open API, the endpoint and the long connection on one port, with the faults a test asks for."""
+"""Loopback Feishu: the open API, the endpoint and the long connection on one port, with the faults
+a test asks for."""
 
 from __future__ import annotations
 
@@ -26,11 +27,14 @@ PART = 60_000  # bytes of a payload that go into one frame
 
 @dataclass
 class Fault:
-    """What the next matching call meets. ``kind``: lose (carried out, no answer), limit, code, status, body, hang."""
+    """What the next matching call meets. ``kind``: lose (carried out, no answer), limit, code,
+    status, body, hang."""
 
     kind: str
     value: Any = None
-    on: Callable[[str, str], bool] = lambda verb, path: verb == "POST" and path.rstrip("/").endswith(("/messages", "/reply"))
+    on: Callable[[str, str], bool] = lambda verb, path: (
+        verb == "POST" and path.rstrip("/").endswith(("/messages", "/reply"))
+    )
 
 
 @dataclass
@@ -48,7 +52,8 @@ class Event:
 class Link:
     ws: web.WebSocketResponse
     transport: asyncio.BaseTransport | None
-    stalled: bool = False  # the websocket is kept open, pings of its own included, but nothing behind it reads any more
+    # the websocket is kept open, pings of its own included, but nothing behind it reads any more
+    stalled: bool = False
     deaf: bool = False  # half-open: nothing is read or answered any more
     pings: int = 0
     waiting: set[str] = field(default_factory=set)  # events it carried that have no answer
@@ -63,7 +68,9 @@ class Kept:
     tokens: int = 0  # that were given out
     opened: int = 0  # long connections
     sent: list[Row] = field(default_factory=list)  # every event as often as it went out
-    answers: list[tuple[str, int, Any]] = field(default_factory=list)  # event id, code, decoded data of a callback
+    answers: list[tuple[str, int, Any]] = field(
+        default_factory=list
+    )  # event id, code, decoded data of a callback
     dropped: list[str] = field(default_factory=list)  # never answered well, all retries used
     odd: list[bytes] = field(default_factory=list)  # what a client sent that is no frame
 
@@ -86,7 +93,8 @@ class Server(Methods):
         self.handshake: dict[str, str] | None = None  # headers of a refused handshake
         self.mute_endpoint = 0.0  # seconds it hangs
         self.scopes_missing: set[str] = set()  # parts of paths
-        self.ping_interval, self.answers_pings = 120, True
+        self.ping_interval = 120
+        self.answers_pings = True
         self._tokens: set[str] = set()
         self._tickets: dict[str, bool] = {}
         self._waiting: dict[str, Event] = {}
@@ -161,20 +169,30 @@ class Server(Methods):
 
     def _limited(self, seconds: float) -> web.Response:
         headers = {"x-ogw-ratelimit-limit": "100", "x-ogw-ratelimit-reset": str(seconds)}
-        return web.json_response({"code": 99991400, "msg": "request trigger frequency limit"}, status=429, headers=headers)
+        return web.json_response(
+            {"code": 99991400, "msg": "request trigger frequency limit"},
+            status=429,
+            headers=headers,
+        )
 
     def _faulty(self, fault: Fault) -> web.Response:
         match fault.kind:
             case "limit":
                 return self._limited(fault.value)
             case "code":
-                return web.json_response({"code": fault.value, "msg": "as the test asked"}, status=400)
+                return web.json_response(
+                    {"code": fault.value, "msg": "as the test asked"}, status=400
+                )
             case "status":
-                return web.Response(status=fault.value, text="<html>upstream</html>", content_type="text/html")
+                return web.Response(
+                    status=fault.value, text="<html>upstream</html>", content_type="text/html"
+                )
             case _:
                 return web.Response(text=str(fault.value), content_type="application/json")
 
-    def _answered(self, verb: str, path: str, body: Row, form: Row, request: web.Request) -> web.StreamResponse:
+    def _answered(
+        self, verb: str, path: str, body: Row, form: Row, request: web.Request
+    ) -> web.StreamResponse:
         try:
             if path == "auth/v3/tenant_access_token/internal":
                 return web.json_response(self._new_token(body))
@@ -183,12 +201,26 @@ class Server(Methods):
                 if part in path:
                     violation = {"type": "action_scope_required", "subject": f"scope:{part}"}
                     more = {"error": {"permission_violations": [violation]}}
-                    raise Refusal(99991672, "Access denied. One of the following scopes is required", **more)
+                    raise Refusal(
+                        99991672, "Access denied. One of the following scopes is required", **more
+                    )
             found = self.method(verb, path, body, form)
-            return found if isinstance(found, web.StreamResponse) else web.json_response({"code": 0, "msg": "success", **found})
+            return (
+                found
+                if isinstance(found, web.StreamResponse)
+                else web.json_response({"code": 0, "msg": "success", **found})
+            )
         except Refusal as refusal:
-            headers = {"x-ogw-ratelimit-reset": str(refusal.more.pop("reset"))} if "reset" in refusal.more else {}
-            return web.json_response({"code": refusal.code, "msg": str(refusal), **refusal.more}, status=refusal.status, headers=headers)
+            headers = (
+                {"x-ogw-ratelimit-reset": str(refusal.more.pop("reset"))}
+                if "reset" in refusal.more
+                else {}
+            )
+            return web.json_response(
+                {"code": refusal.code, "msg": str(refusal), **refusal.more},
+                status=refusal.status,
+                headers=headers,
+            )
 
     def _new_token(self, body: Row) -> Row:
         """Get custom app's tenant_access_token."""
@@ -223,12 +255,21 @@ class Server(Methods):
         if self.endpoint_code:
             return web.json_response({"code": self.endpoint_code, "msg": "as the test asked"})
         if len(self.links) >= self.rules.connections:
-            return web.json_response({"code": 1000040350, "msg": "the number of connections exceeded the limit"})
+            return web.json_response(
+                {"code": 1000040350, "msg": "the number of connections exceeded the limit"}
+            )
         ticket = f"ticket-{next(self._numbers)}"
         self._tickets[ticket] = True
         url = f"ws://127.0.0.1:{self.port}/ws?device_id=d-{ticket}&service_id=33554678&ticket={ticket}"
-        config = {"ReconnectCount": -1, "ReconnectInterval": 120, "ReconnectNonce": 30, "PingInterval": self.ping_interval}
-        return web.json_response({"code": 0, "msg": "", "data": {"URL": url, "ClientConfig": config}})
+        config = {
+            "ReconnectCount": -1,
+            "ReconnectInterval": 120,
+            "ReconnectNonce": 30,
+            "PingInterval": self.ping_interval,
+        }
+        return web.json_response(
+            {"code": 0, "msg": "", "data": {"URL": url, "ClientConfig": config}}
+        )
 
     async def _link(self, request: web.Request) -> web.StreamResponse:
         if self.handshake is not None:
@@ -236,7 +277,12 @@ class Server(Methods):
         ticket = request.query.get("ticket", "")
         if not self._tickets.get(ticket):
             return web.Response(
-                status=400, headers={"Handshake-Status": "514", "Handshake-Msg": "ticket", "Handshake-Autherrcode": "1000040346"}
+                status=400,
+                headers={
+                    "Handshake-Status": "514",
+                    "Handshake-Msg": "ticket",
+                    "Handshake-Autherrcode": "1000040346",
+                },
             )
         if self.rules.tickets_once:
             self._tickets[ticket] = False
@@ -271,9 +317,16 @@ class Server(Methods):
             if not self.answers_pings:
                 return
             settings = json.dumps(
-                {"ReconnectCount": -1, "ReconnectInterval": 120, "ReconnectNonce": 30, "PingInterval": self.ping_interval}
+                {
+                    "ReconnectCount": -1,
+                    "ReconnectInterval": 120,
+                    "ReconnectNonce": 30,
+                    "PingInterval": self.ping_interval,
+                }
             )
-            await link.ws.send_bytes(Frame(0, [("type", "pong")], settings.encode(), frame.service).bytes())
+            await link.ws.send_bytes(
+                Frame(0, [("type", "pong")], settings.encode(), frame.service).bytes()
+            )
         else:
             link.waiting.discard(frame.get("message_id"))
             self._answer(frame)
@@ -284,7 +337,9 @@ class Server(Methods):
         body = json.loads(frame.payload)
         data = json.loads(base64.b64decode(body["data"])) if body.get("data") else None
         event = self._waiting.get(frame.get("message_id"))
-        self.kept.answers.append((event.id if event is not None else frame.get("message_id"), body["code"], data))
+        self.kept.answers.append(
+            (event.id if event is not None else frame.get("message_id"), body["code"], data)
+        )
         if event is None:
             return
         if event.timer is not None:
@@ -298,7 +353,14 @@ class Server(Methods):
     def event(self, kind: str, event: Row, *, callback: bool = False, id_: str = "") -> str:
         """Pushed to one random connection; here there is one."""
         id_ = id_ or f"{next(self._numbers):032x}"
-        header = {"event_id": id_, "event_type": kind, "create_time": str(self.world.ms()), "token": "", "app_id": APP, "tenant_key": "t"}
+        header = {
+            "event_id": id_,
+            "event_type": kind,
+            "create_time": str(self.world.ms()),
+            "token": "",
+            "app_id": APP,
+            "tenant_key": "t",
+        }
         self.push(Event(id_, {"schema": "2.0", "header": header, "event": event}, callback))
         return id_
 
@@ -315,7 +377,13 @@ class Server(Methods):
         payload = json.dumps(event.body, ensure_ascii=False).encode()
         parts = [payload[at : at + PART] for at in range(0, len(payload), PART)] or [b""]
         for number, part in enumerate(parts):
-            headers = [("type", "event"), ("message_id", event.id), ("trace_id", "trace"), ("sum", str(len(parts))), ("seq", str(number))]
+            headers = [
+                ("type", "event"),
+                ("message_id", event.id),
+                ("trace_id", "trace"),
+                ("sum", str(len(parts))),
+                ("seq", str(number)),
+            ]
             self._send(link, Frame(1, headers, part, 33554678).bytes())
         event.timer = self.door.later(self.rules.answer_seconds, lambda: self._retry(event))
 
@@ -334,7 +402,11 @@ class Server(Methods):
     def _retry(self, event: Event) -> None:
         if event.id not in self._waiting:
             return
-        retries = self.rules.retry_after if self.rules.retries and not (event.callback and self.rules.callbacks_once) else ()
+        retries = (
+            self.rules.retry_after
+            if self.rules.retries and not (event.callback and self.rules.callbacks_once)
+            else ()
+        )
         number = max(0, event.attempt - 1)
         if number >= len(retries):
             del self._waiting[event.id]

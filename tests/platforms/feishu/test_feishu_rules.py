@@ -1,4 +1,5 @@
-"""The loopback server keeps Feishu's rules: each has a check that passes with it and fails once the rule is switched off."""
+"""The loopback server keeps Feishu's rules: each has a check that passes with it and fails once the
+rule is switched off."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ Check = Callable[[FeishuRig, aiohttp.ClientSession], Awaitable[None]]
 
 def card(content: str = "hi", **config: Any) -> dict[str, Any]:
     element = {"tag": "markdown", "content": content, "element_id": "answer"}
-    return {"schema": "2.0", "config": {"update_multi": True, **config}, "body": {"elements": [element]}}
+    return {
+        "schema": "2.0",
+        "config": {"update_multi": True, **config},
+        "body": {"elements": [element]},
+    }
 
 
 def code_of(call: Callable[[], object]) -> int:
@@ -34,16 +39,22 @@ def code_of(call: Callable[[], object]) -> int:
     return 0
 
 
-def post(world: World, content: dict[str, Any], key: str = "", chat: str = GROUP, **more: Any) -> dict[str, Any]:
+def post(
+    world: World, content: dict[str, Any], key: str = "", chat: str = GROUP, **more: Any
+) -> dict[str, Any]:
     return world.post(chat, "interactive", json.dumps(content, ensure_ascii=False), key, **more)
 
 
-async def connected(feishu: FeishuRig, http: aiohttp.ClientSession) -> aiohttp.ClientWebSocketResponse:
+async def connected(
+    feishu: FeishuRig, http: aiohttp.ClientSession
+) -> aiohttp.ClientWebSocketResponse:
     return await http.ws_connect((await endpoint(feishu, http))["data"]["URL"])
 
 
 async def endpoint(feishu: FeishuRig, http: aiohttp.ClientSession) -> dict[str, Any]:
-    async with http.post(feishu.server.url + "/callback/ws/endpoint", json={"AppID": APP, "AppSecret": SECRET}) as response:
+    async with http.post(
+        feishu.server.url + "/callback/ws/endpoint", json={"AppID": APP, "AppSecret": SECRET}
+    ) as response:
         return await response.json()
 
 
@@ -57,7 +68,10 @@ async def answered(ws: aiohttp.ClientWebSocketResponse, code: int | None) -> Fra
 
 async def tokens(feishu: FeishuRig, http: aiohttp.ClientSession) -> None:
     url = feishu.server.url + "/open-apis/bot/v3/info"
-    async with http.get(url) as missing, http.get(url, headers={"Authorization": "Bearer t-wrong"}) as wrong:
+    async with (
+        http.get(url) as missing,
+        http.get(url, headers={"Authorization": "Bearer t-wrong"}) as wrong,
+    ):
         assert [(await one.json())["code"] for one in (missing, wrong)] == [99991661, 99991663]
 
 
@@ -131,7 +145,10 @@ def cards_have_a_size(ground: Ground) -> None:
 
 
 def texts_have_a_size(ground: Ground) -> None:
-    assert code_of(lambda: ground.world.post(GROUP, "text", json.dumps({"text": "x" * 160_000}), "")) == 230025
+    assert (
+        code_of(lambda: ground.world.post(GROUP, "text", json.dumps({"text": "x" * 160_000}), ""))
+        == 230025
+    )
 
 
 def six_tables(ground: Ground) -> None:
@@ -146,7 +163,9 @@ def many_elements(ground: Ground) -> None:
 
 def long_labels(ground: Ground) -> None:
     wide = card()
-    wide["body"]["elements"].append({"tag": "button", "text": {"tag": "plain_text", "content": "x" * 101}, "behaviors": []})
+    wide["body"]["elements"].append(
+        {"tag": "button", "text": {"tag": "plain_text", "content": "x" * 101}, "behaviors": []}
+    )
     assert code_of(lambda: post(ground.world, wide)) == 230099
 
 
@@ -158,7 +177,9 @@ def known_tags(ground: Ground) -> None:
 
 def multi(ground: Ground) -> None:
     message = post(ground.world, card())["message_id"]
-    assert code_of(lambda: ground.world.patch(message, json.dumps(card(update_multi=False)))) == 230099
+    assert (
+        code_of(lambda: ground.world.patch(message, json.dumps(card(update_multi=False)))) == 230099
+    )
 
 
 def own_cards(ground: Ground) -> None:
@@ -169,7 +190,9 @@ def own_cards(ground: Ground) -> None:
 
 def patches(ground: Ground) -> None:
     message = post(ground.world, card())["message_id"]
-    assert 230020 in [code_of(lambda: ground.world.patch(message, json.dumps(card()))) for _ in range(6)]
+    assert 230020 in [
+        code_of(lambda: ground.world.patch(message, json.dumps(card()))) for _ in range(6)
+    ]
 
 
 def posts(ground: Ground) -> None:
@@ -197,7 +220,10 @@ def entities_once(ground: Ground) -> None:
 
 def growing(ground: Ground) -> None:
     entity = ground.world.entity(card(streaming_mode=True))
-    assert [code_of(lambda: ground.world.stream(entity, "answer", "x", 5)) for _ in range(2)] == [0, 300317]
+    assert [code_of(lambda: ground.world.stream(entity, "answer", "x", 5)) for _ in range(2)] == [
+        0,
+        300317,
+    ]
 
 
 def open_streams(ground: Ground) -> None:
@@ -206,7 +232,10 @@ def open_streams(ground: Ground) -> None:
 
 
 def locked(ground: Ground) -> None:
-    message = post(ground.world, {"type": "card", "data": {"card_id": ground.world.entity(card(streaming_mode=True))}})["message_id"]
+    message = post(
+        ground.world,
+        {"type": "card", "data": {"card_id": ground.world.entity(card(streaming_mode=True))}},
+    )["message_id"]
     assert code_of(lambda: ground.world.patch(message, json.dumps(card()))) == 200810
 
 
@@ -233,14 +262,24 @@ def emoji(ground: Ground) -> None:
     assert code_of(lambda: ground.world.react(row["message_id"], "no-such")) == 231001
 
 
-LIVE: dict[str, tuple[Check, dict[str, Any], Rules]] = {  # rule -> check, what switches it off, under which other rules
+LIVE: dict[
+    str, tuple[Check, dict[str, Any], Rules]
+] = {  # rule -> check, what switches it off, under which other rules
     "tokens": (tokens, {"tokens": False}, Rules()),
     "tickets_once": (tickets, {"tickets_once": False}, Rules()),
     "connections": (connections, {"connections": 99}, Rules(connections=3)),
-    "answer_seconds": (silence_brings_it_again, {"answer_seconds": 99.0}, Rules(answer_seconds=0.1, retry_after=(0.1,))),
+    "answer_seconds": (
+        silence_brings_it_again,
+        {"answer_seconds": 99.0},
+        Rules(answer_seconds=0.1, retry_after=(0.1,)),
+    ),
     "retries": (failure_brings_it_again, {"retries": False}, Rules(retry_after=(0.1,))),
     "retry_after": (failure_brings_it_again, {"retry_after": ()}, Rules(retry_after=(0.1,))),
-    "callbacks_once": (a_callback_comes_once, {"callbacks_once": False}, Rules(retry_after=(0.1,) * 4)),
+    "callbacks_once": (
+        a_callback_comes_once,
+        {"callbacks_once": False},
+        Rules(retry_after=(0.1,) * 4),
+    ),
 }
 STILL: dict[str, tuple[Pure, dict[str, Any], Rules]] = {
     "uuid_seconds": (folds, {"uuid_seconds": 0.0}, Rules()),
@@ -278,7 +317,11 @@ def test_a_rule_holds_and_its_check_fails_without_it(rule: str) -> None:
 async def held(check: Check, rules: Rules) -> bool:
     async with rig(rules) as feishu, aiohttp.ClientSession() as http:
         try:
-            async with asyncio.timeout(2.0 if rules.answer_seconds > 50 or not rules.retries or not rules.retry_after else 15.0):
+            async with asyncio.timeout(
+                2.0
+                if rules.answer_seconds > 50 or not rules.retries or not rules.retry_after
+                else 15.0
+            ):
                 await check(feishu, http)
         except (AssertionError, TimeoutError, pytest.fail.Exception, TypeError):
             return False

@@ -1,4 +1,5 @@
-"""One tenant: chats, messages, files, reactions, card entities; it keeps the documented rules and announces what happens."""
+"""One tenant: chats, messages, files, reactions, card entities; it keeps the documented rules and
+announces what happens."""
 
 from __future__ import annotations
 
@@ -24,15 +25,23 @@ DAY = 86_400_000
 class World:
     clock: Callable[[], float] = time.time
     rules: Rules = field(default_factory=Rules)
-    names: dict[str, str] = field(default_factory=lambda: {person: name.title() for name, person in PEOPLE.items()})
+    names: dict[str, str] = field(
+        default_factory=lambda: {person: name.title() for name, person in PEOPLE.items()}
+    )
     private: dict[str, str] = field(default_factory=dict)  # chat -> person
     rows: dict[str, list[Row]] = field(default_factory=dict)  # by chat, in their order
-    files: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)  # key -> type, name, bytes
-    entities: dict[str, Row] = field(default_factory=dict)  # card_id -> {card, message, sequence, streaming}
+    files: dict[str, tuple[str, str, bytes]] = field(
+        default_factory=dict
+    )  # key -> type, name, bytes
+    entities: dict[str, Row] = field(
+        default_factory=dict
+    )  # card_id -> {card, message, sequence, streaming}
     reactions: dict[str, Row] = field(default_factory=dict)
     emit: Callable[[str, Row], None] = lambda kind, event: None
     called_all: int = 0
-    writes: list[tuple[str, str]] = field(default_factory=list)  # (message, text) of every streamed text
+    writes: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # (message, text) of every streamed text
     _last: int = 0
     _number: int = 0
     _uuids: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -74,21 +83,67 @@ class World:
 
     # people
 
-    def says(self, chat: str, person: str, text: str, root: str | None = None, *, mention: bool = False, **more: Any) -> Row:
+    def says(
+        self,
+        chat: str,
+        person: str,
+        text: str,
+        root: str | None = None,
+        *,
+        mention: bool = False,
+        **more: Any,
+    ) -> Row:
         content = {"text": f"@_user_1 {text}" if mention else text}
-        mentions = [{"key": "@_user_1", "id": BOT, "id_type": "open_id", "name": "ohmo", "tenant_key": TENANT}] if mention else []
-        return self.add(chat, {"id": person, "id_type": "open_id", "sender_type": "user"}, "text", content, root, mentions=mentions, **more)
+        mentions = (
+            [
+                {
+                    "key": "@_user_1",
+                    "id": BOT,
+                    "id_type": "open_id",
+                    "name": "ohmo",
+                    "tenant_key": TENANT,
+                }
+            ]
+            if mention
+            else []
+        )
+        return self.add(
+            chat,
+            {"id": person, "id_type": "open_id", "sender_type": "user"},
+            "text",
+            content,
+            root,
+            mentions=mentions,
+            **more,
+        )
 
     def sends(self, chat: str, person: str, kind: str, content: Row, **more: Any) -> Row:
-        return self.add(chat, {"id": person, "id_type": "open_id", "sender_type": "user"}, kind, content, None, **more)
+        return self.add(
+            chat,
+            {"id": person, "id_type": "open_id", "sender_type": "user"},
+            kind,
+            content,
+            None,
+            **more,
+        )
 
-    def add(self, chat: str, sender: Row, kind: str, content: Row, root: str | None, **more: Any) -> Row:
+    def add(
+        self, chat: str, sender: Row, kind: str, content: Row, root: str | None, **more: Any
+    ) -> Row:
         at = str(self.ms())
         row: Row = {
-            "message_id": self.number("om_"), "msg_type": kind, "create_time": at, "update_time": at, "deleted": False, "updated": False,
-            "chat_id": chat, "sender": {**sender, "tenant_key": TENANT}, "body": {"content": json.dumps(content, ensure_ascii=False)},
-            "mentions": [], **more,
-        }  # fmt: skip
+            "message_id": self.number("om_"),
+            "msg_type": kind,
+            "create_time": at,
+            "update_time": at,
+            "deleted": False,
+            "updated": False,
+            "chat_id": chat,
+            "sender": {**sender, "tenant_key": TENANT},
+            "body": {"content": json.dumps(content, ensure_ascii=False)},
+            "mentions": [],
+            **more,
+        }
         if root is not None:
             self._into_thread(row, root)
         self.rows[chat].append(row)
@@ -100,43 +155,90 @@ class World:
         """ "Thread overview": the root belongs to the thread, too."""
         first = self.find(root)
         first.setdefault("thread_id", self.number("omt_"))
-        row |= {"root_id": first["message_id"], "parent_id": row.get("parent_id") or root, "thread_id": first["thread_id"]}
+        row |= {
+            "root_id": first["message_id"],
+            "parent_id": row.get("parent_id") or root,
+            "thread_id": first["thread_id"],
+        }
 
     def announce(self, row: Row) -> None:
         """ "Receive message" (im.message.receive_v1): of people; a bot does not hear itself."""
         message = {
-            "message_id": row["message_id"], "create_time": row["create_time"], "update_time": row["update_time"], "chat_id": row["chat_id"],
-            "chat_type": "p2p" if row["chat_id"] in self.private else "group", "message_type": row["msg_type"], "content": row["body"]["content"],
+            "message_id": row["message_id"],
+            "create_time": row["create_time"],
+            "update_time": row["update_time"],
+            "chat_id": row["chat_id"],
+            "chat_type": "p2p" if row["chat_id"] in self.private else "group",
+            "message_type": row["msg_type"],
+            "content": row["body"]["content"],
             **{name: row[name] for name in ("root_id", "parent_id", "thread_id") if name in row},
-        }  # fmt: skip
+        }
         if row["mentions"]:
             message["mentions"] = [
-                {"key": one["key"], "id": {"open_id": one["id"], "union_id": "", "user_id": ""}, "name": one["name"], "tenant_key": TENANT}
+                {
+                    "key": one["key"],
+                    "id": {"open_id": one["id"], "union_id": "", "user_id": ""},
+                    "name": one["name"],
+                    "tenant_key": TENANT,
+                }
                 for one in row["mentions"]
             ]
-        sender = {"sender_id": {"open_id": row["sender"]["id"], "union_id": "", "user_id": ""}, "sender_type": "user", "tenant_key": TENANT}
+        sender = {
+            "sender_id": {"open_id": row["sender"]["id"], "union_id": "", "user_id": ""},
+            "sender_type": "user",
+            "tenant_key": TENANT,
+        }
         self.emit("im.message.receive_v1", {"sender": sender, "message": message})
 
     def changes(self, message: str, text: str) -> None:
         """A person edits: there is no event for it, the history shows it."""
         row = self.find(message)
-        row |= {"body": {"content": json.dumps({"text": text})}, "updated": True, "update_time": str(self.ms())}
+        row |= {
+            "body": {"content": json.dumps({"text": text})},
+            "updated": True,
+            "update_time": str(self.ms()),
+        }
 
     def recalls(self, message: str) -> None:
         row = self.find(message)
-        row |= {"deleted": True, "update_time": str(self.ms()), "body": {"content": "This message was recalled"}}
-        event = {"message_id": message, "chat_id": row["chat_id"], "recall_time": row["update_time"], "recall_type": "message_owner"}
+        row |= {
+            "deleted": True,
+            "update_time": str(self.ms()),
+            "body": {"content": "This message was recalled"},
+        }
+        event = {
+            "message_id": message,
+            "chat_id": row["chat_id"],
+            "recall_time": row["update_time"],
+            "recall_type": "message_owner",
+        }
         self.emit("im.message.recalled_v1", event)
 
-    def reacts(self, message: str, person: str, emoji: str, *, added: bool = True, operator: str = "user") -> None:
+    def reacts(
+        self, message: str, person: str, emoji: str, *, added: bool = True, operator: str = "user"
+    ) -> None:
         kind = "im.message.reaction.created_v1" if added else "im.message.reaction.deleted_v1"
         user = {"open_id": person, "union_id": "", "user_id": ""}
-        event = {"message_id": message, "reaction_type": {"emoji_type": emoji}, "operator_type": operator, "user_id": user}
+        event = {
+            "message_id": message,
+            "reaction_type": {"emoji_type": emoji},
+            "operator_type": operator,
+            "user_id": user,
+        }
         self.emit(kind, {**event, "action_time": str(self.ms())})
 
     # the bot
 
-    def post(self, chat: str, kind: str, content: str, uuid: str, root: str | None = None, *, thread: bool = False) -> Row:
+    def post(
+        self,
+        chat: str,
+        kind: str,
+        content: str,
+        uuid: str,
+        root: str | None = None,
+        *,
+        thread: bool = False,
+    ) -> Row:
         """Send message, Reply message."""
         folded = self._uuids.get(uuid) if uuid else None
         if folded is not None and self.clock() - folded[0] < self.rules.uuid_seconds:
@@ -155,7 +257,15 @@ class World:
             in_thread = thread or "thread_id" in first
             more = {} if in_thread else {"root_id": first.get("root_id", root), "parent_id": root}
             root = (first.get("root_id") or root) if in_thread else None
-        row = self.add(chat, {"id": APP, "id_type": "app_id", "sender_type": "app"}, kind, body, root, edits=0, **more)
+        row = self.add(
+            chat,
+            {"id": APP, "id_type": "app_id", "sender_type": "app"},
+            kind,
+            body,
+            root,
+            edits=0,
+            **more,
+        )
         self.called_all += cards.calls_all(content)
         if kind == "interactive":
             self._attach(row, body)
@@ -175,7 +285,11 @@ class World:
             case "interactive" if body.get("type") == "card":
                 entity = self.entities.get(body.get("data", {}).get("card_id", ""))
                 if entity is None or (entity["message"] and self.rules.entity_once):
-                    raise Refusal(230099, "Failed to create card content, ext=ErrCode: 11310; ErrMsg: cardid is invalid or was sent")
+                    raise Refusal(
+                        230099,
+                        "Failed to create card content, ext=ErrCode: 11310; ErrMsg: cardid is"
+                        " invalid or was sent",
+                    )
             case "interactive":
                 cards.check(body, self.rules)
             case "image" | "file":
@@ -210,7 +324,11 @@ class World:
         entity = self.entities[row["card_id"]]
         multi = (card.get("config", {}).get("update_multi") for card in (entity["card"], body))
         if self.rules.update_multi and not all(multi):
-            raise Refusal(230099, "Failed to create card content, ext=ErrCode: 300302; ErrMsg: update_multi is not true")
+            raise Refusal(
+                230099,
+                "Failed to create card content, ext=ErrCode: 300302; ErrMsg: update_multi is not"
+                " true",
+            )
         if self.rules.streaming_locks and entity["streaming"]:
             raise Refusal(200810, "The card is in streaming mode.")
         if self.rules.entities_apart:
@@ -234,7 +352,11 @@ class World:
         while times and now - times[0] >= 1.0:
             times.popleft()
         if len(times) >= most:
-            raise Refusal(230020, "This operation triggers the frequency limit.", reset=max(0.1, round(1.0 - (now - times[0]), 2)))
+            raise Refusal(
+                230020,
+                "This operation triggers the frequency limit.",
+                reset=max(0.1, round(1.0 - (now - times[0]), 2)),
+            )
         times.append(now)
 
     # card entities
@@ -256,11 +378,20 @@ class World:
         entity = self._entity(card_id, sequence)
         if self.rules.streaming_needed and not entity["streaming"]:
             raise Refusal(300309, "streaming mode is closed")
-        found = next((one for one in cards.elements(entity["card"]["body"]) if one.get("element_id") == element), None)
+        found = next(
+            (
+                one
+                for one in cards.elements(entity["card"]["body"])
+                if one.get("element_id") == element
+            ),
+            None,
+        )
         if found is None:
             raise Refusal(300313, "element not exist")
         fresh = json.loads(json.dumps(entity["card"]))
-        next(one for one in cards.elements(fresh["body"]) if one.get("element_id") == element)["content"] = text
+        next(one for one in cards.elements(fresh["body"]) if one.get("element_id") == element)[
+            "content"
+        ] = text
         cards.check(fresh, self.rules)
         if len(json.dumps(fresh, ensure_ascii=False).encode()) > self.rules.card_bytes:
             raise Refusal(200860, "card over max size")
@@ -300,14 +431,24 @@ class World:
         if kind == "thread":
             if query.get("start_time"):
                 raise Refusal(230001, "start_time is not supported for threads")
-            rows = [row for rows in self.rows.values() for row in rows if row.get("thread_id") == container]
+            rows = [
+                row
+                for rows in self.rows.values()
+                for row in rows
+                if row.get("thread_id") == container
+            ]
         else:
             if container not in self.rows:
                 raise Refusal(230002, "Bot/User can NOT be out of the chat.")
             rows = [
-                row for row in self.rows[container] if not self.rules.thread_apart or not row.get("thread_id") or not row.get("root_id")
+                row
+                for row in self.rows[container]
+                if not self.rules.thread_apart or not row.get("thread_id") or not row.get("root_id")
             ]
-        start, end = int(query.get("start_time") or 0) * 1000, int(query.get("end_time") or 10**12) * 1000
+        start, end = (
+            int(query.get("start_time") or 0) * 1000,
+            int(query.get("end_time") or 10**12) * 1000,
+        )
         rows = [row for row in rows if start <= int(row["create_time"]) <= end]
         if query.get("sort_type") == "ByCreateTimeDesc":
             rows = rows[::-1]
@@ -316,7 +457,11 @@ class World:
             raise Refusal(230001, "page_size")
         at = int(query.get("page_token") or 0)
         more = at + size < len(rows)
-        return {"items": [self.shown(row) for row in rows[at : at + size]], "has_more": more, "page_token": str(at + size) if more else ""}
+        return {
+            "items": [self.shown(row) for row in rows[at : at + size]],
+            "has_more": more,
+            "page_token": str(at + size) if more else "",
+        }
 
     def shown(self, row: Row) -> Row:
         return {name: value for name, value in row.items() if name not in {"edits", "card_id"}}
@@ -337,7 +482,9 @@ class World:
         """Upload image, Upload file."""
         most = (10 << 20) if kind == "image" else (30 << 20)
         if self.rules.file_sizes and not 0 < len(content) <= most:
-            raise Refusal(234006 if content else 234010, "The file size exceed the max value, or is 0")
+            raise Refusal(
+                234006 if content else 234010, "The file size exceed the max value, or is 0"
+            )
         key = self.number("img_" if kind == "image" else "file_")
         self.files[key] = (kind, name, content)
         return key

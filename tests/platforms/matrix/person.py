@@ -1,5 +1,6 @@
-"""Somebody with an encrypting client of their own: mautrix's OlmMachine on libolm, another machine on another library than
-ohmo's, moved on one sync at a time. Imported where libolm is: tests/parts.py."""
+"""Somebody with an encrypting client of their own: mautrix's OlmMachine on libolm, another machine
+on another library than ohmo's, moved on one sync at a time. Imported where libolm is:
+tests/parts.py."""
 
 from __future__ import annotations
 
@@ -27,11 +28,16 @@ from tests.platforms.matrix.synapse import Account
 
 class Rooms(MemoryStateStore, StateStore):
     async def find_shared_rooms(self, user_id: str) -> list[str]:
-        return [room for room, members in self.members.items() if user_id in members and self.encryption.get(room)]
+        return [
+            room
+            for room, members in self.members.items()
+            if user_id in members and self.encryption.get(room)
+        ]
 
 
 class Person:
-    """``open`` before anything else. Nothing moves by itself: ``sync`` brings keys, rooms and devices."""
+    """``open`` before anything else. Nothing moves by itself: ``sync`` brings keys, rooms and
+    devices."""
 
     def __init__(self, url: str, account: Account) -> None:
         self.account = account
@@ -46,7 +52,8 @@ class Person:
         self._since: str | None = None
 
     async def was(self, account: str, session: str, key: str, curve: str) -> None:
-        """Before ``open``: libolm's pickles of the device, and of its session with the device ``curve``."""
+        """Before ``open``: libolm's pickles of the device, and of its session with the device
+        ``curve``."""
         began = datetime.now(UTC).replace(tzinfo=None)  # as mautrix writes it
         await self.keys.put_account(OlmAccount.from_pickle(account.encode(), key, shared=False))
         await self.keys.add_session(curve, Session.from_pickle(session.encode(), key, began))
@@ -69,7 +76,11 @@ class Person:
         answer = await self.client.sync(since=self._since, timeout=0)
         before = asyncio.all_tasks()
         await asyncio.gather(*self.client.handle_sync(answer))
-        while tasks := [one for one in asyncio.all_tasks() - before if one is not asyncio.current_task() and _of_mautrix(one)]:
+        while tasks := [
+            one
+            for one in asyncio.all_tasks() - before
+            if one is not asyncio.current_task() and _of_mautrix(one)
+        ]:
             await asyncio.wait(tasks)
         self._since = answer["next_batch"]
 
@@ -83,7 +94,9 @@ class Person:
     async def says(self, room: str, content: dict[str, Any], kind: str = "m.room.message") -> str:
         """Encrypted, whatever the room is."""
         await self.sync()
-        sealed = (await self.client.encrypt(room, EventType.find(kind, EventType.Class.MESSAGE), content)).serialize()
+        sealed = (
+            await self.client.encrypt(room, EventType.find(kind, EventType.Class.MESSAGE), content)
+        ).serialize()
         return await self.puts(room, "m.room.encrypted", sealed)
 
     async def puts(self, room: str, kind: str, content: dict[str, Any]) -> str:
@@ -93,7 +106,9 @@ class Person:
     async def reads(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """The event inside of an encrypted one; None: its key is not there (yet)."""
         try:
-            return (await self.machine.decrypt_megolm_event(EncryptedEvent.deserialize(event))).serialize()
+            return (
+                await self.machine.decrypt_megolm_event(EncryptedEvent.deserialize(event))
+            ).serialize()
         except DecryptionError:
             return None
 
@@ -118,4 +133,7 @@ class Person:
 
 
 def _of_mautrix(task: asyncio.Task[Any]) -> bool:
-    return "mautrix" in (getattr(task.get_coro(), "cr_code", None) or task.get_coro().gi_code).co_filename
+    return (
+        "mautrix"
+        in (getattr(task.get_coro(), "cr_code", None) or task.get_coro().gi_code).co_filename
+    )

@@ -1,4 +1,5 @@
-"""A small HTTP proxy in front of Synapse that can be cut, be away, lose answers, limit, refuse and sign the bot out."""
+"""A small HTTP proxy in front of Synapse that can be cut, be away, lose answers, limit, refuse and
+sign the bot out."""
 
 from __future__ import annotations
 
@@ -18,18 +19,32 @@ from tests.platforms.weather import Acks, Weather
 
 SHOWS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 SYNC = "/_matrix/client/v3/sync"
-HOP = {"transfer-encoding", "content-encoding", "content-length", "connection", "keep-alive", "host", "server", "date"}
+HOP = {
+    "transfer-encoding",
+    "content-encoding",
+    "content-length",
+    "connection",
+    "keep-alive",
+    "host",
+    "server",
+    "date",
+}
 
 
 @dataclass(slots=True)
 class Proxy:
-    """``url`` stays the same for its whole life. Faults of sends are used up one by one, in the order they were asked for."""
+    """``url`` stays the same for its whole life. Faults of sends are used up one by one, in the
+    order they were asked for."""
 
     target: str
     url: str = ""
-    requests: list[tuple[str, str]] = field(default_factory=list)  # (method, path), everything that came
+    requests: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # (method, path), everything that came
     faults: deque[tuple[str, Any]] = field(default_factory=deque)
-    repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)  # (room, event) that a sync delivers once more
+    repeats: deque[tuple[str, dict[str, Any]]] = field(
+        default_factory=deque
+    )  # (room, event) that a sync delivers once more
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
     troubles: deque[tuple[str, Any]] = field(
         default_factory=deque
@@ -39,7 +54,9 @@ class Proxy:
     revoked: bool = False
     weather: Weather | None = None
     acks: Acks = field(default_factory=Acks)
-    deaf: str = ""  # requests whose path holds this are answered with a trouble of the homeserver's own
+    deaf: str = (
+        ""  # requests whose path holds this are answered with a trouble of the homeserver's own
+    )
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _held: socket.socket = field(default_factory=held_port)
     _session: ClientSession | None = None
@@ -91,8 +108,12 @@ class Proxy:
         self._wake.set()
 
     def _open(self) -> None:
-        listener = socket.create_server(self._held.getsockname())  # listens from here on: nobody is refused any more
-        self._opening = asyncio.get_running_loop().create_task(self._serve(listener), name="proxy opens")
+        listener = socket.create_server(
+            self._held.getsockname()
+        )  # listens from here on: nobody is refused any more
+        self._opening = asyncio.get_running_loop().create_task(
+            self._serve(listener), name="proxy opens"
+        )
 
     async def _serve(self, listener: socket.socket) -> None:
         assert self._http is not None
@@ -117,7 +138,9 @@ class Proxy:
             return _error(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.", soft_logout=False)
         if self.deaf and self.deaf in request.path:
             return _error(502, "M_UNKNOWN", "Bad gateway")
-        fault, value = self.faults.popleft() if self.faults and SHOWS.match(request.path) else ("", None)
+        fault, value = (
+            self.faults.popleft() if self.faults and SHOWS.match(request.path) else ("", None)
+        )
         if fault == "limit":
             return _limited(value)
         if fault == "reject":
@@ -134,7 +157,9 @@ class Proxy:
     async def _sync(self, request: web.BaseRequest) -> web.StreamResponse:
         """The homeserver's own answer, or at once one with an event it has delivered before."""
         self._wake.clear()
-        kind, value = self.troubles.popleft() if self.troubles else ("mute" if self.mute else "", None)
+        kind, value = (
+            self.troubles.popleft() if self.troubles else ("mute" if self.mute else "", None)
+        )
         match kind:
             case "limit":
                 return _limited(value)
@@ -152,7 +177,12 @@ class Proxy:
         if self.repeats and "since" in request.query:
             room, event = self.repeats.popleft()
             timeline = {"events": [event], "limited": False, "prev_batch": request.query["since"]}
-            return web.json_response({"next_batch": request.query["since"], "rooms": {"join": {room: {"timeline": timeline}}}})
+            return web.json_response(
+                {
+                    "next_batch": request.query["since"],
+                    "rooms": {"join": {room: {"timeline": timeline}}},
+                }
+            )
         forward = asyncio.ensure_future(self._forward(request))
         wake = asyncio.ensure_future(self._wake.wait())
         try:
@@ -169,16 +199,26 @@ class Proxy:
         """A sync with messages in it: whoever saved its token comes again with it."""
         body = json.loads(response.body if isinstance(response.body, bytes) else b"{}")
         rooms = body.get("rooms", {}).get("join", {}).values()
-        spoken = sum(event["type"] == "m.room.message" for room in rooms for event in room.get("timeline", {}).get("events", ()))
+        spoken = sum(
+            event["type"] == "m.room.message"
+            for room in rooms
+            for event in room.get("timeline", {}).get("events", ())
+        )
         if spoken:
             self.acks.handed(body["next_batch"], spoken)
 
     async def _forward(self, request: web.BaseRequest) -> web.Response:
         assert self._session is not None
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
+        headers = {
+            name: value for name, value in request.headers.items() if name.lower() not in HOP
+        }
         url = URL(self.target + request.raw_path, encoded=True)
-        async with self._session.request(request.method, url, headers=headers, data=await request.read()) as response:
-            kept = {name: value for name, value in response.headers.items() if name.lower() not in HOP}
+        async with self._session.request(
+            request.method, url, headers=headers, data=await request.read()
+        ) as response:
+            kept = {
+                name: value for name, value in response.headers.items() if name.lower() not in HOP
+            }
             return web.Response(status=response.status, headers=kept, body=await response.read())
 
 
@@ -187,4 +227,8 @@ def _limited(seconds: float) -> web.Response:
 
 
 def _error(status: int, code: str, words: str, **more: Any) -> web.Response:
-    return web.Response(status=status, text=json.dumps({"errcode": code, "error": words, **more}), content_type="application/json")
+    return web.Response(
+        status=status,
+        text=json.dumps({"errcode": code, "error": words, **more}),
+        content_type="application/json",
+    )

@@ -1,4 +1,5 @@
-"""Matrix for the conformance suite, journeys and fault tests: a real Synapse behind a proxy, with Ada, Bob and fresh rooms, plain or encrypted."""
+"""Matrix for the conformance suite, journeys and fault tests: a real Synapse behind a proxy, with
+Ada, Bob and fresh rooms, plain or encrypted."""
 
 from __future__ import annotations
 
@@ -24,13 +25,19 @@ from tests.platforms.matrix.synapse import Account, Synapse, shared
 if TYPE_CHECKING:
     from tests.platforms.matrix.person import Person
 
-ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
+ENCRYPTION = {
+    "type": "m.room.encryption",
+    "state_key": "",
+    "content": {"algorithm": "m.megolm.v1.aes-sha2"},
+}
 
 
 class MatrixRig:
     name = "matrix"
 
-    def __init__(self, synapse: Synapse, proxy: Proxy, session: ClientSession, *, encrypted: bool = False) -> None:
+    def __init__(
+        self, synapse: Synapse, proxy: Proxy, session: ClientSession, *, encrypted: bool = False
+    ) -> None:
         self.encrypted = encrypted  # every room is, and people speak through clients of their own
         self.synapse = synapse
         self.proxy = proxy
@@ -47,24 +54,43 @@ class MatrixRig:
 
     def settings(self) -> dict[str, Any]:
         more = {"encryption": True} if self.encrypted else {}
-        return {"enabled": True, "homeserver": self.proxy.url, "user": self.bot.user, "access_token": self.bot.token, **more}
+        return {
+            "enabled": True,
+            "homeserver": self.proxy.url,
+            "user": self.bot.user,
+            "access_token": self.bot.token,
+            **more,
+        }
 
     def channel(self, options: Options | None = None, pace: Pace | None = None) -> Channel:
         """With encryption, ``options.state`` is where its keys live."""
         keys = {key: value for key, value in self.settings().items() if key != "enabled"}
         return Matrix(MatrixSettings(**keys), options or Options(), pace or self.pace)
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
         if mention and not chat.startswith("dm:"):
             content["m.mentions"] = {"user_ids": [self.bot.user]}
         if topic is not None:
             content["m.relates_to"] = {
-                "rel_type": "m.thread", "event_id": topic, "is_falling_back": True, "m.in_reply_to": {"event_id": topic},
-            }  # fmt: skip
+                "rel_type": "m.thread",
+                "event_id": topic,
+                "is_falling_back": True,
+                "m.in_reply_to": {"event_id": topic},
+            }
         return await self.post(content, chat=chat, person=person)
 
-    async def edits(self, message: str, text: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def edits(
+        self, message: str, text: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         content = {
             "msgtype": "m.text",
             "body": f"* {text}",
@@ -73,7 +99,9 @@ class MatrixRig:
         }
         await self.post(content, chat=chat, person=person)
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         raise NotImplementedError("Matrix has no buttons")
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
@@ -84,7 +112,9 @@ class MatrixRig:
         start: str | None = None
         while True:
             more = {"from": start} if start else {}
-            page = await self.call("ada", "GET", f"/rooms/{room}/messages", dir="f", limit=500, **more)
+            page = await self.call(
+                "ada", "GET", f"/rooms/{room}/messages", dir="f", limit=500, **more
+            )
             events += page["chunk"]
             start = page.get("end")
             if not start or not page["chunk"]:
@@ -97,12 +127,22 @@ class MatrixRig:
             if relation.get("rel_type") == "m.replace":
                 old = shown.get(relation["event_id"])
                 if old is not None:
-                    shown[old.id] = replace(old, text=content["m.new_content"]["body"], edits=old.edits + 1)
+                    shown[old.id] = replace(
+                        old, text=content["m.new_content"]["body"], edits=old.edits + 1
+                    )
                 continue
             topic = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
-            files = (content.get("filename", content["body"]),) if "url" in content or "file" in content else ()
+            files = (
+                (content.get("filename", content["body"]),)
+                if "url" in content or "file" in content
+                else ()
+            )
             shown[event["event_id"]] = Visible(
-                event["event_id"], "" if files else content["body"], event["sender"] == self.bot.user, topic, files=files
+                event["event_id"],
+                "" if files else content["body"],
+                event["sender"] == self.bot.user,
+                topic,
+                files=files,
             )
         return tuple(shown.values())
 
@@ -130,12 +170,17 @@ class MatrixRig:
 
     # what only Matrix has
 
-    async def call(self, person: str, method: str, path: str, body: Any = None, **query: Any) -> dict[str, Any]:
-        """The client-server API as a person, past the proxy. Raises AssertionError with the homeserver's own words."""
+    async def call(
+        self, person: str, method: str, path: str, body: Any = None, **query: Any
+    ) -> dict[str, Any]:
+        """The client-server API as a person, past the proxy. Raises AssertionError with the
+        homeserver's own words."""
         headers = {"Authorization": f"Bearer {self._account(person).token}"}
         url = f"{self.synapse.url}/_matrix/client/v3{path}"
         params = {name: str(value) for name, value in query.items()}
-        async with self._session.request(method, url, json=body, params=params, headers=headers) as response:
+        async with self._session.request(
+            method, url, json=body, params=params, headers=headers
+        ) as response:
             answer = await response.json()
         assert response.status == 200, f"{method} {path}: {response.status} {answer}"
         return answer
@@ -146,9 +191,18 @@ class MatrixRig:
             return events
         ada = await self.client("ada")
         await ada.sync()
-        sealed = [event["type"] == "m.room.encrypted" and bool(event["content"]) for event in events]
-        opened = [await ada.reads(event) if locked else event for event, locked in zip(events, sealed, strict=True)]
-        assert not [event for event in events if event["type"] == "m.room.message" and event["sender"] == self.bot.user], "said in plain"
+        sealed = [
+            event["type"] == "m.room.encrypted" and bool(event["content"]) for event in events
+        ]
+        opened = [
+            await ada.reads(event) if locked else event
+            for event, locked in zip(events, sealed, strict=True)
+        ]
+        assert not [
+            event
+            for event in events
+            if event["type"] == "m.room.message" and event["sender"] == self.bot.user
+        ], "said in plain"
         return [event for event in opened if event is not None]
 
     async def client(self, person: str) -> Person:
@@ -160,7 +214,14 @@ class MatrixRig:
             await self.clients[person].open()
         return self.clients[person]
 
-    async def post(self, content: dict[str, Any], *, chat: str = "dm:ada", person: str = "ada", kind: str = "m.room.message") -> str:
+    async def post(
+        self,
+        content: dict[str, Any],
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        kind: str = "m.room.message",
+    ) -> str:
         room = await self.room(chat)
         if self.encrypted and kind == "m.room.message":
             return await (await self.client(person)).says(room, content)
@@ -173,26 +234,41 @@ class MatrixRig:
 
     async def uploads(self, content: bytes, *, person: str = "ada") -> str:
         """The mxc address."""
-        headers = {"Authorization": f"Bearer {self._account(person).token}", "Content-Type": "application/octet-stream"}
-        async with self._session.post(f"{self.synapse.url}/_matrix/media/v3/upload", data=content, headers=headers) as response:
+        headers = {
+            "Authorization": f"Bearer {self._account(person).token}",
+            "Content-Type": "application/octet-stream",
+        }
+        async with self._session.post(
+            f"{self.synapse.url}/_matrix/media/v3/upload", data=content, headers=headers
+        ) as response:
             return (await response.json())["content_uri"]
 
     async def downloads(self, mxc: str, *, person: str = "ada") -> bytes:
         headers = {"Authorization": f"Bearer {self._account(person).token}"}
         path = mxc.removeprefix("mxc://")
-        async with self._session.get(f"{self.synapse.url}/_matrix/client/v1/media/download/{path}", headers=headers) as response:
+        async with self._session.get(
+            f"{self.synapse.url}/_matrix/client/v1/media/download/{path}", headers=headers
+        ) as response:
             return await response.read()
 
     async def room(self, chat: str) -> str:
         """Made when it is first needed, with the bot in it."""
         if chat not in self.rooms:
-            await self.creates(chat, *(("ada", "bob") if chat == "group" else (chat.removeprefix("dm:"),)))
+            await self.creates(
+                chat, *(("ada", "bob") if chat == "group" else (chat.removeprefix("dm:"),))
+            )
         return self.rooms[chat]
 
     async def creates(self, chat: str, *people: str, join: bool = True, **more: Any) -> str:
-        """A room of the first of ``people``, who invites the others and the bot; ``join``: the bot is in it at once."""
+        """A room of the first of ``people``, who invites the others and the bot; ``join``: the bot
+        is in it at once."""
         invited = [*(self._account(name).user for name in people[1:]), self.bot.user]
-        body = {"preset": "trusted_private_chat", "is_direct": len(people) == 1, "invite": invited, **more}
+        body = {
+            "preset": "trusted_private_chat",
+            "is_direct": len(people) == 1,
+            "invite": invited,
+            **more,
+        }
         if self.encrypted:
             body.setdefault("initial_state", [ENCRYPTION])
         self.rooms[chat] = (await self.call(people[0], "POST", "/createRoom", body))["room_id"]
@@ -201,7 +277,9 @@ class MatrixRig:
         return self.rooms[chat]
 
     async def members(self, chat: str) -> set[str]:
-        return set((await self.call("ada", "GET", f"/rooms/{self.rooms[chat]}/joined_members"))["joined"])
+        return set(
+            (await self.call("ada", "GET", f"/rooms/{self.rooms[chat]}/joined_members"))["joined"]
+        )
 
     def _account(self, person: str) -> Account:
         if person == "bot":

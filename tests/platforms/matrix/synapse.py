@@ -1,4 +1,5 @@
-"""A real Synapse on a free loopback port: SQLite in a temp folder, no federation, no rate limits; one for the whole test session."""
+"""A real Synapse on a free loopback port: SQLite in a temp folder, no federation, no rate limits;
+one for the whole test session."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class Account:
 class Synapse:
     """The homeserver process. ``url`` speaks the client-server API."""
 
-    def __init__(self, folder: Path, holding: socket.socket, process: subprocess.Popen[bytes], secret: str) -> None:
+    def __init__(
+        self, folder: Path, holding: socket.socket, process: subprocess.Popen[bytes], secret: str
+    ) -> None:
         """``holding``: its port, as long as it lives."""
         self.folder = folder
         self.url = f"http://127.0.0.1:{holding.getsockname()[1]}"
@@ -52,7 +55,8 @@ class Synapse:
 
     @classmethod
     def start(cls, within: float = 240.0) -> Synapse:
-        """Start one and wait until it says READY (sd_notify); TimeoutError after ``within`` seconds."""
+        """Start one and wait until it says READY (sd_notify); TimeoutError after ``within``
+        seconds."""
         folder = Path(tempfile.mkdtemp(prefix="synapse-"))
         holding = held_port()
         port = int(holding.getsockname()[1])
@@ -63,7 +67,13 @@ class Synapse:
             notify.bind(str(folder / "notify"))
             notify.settimeout(within)
             process = subprocess.Popen(
-                [sys.executable, "-m", "synapse.app.homeserver", "-c", str(folder / "homeserver.yaml")],
+                [
+                    sys.executable,
+                    "-m",
+                    "synapse.app.homeserver",
+                    "-c",
+                    str(folder / "homeserver.yaml"),
+                ],
                 cwd=folder,
                 env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify")},
                 stdin=subprocess.DEVNULL,
@@ -92,17 +102,33 @@ class Synapse:
         """A fresh user; its device lives as long as the account."""
         nonce = self._admin()["nonce"]
         password = secrets.token_hex(8)
-        mac = hmac.new(self._secret.encode(), b"\0".join(x.encode() for x in (nonce, name, password, "notadmin")), hashlib.sha1)
+        mac = hmac.new(
+            self._secret.encode(),
+            b"\0".join(x.encode() for x in (nonce, name, password, "notadmin")),
+            hashlib.sha1,
+        )
         made = self._admin(
-            {"nonce": nonce, "username": name, "displayname": name.title(), "password": password, "admin": False, "mac": mac.hexdigest()}
+            {
+                "nonce": nonce,
+                "username": name,
+                "displayname": name.title(),
+                "password": password,
+                "admin": False,
+                "mac": mac.hexdigest(),
+            }
         )
         return Account(made["user_id"], made["access_token"], made["device_id"], password)
 
     def _admin(self, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The shared-secret registration of Synapse's admin API: GET gives a nonce, POST registers."""
+        """The shared-secret registration of Synapse's admin API: GET gives a nonce, POST
+        registers."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/_synapse/admin/v1/register", data, {"Content-Type": "application/json"})
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as response:
+        request = urllib.request.Request(
+            f"{self.url}/_synapse/admin/v1/register", data, {"Content-Type": "application/json"}
+        )
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+            request, timeout=30
+        ) as response:
             return json.load(response)
 
 
@@ -115,11 +141,25 @@ def shared() -> Synapse:
 
 
 def _configuration(folder: Path, port: int, secret: str) -> dict[str, Any]:
-    limits = ("message", "registration", "admin_redaction", "third_party_invite", "media_create", "presence", "delayed_event_mgmt")
+    limits = (
+        "message",
+        "registration",
+        "admin_redaction",
+        "third_party_invite",
+        "media_create",
+        "presence",
+        "delayed_event_mgmt",
+    )
     return {
         "server_name": SERVER_NAME,
         "listeners": [
-            {"port": port, "bind_addresses": ["127.0.0.1"], "type": "http", "tls": False, "resources": [{"names": ["client", "media"]}]}
+            {
+                "port": port,
+                "bind_addresses": ["127.0.0.1"],
+                "type": "http",
+                "tls": False,
+                "resources": [{"names": ["client", "media"]}],
+            }
         ],
         "database": {"name": "sqlite3", "args": {"database": str(folder / "homeserver.db")}},
         "media_store_path": str(folder / "media"),
@@ -151,6 +191,8 @@ def _logging(folder: Path) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "handlers": {"file": {"class": "logging.FileHandler", "filename": str(folder / "homeserver.log")}},
+        "handlers": {
+            "file": {"class": "logging.FileHandler", "filename": str(folder / "homeserver.log")}
+        },
         "root": {"level": "WARNING", "handlers": ["file"]},
     }

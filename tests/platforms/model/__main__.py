@@ -10,7 +10,9 @@ from tests.platforms.model.server import run
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--port", type=int, default=0)
-parser.add_argument("--script", help='a JSON list of turns, e.g. [{"status": 529}, {"text": "hello"}]')
+parser.add_argument(
+    "--script", help='a JSON list of turns, e.g. [{"status": 529}, {"text": "hello"}]'
+)
 options = parser.parse_args()
 with contextlib.suppress(KeyboardInterrupt):
     asyncio.run(run(options.port, options.script))

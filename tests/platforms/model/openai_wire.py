@@ -1,7 +1,8 @@
-"""A chat completions stream: role first, content and tool call deltas, finish_reason, usage in a chunk without choices, ``[DONE]``.
+"""A chat completions stream: role first, content and tool call deltas, finish_reason, usage in a
+chunk without choices, ``[DONE]``.
 
-Source: developers.openai.com, "Chat completions streaming events", "Streaming function calls", "Error codes"; the quirks are those of
-LM Studio, Ollama and vLLM as their issue trackers show them.
+Source: developers.openai.com, "Chat completions streaming events", "Streaming function calls",
+"Error codes"; the quirks are those of LM Studio, Ollama and vLLM as their issue trackers show them.
 """
 
 from __future__ import annotations
@@ -20,14 +21,30 @@ _serial = itertools.count(1)
 
 def error(turn: Turn, status: int) -> dict[str, Any]:
     kind = "invalid_request_error" if status < 429 else "server_error"
-    return {"error": {"message": turn.message or kind, "type": kind, "param": None, "code": turn.kind or KINDS.get(status)}}
+    return {
+        "error": {
+            "message": turn.message or kind,
+            "type": kind,
+            "param": None,
+            "code": turn.kind or KINDS.get(status),
+        }
+    }
 
 
-def chunks(turn: Turn, text: str, model: str, prompt: int, *, with_usage: bool) -> Iterator[dict[str, Any]]:
-    frame: dict[str, Any] = {"id": f"chatcmpl-{next(_serial)}", "object": "chat.completion.chunk", "created": 0, "model": model}
+def chunks(
+    turn: Turn, text: str, model: str, prompt: int, *, with_usage: bool
+) -> Iterator[dict[str, Any]]:
+    frame: dict[str, Any] = {
+        "id": f"chatcmpl-{next(_serial)}",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": model,
+    }
 
     def choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        return frame | {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+        return frame | {
+            "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]
+        }
 
     yield choice({"role": "assistant", "content": ""})
     if turn.thinking is not None:
@@ -57,7 +74,10 @@ def chunks(turn: Turn, text: str, model: str, prompt: int, *, with_usage: bool) 
 
 def _call(index: int, call: Call, turn: Turn) -> Iterator[dict[str, Any]]:
     where: dict[str, Any] = {} if "no_index" in turn.quirks else {"index": index}
-    first: dict[str, Any] = where | {"type": "function", "function": {"name": call.name, "arguments": ""}}
+    first: dict[str, Any] = where | {
+        "type": "function",
+        "function": {"name": call.name, "arguments": ""},
+    }
     if call.id is not None and "no_ids" not in turn.quirks:
         first["id"] = call.id or f"call_{next(_serial)}"
     if "object_arguments" in turn.quirks:

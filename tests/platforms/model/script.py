@@ -10,7 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call. ``arguments`` as text is sent as it is (broken JSON). ``id`` empty: the server makes one; None: none is sent (OpenAI)."""
+    """One tool call. ``arguments`` as text is sent as it is (broken JSON). ``id`` empty: the server
+    makes one; None: none is sent (OpenAI)."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -23,11 +24,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer. Everything is off by default: an empty Turn is the default behaviour, ``echo: <last user text>``.
+    """One answer. Everything is off by default: an empty Turn is the default behaviour, ``echo:
+    <last user text>``.
 
-    ``status`` other than 200 answers with an error of ``kind`` and ``message``. ``delay``: seconds before the first byte; ``between``: seconds
-    between chunks. ``stall``: say so many chunks, then keep the connection open and say nothing. ``cut``: the same, then drop the connection.
-    ``hold``: say so many events of the wire, then nothing until the server is told to go on."""
+    ``status`` other than 200 answers with an error of ``kind`` and ``message``. ``delay``: seconds
+    before the first byte; ``between``: seconds between chunks. ``stall``: say so many chunks, then
+    keep the connection open and say nothing. ``cut``: the same, then drop the connection. ``hold``:
+    say so many events of the wire, then nothing until the server is told to go on."""
 
     text: str | None = None
     calls: tuple[Call, ...] = ()
@@ -47,7 +50,9 @@ class Turn:
     empty: bool = False
     no_end: bool = False  # everything but the closing event
     usage: Mapping[str, int] = field(default_factory=dict)
-    quirks: frozenset[str] = frozenset()  # OpenAI wire: "no_ids", "object_arguments", "no_usage", "no_index", "names_in_pieces"
+    quirks: frozenset[str] = (
+        frozenset()
+    )  # OpenAI wire: "no_ids", "object_arguments", "no_usage", "no_index", "names_in_pieces"
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Turn:

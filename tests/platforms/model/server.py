@@ -1,4 +1,5 @@
-"""The HTTP side of the scripted model server, in this process or, with ``python -m tests.platforms.model``, in one of its own."""
+"""The HTTP side of the scripted model server, in this process or, with ``python -m
+tests.platforms.model``, in one of its own."""
 
 from __future__ import annotations
 
@@ -19,13 +20,19 @@ from tests.platforms.model.validity import anthropic_fault, openai_fault
 
 
 class ModelServer:
-    """Answers requests from ``script`` in turn, then by ``default``. ``open``: answers that are being streamed right now.
-    ``go``: set, nobody is held any more (``Turn.hold``).
+    """Answers requests from ``script`` in turn, then by ``default``. ``open``: answers that are
+    being streamed right now. ``go``: set, nobody is held any more (``Turn.hold``).
 
-    ``strict`` refuses with 400 what the real endpoint would refuse. ``models``: what GET /v1/models lists and what exists (empty: any)."""
+    ``strict`` refuses with 400 what the real endpoint would refuse. ``models``: what GET /v1/models
+    lists and what exists (empty: any)."""
 
     def __init__(
-        self, script: Iterable[Turn | Script] = (), *, default: Script = echo, strict: bool = True, models: Sequence[str] = ()
+        self,
+        script: Iterable[Turn | Script] = (),
+        *,
+        default: Script = echo,
+        strict: bool = True,
+        models: Sequence[str] = (),
     ) -> None:
         self.script: deque[Turn | Script] = deque(script)
         self.default = default
@@ -64,7 +71,9 @@ class ModelServer:
             return self._refusal(turn, anthropic_wire.error(turn, turn.status))
         text = self._text(turn, asked)
         events = anthropic_wire.events(turn, text, body["model"], len(asked.raw) // 4)
-        return await self._stream(request, turn, (anthropic_wire.frame(name, data) for name, data in events))
+        return await self._stream(
+            request, turn, (anthropic_wire.frame(name, data) for name, data in events)
+        )
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         asked, turn = await self._turn(request)
@@ -73,11 +82,18 @@ class ModelServer:
         if fault is not None:
             turn = Turn(status=400, message=fault)
         elif self.models and body["model"] not in self.models:
-            turn = Turn(status=404, message=f"The model `{body['model']}` does not exist or you do not have access to it.")
+            turn = Turn(
+                status=404,
+                message=(
+                    f"The model `{body['model']}` does not exist or you do not have access to it."
+                ),
+            )
         if turn.status != 200 and not turn.in_stream:
             return self._refusal(turn, openai_wire.error(turn, turn.status))
         usage = bool((body.get("stream_options") or {}).get("include_usage"))
-        chunks = openai_wire.chunks(turn, self._text(turn, asked), body["model"], len(asked.raw) // 4, with_usage=usage)
+        chunks = openai_wire.chunks(
+            turn, self._text(turn, asked), body["model"], len(asked.raw) // 4, with_usage=usage
+        )
 
         def frames() -> Iterator[bytes]:
             yield from (openai_wire.frame(chunk) for chunk in chunks)
@@ -108,8 +124,15 @@ class ModelServer:
         headers = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
         return web.json_response(body, status=turn.status, headers=headers)
 
-    async def _stream(self, request: web.Request, turn: Turn, frames: Iterator[bytes]) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"})
+    async def _stream(
+        self, request: web.Request, turn: Turn, frames: Iterator[bytes]
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={
+                "content-type": "text/event-stream; charset=utf-8",
+                "cache-control": "no-cache",
+            }
+        )
         response.enable_chunked_encoding()
         await response.prepare(request)
         self.open += 1
@@ -122,7 +145,13 @@ class ModelServer:
             self.open -= 1
         return response
 
-    async def _frames(self, request: web.Request, response: web.StreamResponse, turn: Turn, frames: Iterator[bytes]) -> None:
+    async def _frames(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        turn: Turn,
+        frames: Iterator[bytes],
+    ) -> None:
         if not (turn.between or turn.stall is not None or turn.cut is not None or turn.hold):
             await response.write(b"".join(frames))
             await response.write_eof()
@@ -143,7 +172,12 @@ class ModelServer:
         await response.write_eof()
 
     async def _listed(self, _: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in self.models or ["fake-1"]]})
+        return web.json_response(
+            {
+                "object": "list",
+                "data": [{"id": name, "object": "model"} for name in self.models or ["fake-1"]],
+            }
+        )
 
     async def _scripted(self, request: web.Request) -> web.Response:
         """For a server in a process of its own: a JSON list of turns to append."""
@@ -151,7 +185,9 @@ class ModelServer:
         return web.json_response({"waiting": len(self.script)})
 
     async def _recorded(self, _: web.Request) -> web.Response:
-        return web.json_response([{"path": asked.path, "at": asked.at, "body": asked.body} for asked in self.asked])
+        return web.json_response(
+            [{"path": asked.path, "at": asked.at, "body": asked.body} for asked in self.asked]
+        )
 
 
 async def _gone(request: web.Request) -> None:
@@ -163,7 +199,9 @@ async def _gone(request: web.Request) -> None:
 @asynccontextmanager
 async def serving(server: ModelServer, *, port: int = 0) -> AsyncIterator[ModelServer]:
     """Listens on 127.0.0.1; ``server.url`` is set inside."""
-    runner = web.AppRunner(server.application(), handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(
+        server.application(), handler_cancellation=True, access_log=None, shutdown_timeout=0.1
+    )
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()

@@ -1,4 +1,5 @@
-"""``python -m tests.platforms.slack --port 0``: the loopback workspace as a process; GET /control lists its doors."""
+"""``python -m tests.platforms.slack --port 0``: the loopback workspace as a process; GET /control
+lists its doors."""
 
 from __future__ import annotations
 

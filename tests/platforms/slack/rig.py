@@ -28,12 +28,24 @@ class SlackRig:
     def channel(self, *, options: Options | None = None, pace: Pace | None = None) -> Slack:
         return Slack(Settings(**self.settings()), options or Options(), pace or self.pace)
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         words = escape(text)
         if mention and not chat.startswith("dm:"):
             words = f"<@{BOT}> {words}"
         place = self.server.workspace.place(chat)
-        user = PEOPLE[person] if chat in CHATS else self.server.workspace.chats[place].get("user", PEOPLE[person])
+        user = (
+            PEOPLE[person]
+            if chat in CHATS
+            else self.server.workspace.chats[place].get("user", PEOPLE[person])
+        )
         return self.server.workspace.says(place, user, words, topic)["ts"]
 
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
@@ -42,28 +54,66 @@ class SlackRig:
     async def deletes(self, message: str, *, chat: str = "dm:ada") -> None:
         self.server.workspace.deletes(CHATS[chat], message)
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         """block_actions payload of a button in one of our messages."""
         row = self.server.workspace.row(CHATS[chat], message)
         button = next(button for button in buttons(row) if button["value"] == choice)
-        container = {"type": "message", "message_ts": message, "channel_id": CHATS[chat], "is_ephemeral": False}
+        container = {
+            "type": "message",
+            "message_ts": message,
+            "channel_id": CHATS[chat],
+            "is_ephemeral": False,
+        }
         if row.get("thread_ts"):
             container["thread_ts"] = row["thread_ts"]
-        self.server.envelope("interactive", {
-            "type": "block_actions", "user": {"id": PEOPLE[person], "username": person, "name": person, "team_id": "T0HOUSE"},
-            "container": container, "channel": {"id": CHATS[chat], "name": chat}, "message": row, "trigger_id": "1.2.abc",
-            "response_url": f"http://127.0.0.1:{self.server.port}/response",
-            "actions": [{**button, "block_id": "b1", "action_ts": self.server.workspace.ts()}],
-        })  # fmt: skip
+        self.server.envelope(
+            "interactive",
+            {
+                "type": "block_actions",
+                "user": {
+                    "id": PEOPLE[person],
+                    "username": person,
+                    "name": person,
+                    "team_id": "T0HOUSE",
+                },
+                "container": container,
+                "channel": {"id": CHATS[chat], "name": chat},
+                "message": row,
+                "trigger_id": "1.2.abc",
+                "response_url": f"http://127.0.0.1:{self.server.port}/response",
+                "actions": [{**button, "block_id": "b1", "action_ts": self.server.workspace.ts()}],
+            },
+        )
 
-    async def commands(self, text: str, *, command: str = "/ohmo", chat: str = "dm:ada", person: str = "ada", channel: str = "") -> str:
-        """Slash commands: the payload somebody's command brings, in any conversation of the workspace; its answering address."""
+    async def commands(
+        self,
+        text: str,
+        *,
+        command: str = "/ohmo",
+        chat: str = "dm:ada",
+        person: str = "ada",
+        channel: str = "",
+    ) -> str:
+        """Slash commands: the payload somebody's command brings, in any conversation of the
+        workspace; its answering address."""
         url = self.server.response_url()
-        self.server.envelope("slash_commands", {
-            "command": command, "text": escape(text), "team_id": "T0HOUSE", "user_id": PEOPLE[person], "user_name": person, "response_url": url,
-            "channel_id": channel or CHATS[chat], "channel_name": "directmessage" if chat.startswith("dm:") else chat,
-            "trigger_id": self.server.workspace.number("13.37."), "api_app_id": "A0OHMO",
-        })  # fmt: skip
+        self.server.envelope(
+            "slash_commands",
+            {
+                "command": command,
+                "text": escape(text),
+                "team_id": "T0HOUSE",
+                "user_id": PEOPLE[person],
+                "user_name": person,
+                "response_url": url,
+                "channel_id": channel or CHATS[chat],
+                "channel_name": "directmessage" if chat.startswith("dm:") else chat,
+                "trigger_id": self.server.workspace.number("13.37."),
+                "api_app_id": "A0OHMO",
+            },
+        )
         return url
 
     def answers(self, url: str) -> list[Row]:
@@ -82,14 +132,24 @@ class SlackRig:
         view = self.server.views.get(PEOPLE[person])
         self.server.deliver(event | ({"view": view} if view is not None and tab == "home" else {}))
 
-    def opens_assistant(self, person: str = "ada", kind: str = "assistant_thread_started", thread: str = "") -> str:
+    def opens_assistant(
+        self, person: str = "ada", kind: str = "assistant_thread_started", thread: str = ""
+    ) -> str:
         """assistant_thread_started and assistant_thread_context_changed; the thread's root."""
         thread, chat = thread or self.server.workspace.ts(), CHATS[f"dm:{person}"]
         self.server.assistant_threads.add((chat, thread))
-        self.server.deliver({
-            "type": kind, "event_ts": self.server.workspace.ts(),
-            "assistant_thread": {"user_id": PEOPLE[person], "context": {"channel_id": "C0GROUP", "team_id": "T0HOUSE"}, "channel_id": chat, "thread_ts": thread},
-        })  # fmt: skip
+        self.server.deliver(
+            {
+                "type": kind,
+                "event_ts": self.server.workspace.ts(),
+                "assistant_thread": {
+                    "user_id": PEOPLE[person],
+                    "context": {"channel_id": "C0GROUP", "team_id": "T0HOUSE"},
+                    "channel_id": chat,
+                    "thread_ts": thread,
+                },
+            }
+        )
         return thread
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
@@ -126,7 +186,13 @@ def escape(text: str) -> str:
 
 
 def shown(row: Row) -> Visible:
-    text = row["text"].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("\u200b", "")
+    text = (
+        row["text"]
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+        .replace("\u200b", "")
+    )
     return Visible(
         id=row["ts"],
         text=text,
@@ -139,7 +205,12 @@ def shown(row: Row) -> Visible:
 
 
 def buttons(row: Row) -> list[Row]:
-    return [element for block in row.get("blocks", ()) if block["type"] == "actions" for element in block["elements"]]
+    return [
+        element
+        for block in row.get("blocks", ())
+        if block["type"] == "actions"
+        for element in block["elements"]
+    ]
 
 
 @asynccontextmanager

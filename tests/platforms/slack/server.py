@@ -1,4 +1,5 @@
-"""Loopback Slack: Web API, Socket Mode and file hosts on one port, with the faults a test asks for."""
+"""Loopback Slack: Web API, Socket Mode and file hosts on one port, with the faults a test asks
+for."""
 
 from __future__ import annotations
 
@@ -17,19 +18,42 @@ from aiohttp import WSMsgType, web
 from channels.slack.setup import EVENTS, SCOPES
 from tests.platforms.door import Door
 from tests.platforms.slack.surfaces import EVENT_SCOPES, METHOD_SCOPES, Surfaces, subscription
-from tests.platforms.slack.workspace import APP, APP_TOKEN, BOT, BOT_ID, BOT_TOKEN, TEAM, Row, Rules, SlackError, Workspace, decoded
+from tests.platforms.slack.workspace import (
+    APP,
+    APP_TOKEN,
+    BOT,
+    BOT_ID,
+    BOT_TOKEN,
+    TEAM,
+    Row,
+    Rules,
+    SlackError,
+    Workspace,
+    decoded,
+)
 from tests.platforms.weather import Acks
 
-SENDS = frozenset({"chat.postMessage", "chat.update", "chat.delete", "files.completeUploadExternal"})
-READERS = frozenset({
-    "conversations.history", "conversations.replies", "conversations.list", "conversations.info", "users.conversations", "users.info",
-    "files.info", "files.getUploadURLExternal",
-})  # fmt: skip
+SENDS = frozenset(
+    {"chat.postMessage", "chat.update", "chat.delete", "files.completeUploadExternal"}
+)
+READERS = frozenset(
+    {
+        "conversations.history",
+        "conversations.replies",
+        "conversations.list",
+        "conversations.info",
+        "users.conversations",
+        "users.info",
+        "files.info",
+        "files.getUploadURLExternal",
+    }
+)
 
 
 @dataclass
 class Fault:
-    """What the next matching call meets. ``kind``: lose (carried out, no answer), limit, reject, status, html, body, hang."""
+    """What the next matching call meets. ``kind``: lose (carried out, no answer), limit, reject,
+    status, html, body, hang."""
 
     kind: str
     value: Any = None
@@ -54,7 +78,8 @@ class Envelope:
 
 
 class Server(Surfaces):
-    """Start it with ``running()``. Everything is public to tests: what was called, what was acknowledged, what went wrong."""
+    """Start it with ``running()``. Everything is public to tests: what was called, what was
+    acknowledged, what went wrong."""
 
     def __init__(self, rules: Rules | None = None) -> None:
         super().__init__()
@@ -76,13 +101,17 @@ class Server(Surfaces):
         self.ephemeral: list[Row] = []
         self.statuses: list[Row] = []
         self.scopes_missing: dict[str, str] = {}  # method -> scope
-        self.scopes = set(SCOPES)  # what the app was installed with: the manifest that `ohmo init` writes
+        self.scopes = set(
+            SCOPES
+        )  # what the app was installed with: the manifest that `ohmo init` writes
         self.events = set(EVENTS)  # what it subscribed to
         self.revoked = False
         self.app_revoked = False
         self.refuse_sockets = False
         self._dice = random.Random(1)
-        self.spread = False  # Using Socket Mode, "Using multiple connections": each payload may go to any of them; else to the newest
+        # Using Socket Mode, "Using multiple connections": each payload may go to any of them; else
+        # to the newest
+        self.spread = False
         self._tickets: dict[str, float] = {}
         self._uploads: dict[str, str] = {}
         self._changed = asyncio.Event()
@@ -166,17 +195,25 @@ class Server(Surfaces):
             case "body":
                 return web.Response(body=fault.value, content_type="application/json")
             case "html":
-                return web.Response(text="<html>busy</html>", content_type="text/html", status=fault.value)
+                return web.Response(
+                    text="<html>busy</html>", content_type="text/html", status=fault.value
+                )
             case _:
                 return None
 
     def _limited(self, seconds: float) -> web.Response:
         """Rate limits: HTTP 429 with Retry-After in whole seconds."""
-        return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": str(max(1, round(seconds)))})
+        return web.json_response(
+            {"ok": False, "error": "ratelimited"},
+            status=429,
+            headers={"Retry-After": str(max(1, round(seconds)))},
+        )
 
     def _answer(self, method: str, args: Row, request: web.Request) -> web.Response:
         try:
-            self._authorise(method, request.headers.get("Authorization", "").removeprefix("Bearer").strip())
+            self._authorise(
+                method, request.headers.get("Authorization", "").removeprefix("Bearer").strip()
+            )
             return web.json_response({"ok": True, **self._do(method, args)})
         except SlackError as error:
             if error.word == "ratelimited":
@@ -184,19 +221,24 @@ class Server(Surfaces):
             return web.json_response({"ok": False, "error": error.word, **error.more})
 
     def _authorise(self, method: str, token: str) -> None:
-        """Web API: not_authed, invalid_auth, token_revoked; apps.connections.open takes the app-level token."""
+        """Web API: not_authed, invalid_auth, token_revoked; apps.connections.open takes the
+        app-level token."""
         wanted = APP_TOKEN if method == "apps.connections.open" else BOT_TOKEN
         if not token:
             raise SlackError("not_authed")
         if self.revoked or (self.app_revoked and wanted is APP_TOKEN):
             raise SlackError("token_revoked")
         if token != wanted:
-            raise SlackError("not_allowed_token_type" if token in {APP_TOKEN, BOT_TOKEN} else "invalid_auth")
+            raise SlackError(
+                "not_allowed_token_type" if token in {APP_TOKEN, BOT_TOKEN} else "invalid_auth"
+            )
         if method in self.scopes_missing:
             raise SlackError("missing_scope", needed=self.scopes_missing[method], provided="")
         wanted_scopes = METHOD_SCOPES.get(method, ())
         if wanted_scopes and not self.scopes & set(wanted_scopes):
-            raise SlackError("missing_scope", needed=wanted_scopes[0], provided=",".join(sorted(self.scopes)))
+            raise SlackError(
+                "missing_scope", needed=wanted_scopes[0], provided=",".join(sorted(self.scopes))
+            )
 
     def _do(self, method: str, args: Row) -> Row:
         handler = getattr(self, "_" + method.replace(".", "_"), None)
@@ -205,7 +247,14 @@ class Server(Surfaces):
         return handler(args)
 
     def _auth_test(self, args: Row) -> Row:
-        return {"url": "https://house.slack.com/", "team": "House", "user": "ohmo", "team_id": TEAM, "user_id": BOT, "bot_id": BOT_ID}
+        return {
+            "url": "https://house.slack.com/",
+            "team": "House",
+            "user": "ohmo",
+            "team_id": TEAM,
+            "user_id": BOT,
+            "bot_id": BOT_ID,
+        }
 
     def _apps_connections_open(self, args: Row) -> Row:
         ticket = uuid.uuid4().hex
@@ -242,20 +291,32 @@ class Server(Surfaces):
         return self._chats(args, list(self.workspace.chats.values()))
 
     def _users_conversations(self, args: Row) -> Row:
-        return self._chats(args, [chat for chat in self.workspace.chats.values() if chat["is_member"]])
+        return self._chats(
+            args, [chat for chat in self.workspace.chats.values() if chat["is_member"]]
+        )
 
     def _chats(self, args: Row, chats: list[Row]) -> Row:
         kinds = str(args.get("types") or "public_channel").split(",")
         chats = [chat for chat in chats if ("im" if chat["is_im"] else "public_channel") in kinds]
         start = int(args.get("cursor") or 0)
         end = start + int(args.get("limit") or 100)
-        return {"channels": chats[start:end], "response_metadata": {"next_cursor": str(end) if end < len(chats) else ""}}
+        return {
+            "channels": chats[start:end],
+            "response_metadata": {"next_cursor": str(end) if end < len(chats) else ""},
+        }
 
     def _conversations_info(self, args: Row) -> Row:
         return {"channel": self.workspace.chat(args.get("channel"))}
 
     def _conversations_open(self, args: Row) -> Row:
-        found = next((chat for chat in self.workspace.chats.values() if chat.get("user") == args.get("users")), None)
+        found = next(
+            (
+                chat
+                for chat in self.workspace.chats.values()
+                if chat.get("user") == args.get("users")
+            ),
+            None,
+        )
         if found is None:
             raise SlackError("user_not_found")
         return {"channel": {"id": found["id"]}}
@@ -264,7 +325,13 @@ class Server(Surfaces):
         if args.get("user") not in self.workspace.users:
             raise SlackError("user_not_found")
         name = self.workspace.users[args["user"]]
-        return {"user": {"id": args["user"], "name": name, "profile": {"display_name": name.title(), "real_name": name.title()}}}
+        return {
+            "user": {
+                "id": args["user"],
+                "name": name,
+                "profile": {"display_name": name.title(), "real_name": name.title()},
+            }
+        }
 
     def _reactions_add(self, args: Row) -> Row:
         self.workspace.reacts(args["channel"], args["timestamp"], BOT, args["name"])
@@ -276,13 +343,23 @@ class Server(Surfaces):
         return {}
 
     def _files_getUploadURLExternal(self, args: Row) -> Row:
-        file = self.workspace.announce_upload(str(args.get("filename", "")), int(args.get("length") or 0))
-        return {"file_id": file["id"], "upload_url": f"http://127.0.0.1:{self.port}/upload/{file['id']}"}
+        file = self.workspace.announce_upload(
+            str(args.get("filename", "")), int(args.get("length") or 0)
+        )
+        return {
+            "file_id": file["id"],
+            "upload_url": f"http://127.0.0.1:{self.port}/upload/{file['id']}",
+        }
 
     def _files_completeUploadExternal(self, args: Row) -> Row:
         chat = str(args.get("channel_id"))
         self.workspace.chat(chat)
-        return {"files": [self.workspace.complete(f["id"], f.get("title", ""), chat, args.get("thread_ts")) for f in args["files"]]}
+        return {
+            "files": [
+                self.workspace.complete(f["id"], f.get("title", ""), chat, args.get("thread_ts"))
+                for f in args["files"]
+            ]
+        }
 
     def _files_info(self, args: Row) -> Row:
         if args.get("file") not in self.workspace.files:
@@ -304,15 +381,25 @@ class Server(Surfaces):
 
     async def _download(self, request: web.Request) -> web.Response:
         """Working with files: without the token the browser's sign-in page comes, by redirect."""
-        if self.rules.authorised_files and request.headers.get("Authorization") != f"Bearer {BOT_TOKEN}":
+        if (
+            self.rules.authorised_files
+            and request.headers.get("Authorization") != f"Bearer {BOT_TOKEN}"
+        ):
             raise web.HTTPFound("https://house.slack.com/?redir=1")
-        return web.Response(body=self.workspace.bytes[request.match_info["file"]], content_type="application/octet-stream")
+        return web.Response(
+            body=self.workspace.bytes[request.match_info["file"]],
+            content_type="application/octet-stream",
+        )
 
     def host_file(self, name: str, content: bytes, media: str = "text/plain") -> Row:
         """A person's file, ready to be shared by a message."""
         file = self.workspace.announce_upload(name, len(content))
         self.workspace.bytes[file["id"]] = content
-        file |= {"mimetype": media, "mode": "hosted", "url_private": f"http://127.0.0.1:{self.port}/files/{file['id']}/{name}"}
+        file |= {
+            "mimetype": media,
+            "mode": "hosted",
+            "url_private": f"http://127.0.0.1:{self.port}/files/{file['id']}/{name}",
+        }
         return file
 
     # Socket Mode
@@ -320,7 +407,11 @@ class Server(Surfaces):
     async def _link(self, request: web.Request) -> web.StreamResponse:
         """Using Socket Mode: a ticket serves once and not for long; the first frame is hello."""
         ticket = request.query.get("ticket", "")
-        expires = self._tickets.pop(ticket, 0.0) if self.rules.tickets_once else self._tickets.get(ticket, 0.0)
+        expires = (
+            self._tickets.pop(ticket, 0.0)
+            if self.rules.tickets_once
+            else self._tickets.get(ticket, 0.0)
+        )
         if self.refuse_sockets or asyncio.get_running_loop().time() > expires:
             self.refused_handshakes += 1
             self.changed()
@@ -328,7 +419,13 @@ class Server(Surfaces):
         ws = web.WebSocketResponse(autoping=False)
         await ws.prepare(request)
         link = Link(ws)
-        await ws.send_json({"type": "hello", "num_connections": len(self.links) + 1, "connection_info": {"app_id": APP}})
+        await ws.send_json(
+            {
+                "type": "hello",
+                "num_connections": len(self.links) + 1,
+                "connection_info": {"app_id": APP},
+            }
+        )
         self.links.append(link)
         self.opened += 1
         self.changed()
@@ -363,21 +460,40 @@ class Server(Surfaces):
         name = subscription(event)
         if name not in self.events or EVENT_SCOPES.get(name, "") not in {"", *self.scopes}:
             return
-        self.envelope("events_api", {
-            "token": "verification", "team_id": TEAM, "api_app_id": APP, "type": "event_callback", "event_id": f"Ev{uuid.uuid4().hex[:10].upper()}",
-            "event_time": int(self.workspace.clock()), "event": event, "authorizations": [{"team_id": TEAM, "user_id": BOT, "is_bot": True}],
-        })  # fmt: skip
+        self.envelope(
+            "events_api",
+            {
+                "token": "verification",
+                "team_id": TEAM,
+                "api_app_id": APP,
+                "type": "event_callback",
+                "event_id": f"Ev{uuid.uuid4().hex[:10].upper()}",
+                "event_time": int(self.workspace.clock()),
+                "event": event,
+                "authorizations": [{"team_id": TEAM, "user_id": BOT, "is_bot": True}],
+            },
+        )
 
     def envelope(self, kind: str, payload: Any) -> str:
-        body = {"envelope_id": str(uuid.uuid4()), "type": kind, "accepts_response_payload": kind != "events_api", "payload": payload}
+        body = {
+            "envelope_id": str(uuid.uuid4()),
+            "type": kind,
+            "accepts_response_payload": kind != "events_api",
+            "payload": payload,
+        }
         if kind == "events_api":
             body |= {"retry_attempt": 0, "retry_reason": ""}
         self._push(Envelope(body))
         return body["envelope_id"]
 
     def _push(self, envelope: Envelope) -> None:
-        """To one of the open connections; an event nobody acknowledges in time comes again, at once, after a minute, after five."""
-        lively = [link for link in reversed(self.links) if not link.retiring and not link.deaf and not link.ws.closed]
+        """To one of the open connections; an event nobody acknowledges in time comes again, at
+        once, after a minute, after five."""
+        lively = [
+            link
+            for link in reversed(self.links)
+            if not link.retiring and not link.deaf and not link.ws.closed
+        ]
         link = (self._dice.choice(lively) if self.spread else lively[0]) if lively else None
         self.sent.append(dict(envelope.body))
         if link is not None:
@@ -391,13 +507,19 @@ class Server(Surfaces):
         if envelope.attempt >= len(self.rules.retry_after):
             self._timer(envelope, wait, lambda: self.dropped.append(envelope.body))
             return
-        self._timer(envelope, wait + self.rules.retry_after[envelope.attempt], lambda: self._again(envelope))
+        self._timer(
+            envelope, wait + self.rules.retry_after[envelope.attempt], lambda: self._again(envelope)
+        )
 
     def _again(self, envelope: Envelope) -> None:
         if envelope.body["envelope_id"] in self.acked:
             return
         envelope.attempt += 1
-        envelope.body = {**envelope.body, "retry_attempt": envelope.attempt, "retry_reason": "timeout"}
+        envelope.body = {
+            **envelope.body,
+            "retry_attempt": envelope.attempt,
+            "retry_reason": "timeout",
+        }
         self._push(envelope)
 
     def _timer(self, envelope: Envelope, wait: float, then: Callable[[], Any]) -> None:
@@ -423,10 +545,16 @@ class Server(Surfaces):
         self._send(self.links[-1], text)
 
     def refresh(self, reason: str = "refresh_requested", *, close_after: bool = True) -> None:
-        """Using Socket Mode, "Disconnecting": no more events on this connection; Slack closes it soon after."""
+        """Using Socket Mode, "Disconnecting": no more events on this connection; Slack closes it
+        soon after."""
         link = self.links[-1]
         link.retiring = True
-        self._send(link, json.dumps({"type": "disconnect", "reason": reason, "debug_info": {"host": "loopback"}}))
+        self._send(
+            link,
+            json.dumps(
+                {"type": "disconnect", "reason": reason, "debug_info": {"host": "loopback"}}
+            ),
+        )
         if close_after:
             task = asyncio.get_running_loop().create_task(self._close_when_replaced(link))
             self._sending = {*getattr(self, "_sending", ()), task}

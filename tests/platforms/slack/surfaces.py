@@ -1,4 +1,5 @@
-"""What Slack has beside messages: Home tabs, assistant threads, the answering addresses of slash commands, and who may use which method."""
+"""What Slack has beside messages: Home tabs, assistant threads, the answering addresses of slash
+commands, and who may use which method."""
 
 from __future__ import annotations
 
@@ -9,30 +10,53 @@ from aiohttp import web
 
 from tests.platforms.slack.workspace import Row, SlackError, Workspace, check_blocks
 
-# Each method's page, "Scopes" (bot token); a method that names several takes any one of them. No entry: none is needed.
+# Each method's page, "Scopes" (bot token); a method that names several takes any one of them. No
+# entry: none is needed.
 METHOD_SCOPES: dict[str, tuple[str, ...]] = {
-    "assistant.threads.setStatus": ("assistant:write", "chat:write"), "assistant.threads.setSuggestedPrompts": ("assistant:write",),
-    "assistant.threads.setTitle": ("assistant:write",), "chat.postMessage": ("chat:write",), "chat.update": ("chat:write",),
-    "chat.delete": ("chat:write",), "chat.postEphemeral": ("chat:write",), "chat.startStream": ("chat:write",),
-    "chat.appendStream": ("chat:write",), "chat.stopStream": ("chat:write",), "conversations.open": ("im:write", "mpim:write"),
-    "users.info": ("users:read",), "files.info": ("files:read",), "files.getUploadURLExternal": ("files:write",),
-    "files.completeUploadExternal": ("files:write",), "files.delete": ("files:write",),
+    "assistant.threads.setStatus": ("assistant:write", "chat:write"),
+    "assistant.threads.setSuggestedPrompts": ("assistant:write",),
+    "assistant.threads.setTitle": ("assistant:write",),
+    "chat.postMessage": ("chat:write",),
+    "chat.update": ("chat:write",),
+    "chat.delete": ("chat:write",),
+    "chat.postEphemeral": ("chat:write",),
+    "chat.startStream": ("chat:write",),
+    "chat.appendStream": ("chat:write",),
+    "chat.stopStream": ("chat:write",),
+    "conversations.open": ("im:write", "mpim:write"),
+    "users.info": ("users:read",),
+    "files.info": ("files:read",),
+    "files.getUploadURLExternal": ("files:write",),
+    "files.completeUploadExternal": ("files:write",),
+    "files.delete": ("files:write",),
     "reactions.add": ("reactions:write",),
-}  # fmt: skip
-HISTORY = {"im": ("im:history", "im:read"), "channel": ("channels:history", "channels:read")}  # conversations.history, .replies, .list
+}
+HISTORY = {
+    "im": ("im:history", "im:read"),
+    "channel": ("channels:history", "channels:read"),
+}  # conversations.history, .replies, .list
 # Each event's page, "Required scopes".
 EVENT_SCOPES = {
-    "app_mention": "app_mentions:read", "assistant_thread_started": "assistant:write", "assistant_thread_context_changed": "assistant:write",
-    "reaction_added": "reactions:read", "reaction_removed": "reactions:read", "message.im": "im:history",
-    "message.channels": "channels:history", "message.groups": "groups:history", "message.mpim": "mpim:history",
-}  # fmt: skip
+    "app_mention": "app_mentions:read",
+    "assistant_thread_started": "assistant:write",
+    "assistant_thread_context_changed": "assistant:write",
+    "reaction_added": "reactions:read",
+    "reaction_removed": "reactions:read",
+    "message.im": "im:history",
+    "message.channels": "channels:history",
+    "message.groups": "groups:history",
+    "message.mpim": "mpim:history",
+}
 
 
 def subscription(event: Row) -> str:
-    """The name of the subscription an event comes by: the kind of conversation is part of a message's."""
+    """The name of the subscription an event comes by: the kind of conversation is part of a
+    message's."""
     if event["type"] != "message":
         return event["type"]
-    return "message." + {"im": "im", "group": "groups", "mpim": "mpim"}.get(event.get("channel_type", ""), "channels")
+    return "message." + {"im": "im", "group": "groups", "mpim": "mpim"}.get(
+        event.get("channel_type", ""), "channels"
+    )
 
 
 class Surfaces:
@@ -52,13 +76,18 @@ class Surfaces:
         self.streaming: dict[str, Row] = {}  # by ts; Slack forgets a stream after some minutes
 
     def _views_publish(self, args: Row) -> Row:
-        """views.publish: user_not_found, not_enabled; Home tab views: at most 100 blocks, private_metadata of at most 3 000 characters."""
+        """views.publish: user_not_found, not_enabled; Home tab views: at most 100 blocks,
+        private_metadata of at most 3 000 characters."""
         view, person = args.get("view"), str(args.get("user_id"))
         if person not in self.workspace.users:
             raise SlackError("user_not_found")
         if not self.home_enabled:
             raise SlackError("not_enabled")
-        if not isinstance(view, dict) or view.get("type") != "home" or not isinstance(view.get("blocks"), list):
+        if (
+            not isinstance(view, dict)
+            or view.get("type") != "home"
+            or not isinstance(view.get("blocks"), list)
+        ):
             raise SlackError("invalid_arguments")
         if len(view["blocks"]) > 100 or len(view.get("private_metadata", "")) > 3000:
             raise SlackError("invalid_arguments")
@@ -99,7 +128,8 @@ class Surfaces:
         return f"http://127.0.0.1:{self.port}/response/{name}"
 
     async def _respond(self, request: web.Request) -> web.Response:
-        """Handling user interaction, "Message responses": five messages each; no token is wanted there, and none must be sent."""
+        """Handling user interaction, "Message responses": five messages each; no token is wanted
+        there, and none must be sent."""
         taken = self.responses.get(request.match_info["name"])
         if taken is None or request.headers.get("Authorization"):
             return web.Response(status=404, text="no_such_url")
@@ -113,7 +143,8 @@ class Surfaces:
         return web.Response(text="ok")
 
     def _chat_startStream(self, args: Row) -> Row:
-        """chat.startStream: no metadata; recipients are required when streaming to channels; 12 000 characters."""
+        """chat.startStream: no metadata; recipients are required when streaming to channels; 12 000
+        characters."""
         chat = str(args.get("channel"))
         private = self.workspace.chat(chat)["is_im"]
         if not private and not args.get("recipient_user_id"):

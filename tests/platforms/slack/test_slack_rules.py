@@ -1,4 +1,5 @@
-"""The loopback server keeps Slack's rules: each rule has a check that passes with it and fails once the rule is switched off."""
+"""The loopback server keeps Slack's rules: each rule has a check that passes with it and fails once
+the rule is switched off."""
 
 from __future__ import annotations
 
@@ -23,14 +24,27 @@ from tests.platforms.slack.workspace import APP_TOKEN, BOT, BOT_TOKEN, Rules
 Check = Callable[[SlackRig, aiohttp.ClientSession], Awaitable[None]]
 
 
-async def api(slack: SlackRig, http: aiohttp.ClientSession, method: str, *, token: str = BOT_TOKEN, **body: Any) -> dict[str, Any]:
+async def api(
+    slack: SlackRig,
+    http: aiohttp.ClientSession,
+    method: str,
+    *,
+    token: str = BOT_TOKEN,
+    **body: Any,
+) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {token}"}
     async with http.post(slack.server.url + method, headers=headers, json=body) as response:
-        return dict(await response.json(), status=response.status, retry=response.headers.get("Retry-After"))
+        return dict(
+            await response.json(), status=response.status, retry=response.headers.get("Retry-After")
+        )
 
 
-async def form(slack: SlackRig, http: aiohttp.ClientSession, method: str, **arguments: str) -> dict[str, Any]:
-    async with http.post(slack.server.url + method, headers={"Authorization": f"Bearer {BOT_TOKEN}"}, data=arguments) as response:
+async def form(
+    slack: SlackRig, http: aiohttp.ClientSession, method: str, **arguments: str
+) -> dict[str, Any]:
+    async with http.post(
+        slack.server.url + method, headers={"Authorization": f"Bearer {BOT_TOKEN}"}, data=arguments
+    ) as response:
         return await response.json()
 
 
@@ -57,14 +71,20 @@ async def tickets_serve_once(slack: SlackRig, http: aiohttp.ClientSession) -> No
 
 
 async def tickets_expire(slack: SlackRig, http: aiohttp.ClientSession) -> None:
-    assert not await connects(http, (await api(slack, http, "apps.connections.open", token=APP_TOKEN))["url"])
+    assert not await connects(
+        http, (await api(slack, http, "apps.connections.open", token=APP_TOKEN))["url"]
+    )
 
 
 async def unacknowledged_comes_again(slack: SlackRig, http: aiohttp.ClientSession) -> None:
     ws = await link(slack, http)
     await slack.says("hello")
     first, second = await ws.receive_json(timeout=5), await _soon(ws)
-    assert (first["retry_attempt"], second["retry_attempt"], second["retry_reason"]) == (0, 1, "timeout")
+    assert (first["retry_attempt"], second["retry_attempt"], second["retry_reason"]) == (
+        0,
+        1,
+        "timeout",
+    )
     assert first["envelope_id"] == second["envelope_id"]
     await ws.send_json({"envelope_id": first["envelope_id"]})
     await slack.server.until(lambda server: bool(server.acked), within=5)
@@ -96,20 +116,28 @@ async def files_want_the_token(slack: SlackRig, http: aiohttp.ClientSession) -> 
     file = slack.server.host_file("a.txt", b"a")
     async with http.get(file["url_private"], allow_redirects=False) as response:
         assert response.status == 302
-    async with http.get(file["url_private"], headers={"Authorization": f"Bearer {BOT_TOKEN}"}) as response:
+    async with http.get(
+        file["url_private"], headers={"Authorization": f"Bearer {BOT_TOKEN}"}
+    ) as response:
         assert await response.read() == b"a"
 
 
 async def metadata_is_shown_on_request(slack: SlackRig, http: aiohttp.ClientSession) -> None:
     metadata = {"event_type": "ohmo", "event_payload": {"key": "k"}}
     await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x", metadata=metadata)
-    (row,) = (await form(slack, http, "conversations.history", channel="C0GROUP", include_all_metadata="1"))["messages"]
+    (row,) = (
+        await form(
+            slack, http, "conversations.history", channel="C0GROUP", include_all_metadata="1"
+        )
+    )["messages"]
     assert row["metadata"] == metadata
     (row,) = (await form(slack, http, "conversations.history", channel="C0GROUP"))["messages"]
     assert "metadata" not in row
     ends = {"channel": "C0GROUP", "oldest": row["ts"], "latest": row["ts"]}
     assert (await form(slack, http, "conversations.history", **ends))["messages"] == []
-    assert (await form(slack, http, "conversations.history", **ends, inclusive="1"))["messages"] == [row]
+    assert (await form(slack, http, "conversations.history", **ends, inclusive="1"))[
+        "messages"
+    ] == [row]
 
 
 async def history_hides_replies(slack: SlackRig, http: aiohttp.ClientSession) -> None:
@@ -118,24 +146,36 @@ async def history_hides_replies(slack: SlackRig, http: aiohttp.ClientSession) ->
     rows = (await form(slack, http, "conversations.history", channel="C0GROUP"))["messages"]
     assert [row["ts"] for row in rows] == [root]
     assert rows[0]["reply_count"] == 1
-    rows = (await form(slack, http, "conversations.replies", channel="C0GROUP", ts=root, oldest=root))["messages"]
+    rows = (
+        await form(slack, http, "conversations.replies", channel="C0GROUP", ts=root, oldest=root)
+    )["messages"]
     assert len(rows) == 2
 
 
 async def long_texts_are_refused(slack: SlackRig, http: aiohttp.ClientSession) -> None:
     ts = (await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x" * 4001))["ts"]
-    assert (await api(slack, http, "chat.update", channel="C0GROUP", ts=ts, text="x" * 4001)).get("error") == "msg_too_long"
-    assert (await api(slack, http, "chat.update", channel="C0GROUP", ts=ts, text="字" * 1334)).get("error") == "msg_too_long"
-    assert (await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x" * 40_001)).get("error") == "msg_too_long"
+    assert (await api(slack, http, "chat.update", channel="C0GROUP", ts=ts, text="x" * 4001)).get(
+        "error"
+    ) == "msg_too_long"
+    assert (await api(slack, http, "chat.update", channel="C0GROUP", ts=ts, text="字" * 1334)).get(
+        "error"
+    ) == "msg_too_long"
+    assert (await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x" * 40_001)).get(
+        "error"
+    ) == "msg_too_long"
 
 
 async def blocks_are_checked(slack: SlackRig, http: aiohttp.ClientSession) -> None:
     section = {"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3001}}
-    assert (await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x", blocks=[section])).get("error") == "invalid_blocks"
+    assert (
+        await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x", blocks=[section])
+    ).get("error") == "invalid_blocks"
 
 
 async def readers_take_no_json(slack: SlackRig, http: aiohttp.ClientSession) -> None:
-    assert (await api(slack, http, "conversations.history", channel="C0GROUP")).get("error") == "channel_not_found"
+    assert (await api(slack, http, "conversations.history", channel="C0GROUP")).get(
+        "error"
+    ) == "channel_not_found"
 
 
 async def pages_are_limited(slack: SlackRig, http: aiohttp.ClientSession) -> None:
@@ -144,12 +184,19 @@ async def pages_are_limited(slack: SlackRig, http: aiohttp.ClientSession) -> Non
     page = await form(slack, http, "conversations.history", channel="D0ADA", limit="200")
     assert (len(page["messages"]), page["has_more"]) == (15, True)
     cursor = page["response_metadata"]["next_cursor"]
-    rest = await form(slack, http, "conversations.history", channel="D0ADA", limit="200", cursor=cursor)
-    assert [row["text"] for row in page["messages"] + rest["messages"]] == [f"m{number}" for number in reversed(range(20))]
+    rest = await form(
+        slack, http, "conversations.history", channel="D0ADA", limit="200", cursor=cursor
+    )
+    assert [row["text"] for row in page["messages"] + rest["messages"]] == [
+        f"m{number}" for number in reversed(range(20))
+    ]
 
 
 async def posts_are_paced(slack: SlackRig, http: aiohttp.ClientSession) -> None:
-    answers = [await api(slack, http, "chat.postMessage", channel="C0GROUP", text=str(number)) for number in range(4)]
+    answers = [
+        await api(slack, http, "chat.postMessage", channel="C0GROUP", text=str(number))
+        for number in range(4)
+    ]
     assert [answer["ok"] for answer in answers] == [True, True, True, False]
     assert (answers[-1]["status"], answers[-1]["retry"]) == (429, "1")
     assert (await api(slack, http, "chat.postMessage", channel="D0ADA", text="elsewhere"))["ok"]
@@ -158,7 +205,11 @@ async def posts_are_paced(slack: SlackRig, http: aiohttp.ClientSession) -> None:
 QUICK = Rules(ack_seconds=0.1, retry_after=(0.0, 60.0, 300.0), ticket_seconds=30.0)
 CHECKS: dict[str, tuple[Check, Rules, dict[str, Any]]] = {
     "tickets_once": (tickets_serve_once, QUICK, {"tickets_once": False}),
-    "ticket_seconds": (tickets_expire, replace(QUICK, ticket_seconds=0.0), {"ticket_seconds": 30.0}),
+    "ticket_seconds": (
+        tickets_expire,
+        replace(QUICK, ticket_seconds=0.0),
+        {"ticket_seconds": 30.0},
+    ),
     "retries": (unacknowledged_comes_again, QUICK, {"retries": False}),
     "ack_seconds": (unacknowledged_comes_again, QUICK, {"ack_seconds": 30.0}),
     "retry_after": (unacknowledged_comes_again, QUICK, {"retry_after": ()}),
@@ -208,14 +259,26 @@ async def test_tokens_are_told_apart(method: str, token: str, error: str) -> Non
 async def test_only_own_messages_can_be_changed() -> None:
     async with rig() as slack, aiohttp.ClientSession() as http:
         ts = await slack.says("Ada's")
-        assert (await api(slack, http, "chat.update", channel="D0ADA", ts=ts, text="x"))["error"] == "cant_update_message"
-        assert (await api(slack, http, "chat.delete", channel="D0ADA", ts=ts))["error"] == "cant_delete_message"
-        assert (await api(slack, http, "chat.delete", channel="D0ADA", ts="1.0"))["error"] == "message_not_found"
+        assert (await api(slack, http, "chat.update", channel="D0ADA", ts=ts, text="x"))[
+            "error"
+        ] == "cant_update_message"
+        assert (await api(slack, http, "chat.delete", channel="D0ADA", ts=ts))[
+            "error"
+        ] == "cant_delete_message"
+        assert (await api(slack, http, "chat.delete", channel="D0ADA", ts="1.0"))[
+            "error"
+        ] == "message_not_found"
 
 
 async def test_the_server_runs_as_a_process_and_obeys_its_control_doors(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.platforms.slack", "--port", "0", stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3]
+        sys.executable,
+        "-m",
+        "tests.platforms.slack",
+        "--port",
+        "0",
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
     )
     try:
         assert process.stdout is not None
@@ -225,7 +288,10 @@ async def test_the_server_runs_as_a_process_and_obeys_its_control_doors(tmp_path
         async with aiohttp.ClientSession() as http:
             async with far.connect():
                 hearing = asyncio.create_task(far.receive(context))
-                async with http.post(f"{url}/says", json={"text": "hello from outside", "chat": "dm:bob", "person": "bob"}) as response:
+                async with http.post(
+                    f"{url}/says",
+                    json={"text": "hello from outside", "chat": "dm:bob", "person": "bob"},
+                ) as response:
                     (ts,) = (await response.json())["messages"]
                 assert await context.texts(1) == ["hello from outside"]
                 hearing.cancel()

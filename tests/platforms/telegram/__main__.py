@@ -1,4 +1,5 @@
-"""``python -m tests.platforms.telegram --port 0``: the loopback Bot API as a process; GET /control lists its doors."""
+"""``python -m tests.platforms.telegram --port 0``: the loopback Bot API as a process; GET /control
+lists its doors."""
 
 from __future__ import annotations
 
@@ -18,9 +19,18 @@ def build() -> tuple[Server, TelegramRig, Log, Doors]:
         return {"update_id": server.world.enqueue_raw(body)}
 
     def state(_: dict[str, Any]) -> dict[str, Any]:
-        return {"pending": len(server.world.queue), "chats": list(server.world.chats), "answered_presses": server.world.presses}
+        return {
+            "pending": len(server.world.queue),
+            "chats": list(server.world.chats),
+            "answered_presses": server.world.presses,
+        }
 
-    return server, TelegramRig(server), lambda: {"calls": [asdict(call) for call in server.calls]}, {"update": update, "state": state}
+    return (
+        server,
+        TelegramRig(server),
+        lambda: {"calls": [asdict(call) for call in server.calls]},
+        {"update": update, "state": state},
+    )
 
 
 if __name__ == "__main__":

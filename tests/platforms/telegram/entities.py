@@ -1,4 +1,5 @@
-"""Telegram's reading of its HTML (Telegram Bot API, "HTML style"), with its own words of refusal."""
+"""Telegram's reading of its HTML (Telegram Bot API, "HTML style"), with its own words of
+refusal."""
 
 from __future__ import annotations
 
@@ -8,10 +9,23 @@ from typing import Any
 from tests.platforms.telegram.rules import bad
 
 KINDS = {
-    "b": "bold", "strong": "bold", "i": "italic", "em": "italic", "u": "underline", "ins": "underline", "s": "strikethrough",
-    "strike": "strikethrough", "del": "strikethrough", "a": "text_link", "code": "code", "pre": "pre", "blockquote": "blockquote",
-    "tg-spoiler": "spoiler", "span": "spoiler", "tg-emoji": "custom_emoji",
-}  # fmt: skip
+    "b": "bold",
+    "strong": "bold",
+    "i": "italic",
+    "em": "italic",
+    "u": "underline",
+    "ins": "underline",
+    "s": "strikethrough",
+    "strike": "strikethrough",
+    "del": "strikethrough",
+    "a": "text_link",
+    "code": "code",
+    "pre": "pre",
+    "blockquote": "blockquote",
+    "tg-spoiler": "spoiler",
+    "span": "spoiler",
+    "tg-emoji": "custom_emoji",
+}
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"'}
 _TOKEN = re.compile(r"<(/?)([^\s<>/]*)([^<>]*)>|<|&(#\d+|#x[0-9a-fA-F]+|\w+);", re.DOTALL)
 _ATTRIBUTE = re.compile(r"""([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
@@ -22,7 +36,8 @@ def units(text: str) -> int:
 
 
 def parse(source: str, *, strict: bool = True) -> tuple[str, list[dict[str, Any]]]:
-    """Text and entities of HTML; refuses what Telegram refuses. Not ``strict``: everything is taken as words."""
+    """Text and entities of HTML; refuses what Telegram refuses. Not ``strict``: everything is taken
+    as words."""
     if not strict:
         return source, []
     text = ""
@@ -40,10 +55,18 @@ def parse(source: str, *, strict: bool = True) -> tuple[str, list[dict[str, Any]
         elif match.group(1):
             _close(match.group(2).lower(), opened, found, units(text), offset)
         else:
-            opened.append((match.group(2).lower(), _open(match.group(2).lower(), match.group(3), units(text), offset)))
+            opened.append(
+                (
+                    match.group(2).lower(),
+                    _open(match.group(2).lower(), match.group(3), units(text), offset),
+                )
+            )
     text += source[last:]
     if opened:
-        raise bad(f"can't parse entities: Can't find end tag corresponding to start tag \"{opened[-1][0]}\"")
+        raise bad(
+            "can't parse entities: Can't find end tag corresponding to start tag"
+            f' "{opened[-1][0]}"'
+        )
     return _trimmed(text, found)
 
 
@@ -61,20 +84,34 @@ def _open(tag: str, rest: str, at: int, offset: int) -> dict[str, Any]:
     entity: dict[str, Any] = {"type": KINDS[tag], "offset": at, "length": 0}
     attributes = {name: a or b or c for name, a, b, c in _ATTRIBUTE.findall(rest)}
     if tag == "a" and "href" in attributes:
-        entity["url"] = re.sub(r"&(\w+);", lambda match: _character(match.group(1)), attributes["href"])
+        entity["url"] = re.sub(
+            r"&(\w+);", lambda match: _character(match.group(1)), attributes["href"]
+        )
     if tag == "span" and attributes.get("class") != "tg-spoiler":
-        raise bad(f'can\'t parse entities: Tag "span" must have class "tg-spoiler" at byte offset {offset}')
+        raise bad(
+            'can\'t parse entities: Tag "span" must have class "tg-spoiler" at byte offset'
+            f" {offset}"
+        )
     if tag == "code" and attributes.get("class", "").startswith("language-"):
         entity["language"] = attributes["class"].removeprefix("language-")
     return entity
 
 
-def _close(tag: str, opened: list[tuple[str, dict[str, Any]]], found: list[dict[str, Any]], at: int, offset: int) -> None:
+def _close(
+    tag: str,
+    opened: list[tuple[str, dict[str, Any]]],
+    found: list[dict[str, Any]],
+    at: int,
+    offset: int,
+) -> None:
     if not opened:
         raise bad(f"can't parse entities: Unexpected end tag at byte offset {offset}")
     expected, entity = opened.pop()
     if tag not in {"", expected}:
-        raise bad(f'can\'t parse entities: Unmatched end tag at byte offset {offset}, expected "</{expected}>", found "</{tag}>"')
+        raise bad(
+            f"can't parse entities: Unmatched end tag at byte offset {offset}, expected"
+            f' "</{expected}>", found "</{tag}>"'
+        )
     entity["length"] = at - entity["offset"]
     if entity["length"] and (entity["type"] != "text_link" or entity.get("url")):
         found.append(entity)
@@ -87,7 +124,10 @@ def _trimmed(text: str, found: list[dict[str, Any]]) -> tuple[str, list[dict[str
     length = units(text)
     kept: list[dict[str, Any]] = []
     for entity in sorted(found, key=lambda one: (one["offset"], -one["length"])):
-        start, end = max(0, entity["offset"] - lead), min(length, entity["offset"] - lead + entity["length"])
+        start, end = (
+            max(0, entity["offset"] - lead),
+            min(length, entity["offset"] - lead + entity["length"]),
+        )
         if end > start:
             kept.append({**entity, "offset": start, "length": end - start})
     return text, kept[:100]

@@ -1,4 +1,5 @@
-"""The Bot API's methods, each with Telegram's own refusals (Telegram Bot API, one section per method)."""
+"""The Bot API's methods, each with Telegram's own refusals (Telegram Bot API, one section per
+method)."""
 
 from __future__ import annotations
 
@@ -11,9 +12,25 @@ from tests.platforms.telegram import entities
 from tests.platforms.telegram.rules import Refusal, bad
 from tests.platforms.telegram.world import BOT, Body, Chat, World
 
-SENDING = frozenset({"sendMessage", "sendPhoto", "sendDocument", "sendMediaGroup", "editMessageText", "deleteMessage"})
-NOT_MODIFIED = "message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message"
-CONFLICT = Refusal(409, "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running")
+SENDING = frozenset(
+    {
+        "sendMessage",
+        "sendPhoto",
+        "sendDocument",
+        "sendMediaGroup",
+        "editMessageText",
+        "deleteMessage",
+    }
+)
+NOT_MODIFIED = (
+    "message is not modified: specified new message content and reply markup are exactly the same"
+    " as a current content and reply markup of the message"
+)
+CONFLICT = Refusal(
+    409,
+    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is"
+    " running",
+)
 
 
 class Methods:
@@ -24,7 +41,12 @@ class Methods:
         self._poll: asyncio.Event | None = None  # set: the poll that waits must end
 
     async def getMe(self, _: Body) -> Body:
-        return {**BOT, "can_join_groups": True, "can_read_all_group_messages": False, "supports_inline_queries": False}
+        return {
+            **BOT,
+            "can_join_groups": True,
+            "can_read_all_group_messages": False,
+            "supports_inline_queries": False,
+        }
 
     async def getUpdates(self, call: Body) -> list[Body]:
         """Long polling. Only one poll may wait; a second one ends the first."""
@@ -38,9 +60,15 @@ class Methods:
         offset, limit = _int(call.get("offset")), _int(call.get("limit")) or 100
         deadline = asyncio.get_running_loop().time() + (_int(call.get("timeout")) or 0)
         try:
-            while not (found := world.pending(offset, limit)) and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            while (
+                not (found := world.pending(offset, limit))
+                and (left := deadline - asyncio.get_running_loop().time()) > 0
+            ):
                 world.arrived.clear()
-                waits = [asyncio.ensure_future(mine.wait()), asyncio.ensure_future(world.arrived.wait())]
+                waits = [
+                    asyncio.ensure_future(mine.wait()),
+                    asyncio.ensure_future(world.arrived.wait()),
+                ]
                 try:
                     await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -83,7 +111,11 @@ class Methods:
         kinds = {item.get("type") for item in media}
         if self.world.rules.album_kinds and kinds - {"photo", "video"} and len(kinds) > 1:
             raise bad("document can't be mixed with other media types")
-        rest = {name: value for name, value in call.items() if name != "media" and not isinstance(value, tuple)}
+        rest = {
+            name: value
+            for name, value in call.items()
+            if name != "media" and not isinstance(value, tuple)
+        }
         if isinstance(reply := rest.get("reply_parameters"), str):
             rest["reply_parameters"] = json.loads(reply)
         items: list[Body] = []
@@ -91,7 +123,10 @@ class Methods:
             name = str(item.get("media")).removeprefix("attach://")
             if not isinstance(call.get(name), tuple):
                 raise bad("can't parse media: wrong file attach name specified")
-            if self.world.rules.files and len(call[name][1]) > (10 if item["type"] == "photo" else 50) << 20:
+            if (
+                self.world.rules.files
+                and len(call[name][1]) > (10 if item["type"] == "photo" else 50) << 20
+            ):
                 raise Refusal(413, "Request Entity Too Large")
             caption = {key: item[key] for key in ("caption", "parse_mode") if key in item}
             if caption:
@@ -111,7 +146,13 @@ class Methods:
         if self.world.rules.files and len(content) > megabytes << 20:
             raise Refusal(413, "Request Entity Too Large")
         file: Any = self.world.store(name, content)
-        fields: Body = {kind: [{**file, "width": 1, "height": 1}] if kind == "photo" else {**file, "file_name": name}}
+        fields: Body = {
+            kind: (
+                [{**file, "width": 1, "height": 1}]
+                if kind == "photo"
+                else {**file, "file_name": name}
+            )
+        }
         if call.get("caption"):
             text, found = self._text(call, "caption", 1024)
             fields |= {"caption": text, "caption_entities": found}
@@ -132,7 +173,9 @@ class Methods:
             if known is None and not reply.get("allow_sending_without_reply"):
                 raise bad("message to be replied not found")
             if known is not None:
-                fields["reply_to_message"] = {key: value for key, value in known.items() if key != "reply_to_message"}
+                fields["reply_to_message"] = {
+                    key: value for key, value in known.items() if key != "reply_to_message"
+                }
         markup = self._markup(call)
         if markup:
             fields["reply_markup"] = markup
@@ -151,7 +194,11 @@ class Methods:
         mode = str(call.get("parse_mode") or "")
         if mode and mode.lower() != "html":
             raise bad(f"this server reads HTML only, not {mode}")
-        text, found = entities.parse(source, strict=self.world.rules.entities) if mode else (source.strip(), [])
+        text, found = (
+            entities.parse(source, strict=self.world.rules.entities)
+            if mode
+            else (source.strip(), [])
+        )
         if not text.strip("\x00"):
             raise bad("message text is empty")
         if self.world.rules.length and entities.units(text) > most:
@@ -163,8 +210,15 @@ class Methods:
         for row in markup.get("inline_keyboard", []):
             for button in row:
                 if not str(button.get("text", "")).strip():
-                    raise bad("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
-                if self.world.rules.callback and "callback_data" in button and not 1 <= len(button["callback_data"].encode()) <= 64:
+                    raise bad(
+                        "can't parse inline keyboard button: Text buttons are unallowed in the"
+                        " inline keyboard"
+                    )
+                if (
+                    self.world.rules.callback
+                    and "callback_data" in button
+                    and not 1 <= len(button["callback_data"].encode()) <= 64
+                ):
                     raise bad("BUTTON_DATA_INVALID")
                 if button.get("style") not in {None, "primary", "success", "danger"}:
                     raise bad("can't parse inline keyboard button: unknown style")
@@ -186,7 +240,9 @@ class Methods:
         for key in ("entities", "reply_markup"):
             message.pop(key, None)
         message |= {"text": text, "edit_date": int(self.world.clock())}
-        message |= ({"entities": found} if found else {}) | ({"reply_markup": markup} if markup else {})
+        message |= ({"entities": found} if found else {}) | (
+            {"reply_markup": markup} if markup else {}
+        )
         chat.edits[message["message_id"]] = chat.edits.get(message["message_id"], 0) + 1
         return message
 
@@ -250,10 +306,19 @@ class Methods:
         path, content = self.world.files[file]
         if self.world.rules.files and not self.world.rules.local and len(content) > 20 << 20:
             raise bad("file is too big")
-        return {"file_id": file, "file_unique_id": file, "file_size": len(content), "file_path": path}
+        return {
+            "file_id": file,
+            "file_unique_id": file,
+            "file_size": len(content),
+            "file_path": path,
+        }
 
     async def getChat(self, call: Body) -> Body:
-        return {**self.world.known(call.get("chat_id")).body, "accent_color_id": 0, "max_reaction_count": 11}
+        return {
+            **self.world.known(call.get("chat_id")).body,
+            "accent_color_id": 0,
+            "max_reaction_count": 11,
+        }
 
     async def deleteWebhook(self, call: Body) -> bool:
         if call.get("drop_pending_updates") in {True, "true", "True"}:
@@ -261,7 +326,11 @@ class Methods:
         return True
 
     async def getWebhookInfo(self, _: Body) -> Body:
-        return {"url": "", "has_custom_certificate": False, "pending_update_count": len(self.world.queue)}
+        return {
+            "url": "",
+            "has_custom_certificate": False,
+            "pending_update_count": len(self.world.queue),
+        }
 
     async def setMyDescription(self, _: Body) -> bool:
         return True
@@ -272,7 +341,13 @@ class Methods:
 
 def decoded(call: Body) -> Body:
     """Forms carry nested values as JSON ("Making requests")."""
-    for name in ("reply_markup", "reply_parameters", "link_preview_options", "allowed_updates", "commands"):
+    for name in (
+        "reply_markup",
+        "reply_parameters",
+        "link_preview_options",
+        "allowed_updates",
+        "commands",
+    ):
         if isinstance(call.get(name), str):
             try:
                 call[name] = json.loads(call[name])

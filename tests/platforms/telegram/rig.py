@@ -1,4 +1,5 @@
-"""Telegram for the conformance suite: the loopback Bot API in this process, spoken to through python-telegram-bot."""
+"""Telegram for the conformance suite: the loopback Bot API in this process, spoken to through
+python-telegram-bot."""
 
 from __future__ import annotations
 
@@ -31,16 +32,30 @@ class TelegramRig:
         return {"enabled": True, "token": self.server.token, "api_url": self.server.url}
 
     def channel(self, options: Options | None = None) -> Channel:
-        return Telegram(Settings(token=self.server.token, api_url=self.server.url), options or Options(), self.pace)
+        return Telegram(
+            Settings(token=self.server.token, api_url=self.server.url),
+            options or Options(),
+            self.pace,
+        )
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         number = int(topic) if topic is not None else None
         return str(self.server.world.says(text, chat, person, number, mention)["message_id"])
 
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
         self.server.world.edits(int(message), text, chat)
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         self.server.world.press(int(message), choice, chat, person)
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
@@ -81,7 +96,9 @@ def shown(body: Body, place: Chat) -> Visible:
         by_bot=body["from"]["id"] == BOT["id"],
         topic=str(body["message_thread_id"]) if body.get("is_topic_message") else None,
         edits=place.edits.get(number, 0),
-        choices=tuple(button["callback_data"] for row in rows for button in row if "callback_data" in button),
+        choices=tuple(
+            button["callback_data"] for row in rows for button in row if "callback_data" in button
+        ),
         files=(place.files[number],) if number in place.files else (),
     )
 

@@ -32,7 +32,9 @@ class Faults:
     fail: int = 0  # answers with 500, nothing done
     latency: float = 0.0
     conflicts: int = 0  # polls ended by another instance
-    polls: list[int] = field(default_factory=list[int])  # codes that the next polls are refused with; 0: reset without an answer
+    polls: list[int] = field(
+        default_factory=list[int]
+    )  # codes that the next polls are refused with; 0: reset without an answer
     revoked: bool = False
     mute: bool = False  # polls are accepted and never answered
 
@@ -90,7 +92,9 @@ class Server:
         method = request.match_info["method"]
         call: Body = {}
         try:
-            if self.rules.token and (request.match_info["token"] != self.token or self.faults.revoked):
+            if self.rules.token and (
+                request.match_info["token"] != self.token or self.faults.revoked
+            ):
                 raise Refusal(401, "Unauthorized")
             call = decoded(await self._parameters(request))
             if method == "getUpdates":
@@ -107,7 +111,10 @@ class Server:
         except Refusal as refusal:
             self._note(method, call, refusal.code)
             body = {"ok": False, "error_code": refusal.code, "description": refusal.description}
-            return web.json_response({**body, **({"parameters": refusal.parameters} if refusal.parameters else {})}, status=refusal.code)
+            return web.json_response(
+                {**body, **({"parameters": refusal.parameters} if refusal.parameters else {})},
+                status=refusal.code,
+            )
         if method != "getUpdates" and self.faults.latency:
             await asyncio.sleep(self.faults.latency)
         if method in SENDING and self.faults.lose:
@@ -131,17 +138,29 @@ class Server:
 
     async def _carried_out(self, method: str, call: Body) -> Any:
         faults = self.faults
-        handler = getattr(self.methods, method, None) if method[:1].isalpha() and method[-1:].isalpha() else None
+        handler = (
+            getattr(self.methods, method, None)
+            if method[:1].isalpha() and method[-1:].isalpha()
+            else None
+        )
         if handler is None or method in {"interrupt", "polling"}:
             raise Refusal(404, "Not Found")
         if method == "getUpdates" and faults.conflicts:
             faults.conflicts -= 1
-            raise Refusal(409, "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running")
+            raise Refusal(
+                409,
+                "Conflict: terminated by other getUpdates request; make sure that only one bot"
+                " instance is running",
+            )
         if method == "getUpdates" and faults.polls:
             code = faults.polls.pop(0)
             if code == 0:
                 raise ConnectionResetError
-            raise Refusal(code, "Too Many Requests: retry after 1", retry_after=1) if code == 429 else Refusal(code, "Bad Gateway")
+            raise (
+                Refusal(code, "Too Many Requests: retry after 1", retry_after=1)
+                if code == 429
+                else Refusal(code, "Bad Gateway")
+            )
         if method in SENDING:
             if faults.fail:
                 faults.fail -= 1
@@ -156,18 +175,24 @@ class Server:
 
     def _note(self, method: str, call: Body, code: int) -> None:
         if method != "getUpdates" or code != 200:
-            shown = {key: value[0] if isinstance(value, tuple) else value for key, value in call.items()}
+            shown = {
+                key: value[0] if isinstance(value, tuple) else value for key, value in call.items()
+            }
             self.calls.append(Call(self.clock(), method, shown, code))
 
     async def _parameters(self, request: web.Request) -> Body:
         call: Body = dict(request.query)
         if request.content_type == "application/json":
             try:
-                return call | json.loads((await request.read()).decode("utf-8", "surrogatepass") or "{}")
+                return call | json.loads(
+                    (await request.read()).decode("utf-8", "surrogatepass") or "{}"
+                )
             except ValueError:
                 raise bad("can't parse request body JSON object") from None
         for name, value in (await request.post()).items():
-            call[name] = (value.filename, value.file.read()) if isinstance(value, web.FileField) else value
+            call[name] = (
+                (value.filename, value.file.read()) if isinstance(value, web.FileField) else value
+            )
         return call
 
     async def _file(self, request: web.Request) -> web.StreamResponse:

@@ -16,7 +16,13 @@ TOKEN = f"{BOT['id']}:AAtest-token-of-the-loopback-server"
 PEOPLE = {"ada": 1001, "bob": 1002}
 GROUP = -1002000
 DAY = 24 * 3600
-DEFAULT = ("message", "edited_message", "callback_query", "my_chat_member", "channel_post")  # reactions come only when asked for
+DEFAULT = (
+    "message",
+    "edited_message",
+    "callback_query",
+    "my_chat_member",
+    "channel_post",
+)  # reactions come only when asked for
 
 
 @dataclass(slots=True)
@@ -58,13 +64,18 @@ class World:
         self.commands: list[Body] = []
         self._numbers = 0
         for name, number in PEOPLE.items():
-            self.chats[number] = Chat(number, {"id": number, "type": "private", "first_name": name.title()})
-        self.chats[GROUP] = Chat(GROUP, {"id": GROUP, "type": "supergroup", "title": "The group", "is_forum": True})
+            self.chats[number] = Chat(
+                number, {"id": number, "type": "private", "first_name": name.title()}
+            )
+        self.chats[GROUP] = Chat(
+            GROUP, {"id": GROUP, "type": "supergroup", "title": "The group", "is_forum": True}
+        )
 
     # chats
 
     def chat(self, name: str | int) -> Chat:
-        """ "dm:ada", "group", or a number: a person's for a private chat, created when it is new."""
+        """ "dm:ada", "group", or a number: a person's for a private chat, created when it is
+        new."""
         if isinstance(name, str) and name.startswith("dm:") and name[3:] in PEOPLE:
             return self.chats[PEOPLE[name[3:]]]
         if name == "group":
@@ -72,7 +83,12 @@ class World:
         number = int(str(name).removeprefix("dm:"))
         if number not in self.chats:
             body = {"id": number, "type": "private", "first_name": f"Person {number}"}
-            self.chats[number] = Chat(number, body if number > 0 else {"id": number, "type": "supergroup", "title": f"Group {number}"})
+            self.chats[number] = Chat(
+                number,
+                body
+                if number > 0
+                else {"id": number, "type": "supergroup", "title": f"Group {number}"},
+            )
         return self.chats[number]
 
     def known(self, number: object) -> Chat:
@@ -82,7 +98,11 @@ class World:
         except (KeyError, ValueError):
             raise bad("chat not found") from None
         if chat.moved_to is not None:
-            raise Refusal(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=chat.moved_to)
+            raise Refusal(
+                400,
+                "Bad Request: group chat was upgraded to a supergroup chat",
+                migrate_to_chat_id=chat.moved_to,
+            )
         if chat.blocked:
             raise Refusal(403, "Forbidden: bot was blocked by the user")
         return chat
@@ -94,7 +114,8 @@ class World:
     # updates
 
     def enqueue(self, kind: str, body: Body) -> int | None:
-        """One update; kinds that getUpdates did not ask for are never created (getUpdates, allowed_updates)."""
+        """One update; kinds that getUpdates did not ask for are never created (getUpdates,
+        allowed_updates)."""
         if kind not in self.wanted:
             return None
         return self.enqueue_raw({kind: body})
@@ -113,7 +134,9 @@ class World:
         if offset is not None and offset < 0:
             self.queue = self.queue[offset:]
         elif offset is not None and self.rules.confirmation:
-            self.queue = [(at, update) for at, update in self.queue if update["update_id"] >= offset]
+            self.queue = [
+                (at, update) for at, update in self.queue if update["update_id"] >= offset
+            ]
         return [update for _, update in self.queue[:limit]]
 
     # what people do
@@ -124,7 +147,8 @@ class World:
         return {"id": number, "is_bot": False, "first_name": shown}
 
     def upgrade(self, old: int, new: int) -> None:
-        """A group becomes a supergroup: both say so (Message, migrate_to_chat_id and migrate_from_chat_id)."""
+        """A group becomes a supergroup: both say so (Message, migrate_to_chat_id and
+        migrate_from_chat_id)."""
         before, after = self.chat(old), self.chat(new)
         before.body["type"] = "group"
         self.enqueue("message", self.add(before, self.person("ada"), {"migrate_to_chat_id": new}))
@@ -133,12 +157,24 @@ class World:
 
     def add(self, chat: Chat, sender: Body, fields: Body) -> Body:
         chat.counter += 1
-        message = {"message_id": chat.counter, "from": sender, "chat": chat.body, "date": int(self.clock()), **fields}
+        message = {
+            "message_id": chat.counter,
+            "from": sender,
+            "chat": chat.body,
+            "date": int(self.clock()),
+            **fields,
+        }
         chat.messages[chat.counter] = message
         return message
 
     def says(
-        self, text: str, chat: str | int, person: str | int | None = None, topic: int | None = None, mention: bool = True, **more: Any
+        self,
+        text: str,
+        chat: str | int,
+        person: str | int | None = None,
+        topic: int | None = None,
+        mention: bool = True,
+        **more: Any,
     ) -> Body:
         place = self.chat(chat)
         sender = self.person(person if person is not None else place.id)
@@ -148,7 +184,9 @@ class World:
             text = f"{name} {text}"
             fields["entities"] = [{"type": "mention", "offset": 0, "length": len(name)}]
         elif text.startswith("/"):
-            fields["entities"] = [{"type": "bot_command", "offset": 0, "length": len(text.split()[0])}]
+            fields["entities"] = [
+                {"type": "bot_command", "offset": 0, "length": len(text.split()[0])}
+            ]
         if text:
             fields["text"] = text
         if topic is not None:
@@ -173,13 +211,32 @@ class World:
             raise LookupError(f"message {message} has no button {choice!r}")
         number = f"{self.number():018d}"
         self.presses[number] = None
-        self.enqueue("callback_query", {"id": number, "from": self.person(person), "message": body, "chat_instance": "1", "data": choice})
+        self.enqueue(
+            "callback_query",
+            {
+                "id": number,
+                "from": self.person(person),
+                "message": body,
+                "chat_instance": "1",
+                "data": choice,
+            },
+        )
         return number
 
-    def react(self, message: int, emoji: str, chat: str | int, person: str | int, *, added: bool = True) -> None:
+    def react(
+        self, message: int, emoji: str, chat: str | int, person: str | int, *, added: bool = True
+    ) -> None:
         one = [{"type": "emoji", "emoji": emoji}]
-        body = {"chat": self.chat(chat).body, "message_id": message, "user": self.person(person), "date": int(self.clock())}
-        self.enqueue("message_reaction", {**body, "old_reaction": [] if added else one, "new_reaction": one if added else []})
+        body = {
+            "chat": self.chat(chat).body,
+            "message_id": message,
+            "user": self.person(person),
+            "date": int(self.clock()),
+        }
+        self.enqueue(
+            "message_reaction",
+            {**body, "old_reaction": [] if added else one, "new_reaction": one if added else []},
+        )
 
     def redeliver(self, message: int, chat: str | int) -> None:
         self.enqueue("message", dict(self.chat(chat).messages[message]))
@@ -196,7 +253,11 @@ class World:
         if not self.rules.pace:
             return
         now = self.clock()
-        chat.tokens = min(self.rules.burst, chat.tokens + now - chat.refilled) if chat.refilled else self.rules.burst
+        chat.tokens = (
+            min(self.rules.burst, chat.tokens + now - chat.refilled)
+            if chat.refilled
+            else self.rules.burst
+        )
         chat.refilled = now
         if chat.tokens < 1:
             raise too_many(max(1, round(1 - chat.tokens)))

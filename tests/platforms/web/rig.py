@@ -1,7 +1,8 @@
 """The browser chat as a platform: pages in memory that say, press and see what real pages would.
 
-What a network can do to a platform cannot happen between two objects of one process, so those faults raise NotImplementedError;
-what can happen between a real page and the house is tested in ``tests/browser``."""
+What a network can do to a platform cannot happen between two objects of one process, so those
+faults raise NotImplementedError; what can happen between a real page and the house is tested in
+``tests/browser``."""
 
 from __future__ import annotations
 
@@ -49,14 +50,21 @@ class _Page:
         for item in self.feed.take():
             match item:
                 case Posted(message, shown) if shown is not None:
-                    self._post(message, shown.text, tuple(choice.value for choice in shown.choices), (shown.file,) if shown.file else ())
+                    self._post(
+                        message,
+                        shown.text,
+                        tuple(choice.value for choice in shown.choices),
+                        (shown.file,) if shown.file else (),
+                    )
                 case Revised(message, text) if message in self.shown:
                     self.shown[message] = replace(self.shown[message], text=text)
                 case _:
                     pass
         return list(self.shown.values())
 
-    def _post(self, message: str, text: str | None, choices: tuple[str, ...], files: tuple[str, ...]) -> None:
+    def _post(
+        self, message: str, text: str | None, choices: tuple[str, ...], files: tuple[str, ...]
+    ) -> None:
         if text is None:
             self.shown.pop(message, None)
             return
@@ -94,7 +102,15 @@ class WebRig:
                 except Unavailable:
                     await asyncio.sleep(0.01)
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "dm:ada",
+        person: str = "ada",
+        topic: str | None = None,
+        mention: bool = True,
+    ) -> str:
         if chat not in self._pages or topic is not None:
             raise NotImplementedError("a browser has no groups and no topics")
         message = secrets.token_hex(10)
@@ -107,12 +123,18 @@ class WebRig:
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
         key = secrets.token_hex(10)
         page = self._pages[chat]
-        page.shown[message] = replace(page.shown[message], text=text, edits=page.shown[message].edits + 1)
+        page.shown[message] = replace(
+            page.shown[message], text=text, edits=page.shown[message].edits + 1
+        )
         self._outbox.put_nowait(lambda: self.browser.edit(chat, message, text, key))
 
-    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+    async def presses(
+        self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada"
+    ) -> None:
         key = secrets.token_hex(10)
-        self._outbox.put_nowait(lambda: self.browser.answer(chat, message, choice, key, person=_person(person)))
+        self._outbox.put_nowait(
+            lambda: self.browser.answer(chat, message, choice, key, person=_person(person))
+        )
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
         return self._pages[chat].look() if chat in self._pages else ()
@@ -142,7 +164,9 @@ class WebRig:
         raise NotImplementedError(_NEVER)
 
     def revoke(self, revoked: bool = True) -> None:
-        raise NotImplementedError("the browser chat has no credentials of its own; control asks for them")
+        raise NotImplementedError(
+            "the browser chat has no credentials of its own; control asks for them"
+        )
 
 
 def _person(name: str) -> Person:

@@ -27,24 +27,52 @@ class Scene:
     def __init__(self) -> None:
         self.store = MemoryStore(clock=lambda: NOW)
         questions = OpenQuestions(self.store)
-        rules = Access(lambda _, __: Policy(), Roles({}), is_command=lambda _: False, open_question=questions.at)
-        self.desk = HouseDesk(self.store, self.store, status, lambda _: None, commands(), questions, rules, lambda: NOW)
+        rules = Access(
+            lambda _, __: Policy(),
+            Roles({}),
+            is_command=lambda _: False,
+            open_question=questions.at,
+        )
+        self.desk = HouseDesk(
+            self.store,
+            self.store,
+            status,
+            lambda _: None,
+            commands(),
+            questions,
+            rules,
+            lambda: NOW,
+        )
         self.new_id = IdSource()
 
     async def hears(self, text: str, at: Address = HERE) -> tuple[str, int]:
         said = Inbound(
-            key=f"{at.chat}{text}", address=at, person=Person(PersonId("ada"), "Ada"), at=NOW, order=text, message=MessageId(text), text=text,
-            private=True, addressed=True,
-        )  # fmt: skip
+            key=f"{at.chat}{text}",
+            address=at,
+            person=Person(PersonId("ada"), "Ada"),
+            at=NOW,
+            order=text,
+            message=MessageId(text),
+            text=text,
+            private=True,
+            addressed=True,
+        )
         (accepted,) = await self.store.accept([(said, Seat("", "message"))])
         return accepted.thread, accepted.seq
 
     async def answers(self) -> None:
         (claim,) = await self.store.claim("me", limit=1, ttl=30)
-        work = await self.store.work(claim, self.new_id(), collect=False, step=lambda _: UserStep((Text("x"),), "ada", "message"))
+        work = await self.store.work(
+            claim,
+            self.new_id(),
+            collect=False,
+            step=lambda _: UserStep((Text("x"),), "ada", "message"),
+        )
         assert work is not None
         step = ModelStep((Text("done"),), "m", "end")
-        await self.store.record(claim, work.turn, [step], usage=Usage("big-model", "turn", 100, 50, 25, 10, 12_345))
+        await self.store.record(
+            claim, work.turn, [step], usage=Usage("big-model", "turn", 100, 50, 25, 10, 12_345)
+        )
         await self.store.finish(claim, work.turn, [], [], End("done"))
 
 
@@ -53,7 +81,10 @@ async def test_the_inbox_of_a_thread_shows_what_waits_there_and_nothing_else() -
     thread, first = await scene.hears("a")
     _, second = await scene.hears("b")
     await scene.hears("c", Address("web", "local", ChatId("other")))
-    assert await scene.desk.inbox_of(thread) == f"- {first}: waiting since 09:30:00 UTC\n- {second}: waiting since 09:30:00 UTC"
+    assert (
+        await scene.desk.inbox_of(thread)
+        == f"- {first}: waiting since 09:30:00 UTC\n- {second}: waiting since 09:30:00 UTC"
+    )
     assert await scene.desk.inbox_of("nowhere") == "Nothing waits here."
 
 
@@ -62,12 +93,20 @@ async def test_why_tells_what_became_of_a_message() -> None:
     thread, first = await scene.hears("a")
     await scene.answers()
     _, second = await scene.hears("b")
-    assert await scene.desk.why(thread, str(first)) == f"Message {first} of 2026-01-01 09:30:00 UTC: answered."
-    assert await scene.desk.why(thread, "") == f"Message {second} of 2026-01-01 09:30:00 UTC: waiting."
+    assert (
+        await scene.desk.why(thread, str(first))
+        == f"Message {first} of 2026-01-01 09:30:00 UTC: answered."
+    )
+    assert (
+        await scene.desk.why(thread, "") == f"Message {second} of 2026-01-01 09:30:00 UTC: waiting."
+    )
     assert await scene.desk.why(thread, "999") == "There is no such message here."
     assert await scene.desk.why("nowhere", "") == "There is no such message here."
     for wrong in ("one", "²", "9" * 30):
-        assert await scene.desk.why(thread, wrong) == f"`/why {wrong}`: a message has a number; `/inbox` shows them."
+        assert (
+            await scene.desk.why(thread, wrong)
+            == f"`/why {wrong}`: a message has a number; `/inbox` shows them."
+        )
 
 
 async def test_the_usage_of_today_names_models_tokens_and_money() -> None:
@@ -75,4 +114,7 @@ async def test_the_usage_of_today_names_models_tokens_and_money() -> None:
     assert await scene.desk.usage_today() == "Nothing was spent today."
     await scene.hears("a")
     await scene.answers()
-    assert await scene.desk.usage_today() == "Today:\n\n- big-model: 1 calls, 175 tokens in (50 from cache), 10 out, $0.0123"
+    assert (
+        await scene.desk.usage_today()
+        == "Today:\n\n- big-model: 1 calls, 175 tokens in (50 from cache), 10 out, $0.0123"
+    )

@@ -1,4 +1,5 @@
-"""Files of a message are fetched when its turn needs them, also when the channel is not there yet."""
+"""Files of a message are fetched when its turn needs them, also when the channel is not there
+yet."""
 
 from __future__ import annotations
 
@@ -14,16 +15,25 @@ from ohmo.media import Media
 
 NOTES = Attachment("f1", "notes.txt", "text/plain", 5)
 SAID = Inbound(
-    key="1", address=Address("fake", "bot", ChatId("C1")), person=Person(PersonId("ada"), "Ada"), at=datetime(2026, 1, 1, tzinfo=UTC),
-    order="1", message=MessageId("1"), text="look", private=True, addressed=True, attachments=(NOTES,),
-)  # fmt: skip
+    key="1",
+    address=Address("fake", "bot", ChatId("C1")),
+    person=Person(PersonId("ada"), "Ada"),
+    at=datetime(2026, 1, 1, tzinfo=UTC),
+    order="1",
+    message=MessageId("1"),
+    text="look",
+    private=True,
+    addressed=True,
+    attachments=(NOTES,),
+)
 
 
 class Platform:
     """Fails as told, then hands out the file under a name of its own."""
 
     def __init__(self, *failures: ChannelError) -> None:
-        self.failures, self.slept = list(failures), 0.0
+        self.failures = list(failures)
+        self.slept = 0.0
 
     async def fetch(self, address: Address, attachment: Attachment, into: Path) -> Path:
         if self.failures:
@@ -45,7 +55,9 @@ async def test_a_file_is_waited_for_until_the_channel_is_connected(tmp_path: Pat
 
 async def test_a_file_that_will_never_come_is_said(tmp_path: Path) -> None:
     platform = Platform(Rejected("gone"))
-    assert await Fetching(Media(tmp_path), platform.fetch, platform.sleep)(SAID) == ["(The file notes.txt could not be fetched: gone)"]
+    assert await Fetching(Media(tmp_path), platform.fetch, platform.sleep)(SAID) == [
+        "(The file notes.txt could not be fetched: gone)"
+    ]
 
 
 async def test_a_channel_that_stays_away_gives_the_turn_back(tmp_path: Path) -> None:

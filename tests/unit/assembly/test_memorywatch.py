@@ -1,4 +1,5 @@
-"""Memory that runs short: read from control groups of both versions, acted upon once, and taken back."""
+"""Memory that runs short: read from control groups of both versions, acted upon once, and taken
+back."""
 
 from __future__ import annotations
 
@@ -21,20 +22,36 @@ def write(folder: Path, **files: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_tightest_group_counts_and_what_can_be_dropped_does_not(tmp_path: Path, version: int) -> None:
+def test_the_tightest_group_counts_and_what_can_be_dropped_does_not(
+    tmp_path: Path, version: int
+) -> None:
     process, mount = tmp_path / "cgroup", tmp_path / "mount"
-    process.write_text("0::/ohmo.slice/ohmo.service\n" if version == 2 else "9:cpu,cpuacct:/x\n4:memory:/ohmo.slice/ohmo.service\n")
+    process.write_text(
+        "0::/ohmo.slice/ohmo.service\n"
+        if version == 2
+        else "9:cpu,cpuacct:/x\n4:memory:/ohmo.slice/ohmo.service\n"
+    )
     top = mount if version == 2 else mount / "memory"
     limit, used, droppable = (
-        ("max", "current", "inactive_file") if version == 2 else ("limit_in_bytes", "usage_in_bytes", "total_inactive_file")
+        ("max", "current", "inactive_file")
+        if version == 2
+        else ("limit_in_bytes", "usage_in_bytes", "total_inactive_file")
     )
     write(
         top / "ohmo.slice",
-        **{f"memory__{limit}": str(1000 * MIB), f"memory__{used}": str(400 * MIB), "memory__stat": f"anon 1\n{droppable} {100 * MIB}"},
+        **{
+            f"memory__{limit}": str(1000 * MIB),
+            f"memory__{used}": str(400 * MIB),
+            "memory__stat": f"anon 1\n{droppable} {100 * MIB}",
+        },
     )
     write(
         top / "ohmo.slice" / "ohmo.service",
-        **{f"memory__{limit}": str(400 * MIB), f"memory__{used}": str(380 * MIB), "memory__stat": f"anon 1\n{droppable} {20 * MIB}"},
+        **{
+            f"memory__{limit}": str(400 * MIB),
+            f"memory__{used}": str(380 * MIB),
+            "memory__stat": f"anon 1\n{droppable} {20 * MIB}",
+        },
     )
     assert memory_share(process, mount) == pytest.approx(0.9)
 
@@ -47,7 +64,12 @@ def test_without_a_limit_or_without_groups_there_is_nothing_to_watch(tmp_path: P
     write(mount, memory__max="max", memory__current="5", memory__stat="inactive_file 0")
     assert memory_share(process, mount) is None
     process.write_text("4:memory:/\n")
-    write(mount / "memory", memory__limit_in_bytes=str((1 << 63) - 4096), memory__usage_in_bytes="5", memory__stat="total_inactive_file 0")
+    write(
+        mount / "memory",
+        memory__limit_in_bytes=str((1 << 63) - 4096),
+        memory__usage_in_bytes="5",
+        memory__stat="total_inactive_file 0",
+    )
     assert memory_share(process, mount) is None
 
 

@@ -39,7 +39,8 @@ class Hours:
     """A clock that jumps to the end of every sleep, and ends the test after ``most`` of them."""
 
     def __init__(self, most: int) -> None:
-        self.now, self.left = datetime(2026, 11, 21, tzinfo=UTC), most
+        self.now = datetime(2026, 11, 21, tzinfo=UTC)
+        self.left = most
 
     def __call__(self) -> datetime:
         return self.now
@@ -74,14 +75,20 @@ async def test_a_backup_a_day_and_the_newest_are_kept(home: Path) -> None:
 YEAR = timedelta(days=365)
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["while it runs", "and it was started anew"])
+@pytest.mark.parametrize(
+    "restarted", [False, True], ids=["while it runs", "and it was started anew"]
+)
 @pytest.mark.parametrize("by", [YEAR, -YEAR, timedelta(hours=30), -timedelta(hours=30)], ids=str)
 async def test_a_clock_that_is_set_and_set_right_again_stops_no_backup_and_makes_no_burst(
     home: Path, by: timedelta, restarted: bool
 ) -> None:
     furnished(home)
     hours, told = Hours(30), Told()
-    steps = [(20, timedelta()), (50, by), (50, -by)]  # so many looks of an hour, and by how much the clock is set before them
+    steps = [
+        (20, timedelta()),
+        (50, by),
+        (50, -by),
+    ]  # so many looks of an hour, and by how much the clock is set before them
     made: list[int] = []
 
     async def sleep(seconds: float) -> None:
@@ -108,14 +115,26 @@ async def test_a_clock_that_is_set_and_set_right_again_stops_no_backup_and_makes
     assert told.lines == []
 
 
-async def test_what_a_wrong_clock_dated_in_the_future_goes_first_and_counts_as_oldest(home: Path) -> None:
+async def test_what_a_wrong_clock_dated_in_the_future_goes_first_and_counts_as_oldest(
+    home: Path,
+) -> None:
     furnished(home)
     folder = home / "backups"
-    for path in ("ohmo-20991231T000000Z", "ohmo-20261120T000000Z-2", "ohmo-20261120T000000Z", "ohmo-20261120T000000Z-10"):
+    for path in (
+        "ohmo-20991231T000000Z",
+        "ohmo-20261120T000000Z-2",
+        "ohmo-20261120T000000Z",
+        "ohmo-20261120T000000Z-10",
+    ):
         folder.mkdir(exist_ok=True)
         (folder / f"{path}.tar.gz").touch()
     hours = Hours(3)
-    assert [one.path.name[5:9] for one in backups(folder, hours.now)] == ["2099", "2026", "2026", "2026"]
+    assert [one.path.name[5:9] for one in backups(folder, hours.now)] == [
+        "2099",
+        "2026",
+        "2026",
+        "2026",
+    ]
     assert backups(folder, hours.now)[-1].path.name == "ohmo-20261120T000000Z-10.tar.gz"
     await days(home, hours, Told(), OHMO__BACKUPS__KEEP="4")
     assert len(backups(folder)) == 4
@@ -124,7 +143,9 @@ async def test_what_a_wrong_clock_dated_in_the_future_goes_first_and_counts_as_o
 
 async def test_a_folder_that_cannot_be_looked_at_is_told_and_looked_at_again(home: Path) -> None:
     told = Told()
-    await days(home, Hours(2), told, OHMO__BACKUPS__FOLDER=f"/{'x' * 300}")  # its name is too long for any file system
+    await days(
+        home, Hours(2), told, OHMO__BACKUPS__FOLDER=f"/{'x' * 300}"
+    )  # its name is too long for any file system
     assert "No backup could be made" in told.lines[0]
 
 
@@ -168,7 +189,10 @@ def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
     for path in (old, log, old.parent):
         os.utime(path, (1_000, 1_000))
     assert sweep(tmp_path, 500_000, log) == 1
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["ohmo.jsonl", "young"]
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
+        "ohmo.jsonl",
+        "young",
+    ]
 
 
 async def test_files_put_into_the_page_go_with_the_other_files_people_sent(home: Path) -> None:
@@ -180,15 +204,21 @@ async def test_files_put_into_the_page_go_with_the_other_files_people_sent(home:
     os.utime(shelf / "never sent", (1_000, 1_000))
 
     with pytest.raises(asyncio.CancelledError):
-        await let_go(config(home), MemoryStore(clock=hours), lambda span: hours() - span, hours.sleep)
+        await let_go(
+            config(home), MemoryStore(clock=hours), lambda span: hours() - span, hours.sleep
+        )
     assert [path.name for path in shelf.iterdir()] == ["fresh"]
 
 
-async def test_a_house_that_is_started_anew_every_five_minutes_lets_go_and_is_backed_up(home: Path) -> None:
+async def test_a_house_that_is_started_anew_every_five_minutes_lets_go_and_is_backed_up(
+    home: Path,
+) -> None:
     furnished(home)
     begun, five = datetime(2026, 11, 21, tzinfo=UTC), timedelta(minutes=5)
     for life in (
-        lambda hours: let_go(config(home), MemoryStore(clock=hours), lambda span: hours() - span, hours.sleep),
+        lambda hours: let_go(
+            config(home), MemoryStore(clock=hours), lambda span: hours() - span, hours.sleep
+        ),
         lambda hours: keep_backups(config(home), Told(), hours, hours.sleep),
     ):
         hours = Hours(1)

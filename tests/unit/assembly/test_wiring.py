@@ -35,7 +35,8 @@ def wired(tmp_path: Path, text: str) -> Wired:
 
 def twins(first: str, second: str) -> str:
     lines = [
-        f'    - {{account: {name}, enabled: true, token: "12345{name}:{"A" * 35}", {rest}}}' for name, rest in (("1", first), ("2", second))
+        f'    - {{account: {name}, enabled: true, token: "12345{name}:{"A" * 35}", {rest}}}'
+        for name, rest in (("1", first), ("2", second))
     ]
     return "channels:\n  telegram:\n" + "\n".join(lines) + "\n"
 
@@ -68,10 +69,16 @@ def test_two_accounts_of_one_platform_have_names_and_folders_of_their_own(tmp_pa
         ("dm: allowlist", "dm: pairing", Policy("allowlist", "allowlist")),
         ("mention: optional", "mention: required", Policy()),
         ("mention: optional", "mention: optional", Policy(mention_required=False)),
-        ("allow: {people: ['1', '2']}", "allow: {people: ['2', '3']}", Policy(people=frozenset({"2"}))),
+        (
+            "allow: {people: ['1', '2']}",
+            "allow: {people: ['2', '3']}",
+            Policy(people=frozenset({"2"})),
+        ),
     ],
 )
-def test_two_accounts_of_one_platform_share_the_stricter_rule(tmp_path: Path, first: str, second: str, policy: Policy) -> None:
+def test_two_accounts_of_one_platform_share_the_stricter_rule(
+    tmp_path: Path, first: str, second: str, policy: Policy
+) -> None:
     assert wired(tmp_path, twins(first, second)).policy("telegram", "any") == policy
 
 
@@ -86,25 +93,42 @@ def test_an_account_that_has_connected_has_its_own_rule(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("second", ["allow: {people: ['3']}", "dm: pairing"])
 def test_lists_that_share_nobody_let_in_nobody(tmp_path: Path, second: str) -> None:
-    people = wired(tmp_path, twins("allow: {people: ['1', '2']}", second)).policy("telegram", "any").people
+    people = (
+        wired(tmp_path, twins("allow: {people: ['1', '2']}", second))
+        .policy("telegram", "any")
+        .people
+    )
     assert people
     assert not people & {"1", "2", "3"}
 
 
 def test_an_owner_is_an_owner_and_a_person_named_twice_has_the_higher_role(tmp_path: Path) -> None:
-    text = "owner: ['slack:U1']\naccess: {roles: {guest: ['slack:U2', 'slack:U3'], admin: ['slack:U2'], user: ['slack:U1']}, default_role: guest}"
+    text = (
+        "owner: ['slack:U1']\naccess: {roles: {guest: ['slack:U2', 'slack:U3'], admin:"
+        " ['slack:U2'], user: ['slack:U1']}, default_role: guest}"
+    )
     found: Any = roles(configured(tmp_path, text))
     assert found.named == {"slack:U1": "owner", "slack:U2": "admin", "slack:U3": "guest"}
     assert found.default == "guest"
 
 
 def test_what_belongs_to_the_home_and_lies_elsewhere_is_closed_too(tmp_path: Path) -> None:
-    text = f"backups: {{folder: {tmp_path}/kept}}\nstore: {{url: 'sqlite:///{tmp_path}/apart/house.db'}}\n"
+    text = (
+        f"backups: {{folder: {tmp_path}/kept}}\nstore: {{url:"
+        f" 'sqlite:///{tmp_path}/apart/house.db'}}\n"
+    )
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "config.yaml").symlink_to(tmp_path / "dotfiles" / "[my] ohmo.yaml")
     sensitive = sensitive_of(configured(tmp_path, text), tmp_path)
-    closed = ("config.yaml", "dotfiles/[my] ohmo.yaml", "kept/ohmo-20260101T000000Z.tar.gz", "apart/house.db", "apart/house.db-wal")
+    closed = (
+        "config.yaml",
+        "dotfiles/[my] ohmo.yaml",
+        "kept/ohmo-20260101T000000Z.tar.gz",
+        "apart/house.db",
+        "apart/house.db-wal",
+    )
     assert [sensitive.touch(name, str(tmp_path)) for name in closed] == [Touch.INSIDE] * 5
-    assert [sensitive.touch(name, str(tmp_path)) for name in ("kept/notes.txt", "apart/house.txt", "dotfiles/m ohmo.yaml")] == [
-        Touch.CLEAR
-    ] * 3
+    assert [
+        sensitive.touch(name, str(tmp_path))
+        for name in ("kept/notes.txt", "apart/house.txt", "dotfiles/m ohmo.yaml")
+    ] == [Touch.CLEAR] * 3

@@ -1,4 +1,5 @@
-"""In front of the store: publish returns after the commit, waits when the queue is full, and never for ever."""
+"""In front of the store: publish returns after the commit, waits when the queue is full, and never
+for ever."""
 
 from __future__ import annotations
 
@@ -30,9 +31,16 @@ PLACE = Address("slack", "T1", ChatId("C1"))
 
 def said(number: int, chat: str = "C1") -> Inbound:
     return Inbound(
-        key=f"{chat}.{number}", address=Address("slack", "T1", ChatId(chat)), person=Person(PersonId("ada"), "Ada"), at=datetime(2026, 1, 1, tzinfo=UTC),
-        order=f"{number:06d}", message=MessageId(str(number)), text=f"m-{number}", private=True, addressed=True,
-    )  # fmt: skip
+        key=f"{chat}.{number}",
+        address=Address("slack", "T1", ChatId(chat)),
+        person=Person(PersonId("ada"), "Ada"),
+        at=datetime(2026, 1, 1, tzinfo=UTC),
+        order=f"{number:06d}",
+        message=MessageId(str(number)),
+        text=f"m-{number}",
+        private=True,
+        addressed=True,
+    )
 
 
 class Disk:
@@ -50,7 +58,10 @@ class Disk:
         await self.open.wait()
         if self.fails is not None:
             raise self.fails
-        return [Accepted("t", int(arrival.message), duplicate=int(arrival.message) < 0) for arrival, _ in items]
+        return [
+            Accepted("t", int(arrival.message), duplicate=int(arrival.message) < 0)
+            for arrival, _ in items
+        ]
 
     def tell(self, told: Sequence[Any]) -> None:
         self.told += [accepted.seq for accepted, _, _ in told]
@@ -58,7 +69,13 @@ class Disk:
 
 @asynccontextmanager
 async def running(disk: Disk, *, bound: int = 1024, seat: Any = None) -> AsyncGenerator[MessageBus]:
-    bus = MessageBus(seat=seat or (lambda arrival: Seat("", "message")), accept=disk.accept, tell=disk.tell, failpoint=inert, bound=bound)
+    bus = MessageBus(
+        seat=seat or (lambda arrival: Seat("", "message")),
+        accept=disk.accept,
+        tell=disk.tell,
+        failpoint=inert,
+        bound=bound,
+    )
     task = asyncio.create_task(bus.run())
     try:
         yield bus
@@ -102,7 +119,9 @@ async def test_a_full_queue_makes_the_platform_wait() -> None:
 
 
 @pytest.mark.parametrize("error", [Unavailable("the disk is full"), LeaseLost()])
-async def test_what_the_store_raises_reaches_the_publisher_and_the_next_batch_goes_on(error: Exception) -> None:
+async def test_what_the_store_raises_reaches_the_publisher_and_the_next_batch_goes_on(
+    error: Exception,
+) -> None:
     disk = Disk()
     disk.fails = error
     async with running(disk) as bus:
@@ -160,13 +179,23 @@ async def test_an_arrival_nobody_can_seat_does_not_leave_its_publisher_waiting()
 async def test_what_is_told_comes_in_the_order_of_the_commits(tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
     clock = lambda: datetime(2026, 1, 1, tzinfo=UTC)  # noqa: E731
-    async with open_sqlite(tmp_path / "ohmo.db", clock=clock, new_id=IdSource(), writer=uuid4().hex[:12], failpoint=inert) as store:
+    async with open_sqlite(
+        tmp_path / "ohmo.db",
+        clock=clock,
+        new_id=IdSource(),
+        writer=uuid4().hex[:12],
+        failpoint=inert,
+    ) as store:
         bus = MessageBus(
-            seat=lambda arrival: Seat("", "message"), accept=store.accept, failpoint=inert,
+            seat=lambda arrival: Seat("", "message"),
+            accept=store.accept,
+            failpoint=inert,
             tell=lambda new: told.extend((accepted.thread, accepted.seq) for accepted, _, _ in new),
-        )  # fmt: skip
+        )
         task = asyncio.create_task(bus.run())
-        await asyncio.gather(*(bus.publish([said(number, f"C{number % 7}")]) for number in range(500)))
+        await asyncio.gather(
+            *(bus.publish([said(number, f"C{number % 7}")]) for number in range(500))
+        )
         task.cancel()
         await asyncio.wait([task])
     assert len(told) == 500
@@ -193,7 +222,11 @@ async def test_only_a_slow_watcher_loses_events() -> None:
             while len(quick) <= number:
                 await asyncio.sleep(0)
         assert stream.dropped == 7
-        seen = [event.text for _, event in [await anext(slow) for _ in range(3)] if isinstance(event, TextDelta)]
+        seen = [
+            event.text
+            for _, event in [await anext(slow) for _ in range(3)]
+            if isinstance(event, TextDelta)
+        ]
     watching.cancel()
     await asyncio.wait([watching])
     assert seen == ["7", "8", "9"]
@@ -202,13 +235,23 @@ async def test_only_a_slow_watcher_loses_events() -> None:
 
 
 async def test_jobs_that_are_due_are_no_burst_of_messages() -> None:
-    """Turns give way to messages that a platform waits to have acknowledged, not to the slots that want to begin."""
+    """Turns give way to messages that a platform waits to have acknowledged, not to the slots that
+    want to begin."""
     disk = Disk()
     disk.open.clear()
     async with running(disk) as bus:
         slot = Occurrence("job", datetime(2026, 1, 1, tzinfo=UTC), 1, None, "schedule", fresh=True)
         place = Address("house", "local", ChatId("cron:job"))
-        wake = Wake(key="cron:job@1", origin="cron", place=place, deliver=None, person="owner", prompt="x", at=slot.due, occurrence=slot)
+        wake = Wake(
+            key="cron:job@1",
+            origin="cron",
+            place=place,
+            deliver=None,
+            person="owner",
+            prompt="x",
+            at=slot.due,
+            occurrence=slot,
+        )
         due = [asyncio.create_task(bus.publish([wake])) for _ in range(CROWD)]
         await eventually(lambda: len(disk.asked) == CROWD)
         assert not bus.crowded

@@ -26,7 +26,9 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("umask", "opened"), [(0o077, 0o600), (0o022, 0o644)])
-def test_the_umask_decides_over_a_file_that_is_opened_and_not_over_one_that_is_written(tmp_path: Path, umask: int, opened: int) -> None:
+def test_the_umask_decides_over_a_file_that_is_opened_and_not_over_one_that_is_written(
+    tmp_path: Path, umask: int, opened: int
+) -> None:
     before = os.umask(umask)
     try:
         write_whole(tmp_path / "a.service", "text", mode=0o644)
@@ -34,7 +36,10 @@ def test_the_umask_decides_over_a_file_that_is_opened_and_not_over_one_that_is_w
             file.write(b"text")
     finally:
         os.umask(before)
-    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.service", "b")] == [0o644, opened]
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.service", "b")] == [
+        0o644,
+        opened,
+    ]
 
 
 def test_the_file_is_on_the_disk_before_it_gets_its_name_and_the_name_before_anybody_is_told(
@@ -70,7 +75,9 @@ def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path: Path, letter: str
 
 def test_two_who_write_at_once_write_one_after_the_other(tmp_path: Path) -> None:
     path, texts = tmp_path / "x", [letter * 100_000 for letter in "abcd"]
-    threads = [threading.Thread(target=write_whole, args=(path, text)) for text in texts for _ in range(5)]
+    threads = [
+        threading.Thread(target=write_whole, args=(path, text)) for text in texts for _ in range(5)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

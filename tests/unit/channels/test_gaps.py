@@ -12,28 +12,37 @@ FENCE = (timedelta(hours=24), 100)
 
 
 def test_the_number_the_time_and_the_fence_are_said() -> None:
-    assert left_out(TIMES, FENCE, zone=UTC, where="here", key="channels.slack.catch_up") == (
-        "Not read: 3 messages said here between 2026-03-01 10:00 and 2026-03-01 10:02 UTC while ohmo was away. "
-        "It looks back 24 h and takes the newest 100 of a conversation (channels.slack.catch_up). "
-        "Please say again what still needs an answer."
+    assert (
+        left_out(TIMES, FENCE, zone=UTC, where="here", key="channels.slack.catch_up")
+        == "Not read: 3 messages said here between 2026-03-01 10:00 and 2026-03-01 10:02 UTC while"
+        " ohmo was away. It looks back 24 h and takes the newest 100 of a conversation"
+        " (channels.slack.catch_up). Please say again what still needs an answer."
     )
 
 
 def test_the_times_are_those_of_the_zone_that_is_named() -> None:
     said = left_out(TIMES, FENCE, zone=ZoneInfo("Asia/Kolkata"), where="here", key="k")
-    assert "said here between 2026-03-01 15:30 and 2026-03-01 15:32 IST (Asia/Kolkata) while" in said
+    assert (
+        "said here between 2026-03-01 15:30 and 2026-03-01 15:32 IST (Asia/Kolkata) while" in said
+    )
 
 
 def test_one_is_one_and_what_nobody_counted_is_said_to_be_more() -> None:
-    assert left_out(TIMES[:1], FENCE, zone=UTC, where="here", key="k").startswith("Not read: 1 message said here between")
+    assert left_out(TIMES[:1], FENCE, zone=UTC, where="here", key="k").startswith(
+        "Not read: 1 message said here between"
+    )
     assert left_out(TIMES[:1], FENCE, zone=UTC, where="here", key="k", more=True).startswith(
         "Not read: 1 messages or more said here between"
     )
-    assert left_out([], FENCE, zone=UTC, where="in C1", key="k", more=True).startswith("Not read: messages said in C1 while ohmo was away.")
+    assert left_out([], FENCE, zone=UTC, where="in C1", key="k", more=True).startswith(
+        "Not read: messages said in C1 while ohmo was away."
+    )
 
 
 def test_part_of_an_hour_is_no_whole_one() -> None:
-    assert "looks back 1.5 h" in left_out(TIMES, (timedelta(minutes=90), 5), zone=UTC, where="here", key="k")
+    assert "looks back 1.5 h" in left_out(
+        TIMES, (timedelta(minutes=90), 5), zone=UTC, where="here", key="k"
+    )
 
 
 def test_what_is_left_out_and_comes_by_itself_is_told_before_what_was_said_after_it() -> None:

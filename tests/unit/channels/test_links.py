@@ -1,4 +1,5 @@
-"""What becomes a link on any platform, and what is said of where it leads: one rule, held against every renderer."""
+"""What becomes a link on any platform, and what is said of where it leads: one rule, held against
+every renderer."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ every = pytest.mark.parametrize("on", RENDERERS)
 
 
 def targets(on: str, source: str) -> list[str]:
-    return [html.unescape(found) for found in RENDERERS[on].links.findall(RENDERERS[on].render(source))]
+    return [
+        html.unescape(found) for found in RENDERERS[on].links.findall(RENDERERS[on].render(source))
+    ]
 
 
 def read(on: str, source: str) -> str:
@@ -53,34 +56,86 @@ def read(on: str, source: str) -> str:
     return html.unescape(re.sub("[\u200b\u2060\\\\]", "", made))
 
 
-SCHEMES = ["tg", "slack", "matrix", "discord", "lark", "javascript", "data", "file", "ftp", "magnet", "tel", "vbscript", "ssh", "x"]
-scheme = st.one_of(st.sampled_from(SCHEMES), st.from_regex(r"[a-zA-Z][a-zA-Z0-9+.-]{0,9}", fullmatch=True))
+SCHEMES = [
+    "tg",
+    "slack",
+    "matrix",
+    "discord",
+    "lark",
+    "javascript",
+    "data",
+    "file",
+    "ftp",
+    "magnet",
+    "tel",
+    "vbscript",
+    "ssh",
+    "x",
+]
+scheme = st.one_of(
+    st.sampled_from(SCHEMES), st.from_regex(r"[a-zA-Z][a-zA-Z0-9+.-]{0,9}", fullmatch=True)
+)
 rest = st.from_regex(r"(//)?[a-z0-9@:/?#=&.%\\]{0,30}", fullmatch=True)
-form = st.sampled_from(["[words]({})", "![words]({})", "<{}>", "[words](<{}>)", "[words][1]\n\n[1]: {}", "**[w*o*rds]({})**", "{}"])
+form = st.sampled_from(
+    [
+        "[words]({})",
+        "![words]({})",
+        "<{}>",
+        "[words](<{}>)",
+        "[words][1]\n\n[1]: {}",
+        "**[w*o*rds]({})**",
+        "{}",
+    ]
+)
 
 
 @every
 @given(scheme, rest, form)
-def test_only_addresses_of_the_web_and_of_mail_become_links(on: str, scheme: str, rest: str, form: str) -> None:
+def test_only_addresses_of_the_web_and_of_mail_become_links(
+    on: str, scheme: str, rest: str, form: str
+) -> None:
     for target in targets(on, form.format(f"{scheme}:{rest}")):
-        assert re.fullmatch(r"(?:https?://[^/?#@\\]+(?:[/?#].*)?|mailto:.+)", target, re.IGNORECASE), target
+        assert re.fullmatch(
+            r"(?:https?://[^/?#@\\]+(?:[/?#].*)?|mailto:.+)", target, re.IGNORECASE
+        ), target
 
 
 HIDING = [
-    "[https://bank.com]({})", "[bank.com]({})", "[www.bank.com/login]({})", "[bank\u200b.com]({})", "[bank．com]({})", "[**bank**.com]({})",
-    "[bank]({}).com", "**[bank]({})**.com", "https://[bank]({})", "[ba]({})nk.*co*m", "![https://bank.com]({})", "[me@bank.com]({})",
-    "[https:bank]({})", "[see https://bank.com]({})", "[`https://bank.com`]({})", "| a |\n|---|\n| [https://bank.com]({}) |", "- [bank.com/x]({})",
-    "[https://bank.com/\u3002evil]({})", "[https://bank.com:443]({})", "[HTTPS://BANK.COM]({})", "[//bank.com]({})",
-]  # fmt: skip
+    "[https://bank.com]({})",
+    "[bank.com]({})",
+    "[www.bank.com/login]({})",
+    "[bank\u200b.com]({})",
+    "[bank．com]({})",
+    "[**bank**.com]({})",
+    "[bank]({}).com",
+    "**[bank]({})**.com",
+    "https://[bank]({})",
+    "[ba]({})nk.*co*m",
+    "![https://bank.com]({})",
+    "[me@bank.com]({})",
+    "[https:bank]({})",
+    "[see https://bank.com]({})",
+    "[`https://bank.com`]({})",
+    "| a |\n|---|\n| [https://bank.com]({}) |",
+    "- [bank.com/x]({})",
+    "[https://bank.com/\u3002evil]({})",
+    "[https://bank.com:443]({})",
+    "[HTTPS://BANK.COM]({})",
+    "[//bank.com]({})",
+]
 
 
 @every
 @pytest.mark.parametrize("words", HIDING)
 @pytest.mark.parametrize("host", ["evil.io", "bank.com.evil.io", "bank.co", "xbank.com"])
-def test_words_that_look_like_an_address_never_stand_for_another_host(on: str, words: str, host: str) -> None:
+def test_words_that_look_like_an_address_never_stand_for_another_host(
+    on: str, words: str, host: str
+) -> None:
     source = words.format(f"https://{host}/path")
     if on == "slack" and words.startswith("|"):
-        source = source.partition("\n| ")[0] + "\n| " + source.rpartition("| [")[2]  # a table is code there
+        source = (
+            source.partition("\n| ")[0] + "\n| " + source.rpartition("| [")[2]
+        )  # a table is code there
     assert re.search(rf"(?<![\w.]){re.escape(host)}", read(on, source)), read(on, source)
 
 
@@ -97,7 +152,13 @@ def test_whatever_host_words_name_the_other_one_is_told(host: str, named: str) -
 @every
 @pytest.mark.parametrize(
     "source",
-    ["[docs](https://a.io)", "[https://a.io/x](https://a.io/y)", "<https://a.io>", "[a.io](https://a.io)", "see ([docs](https://a.io))."],
+    [
+        "[docs](https://a.io)",
+        "[https://a.io/x](https://a.io/y)",
+        "<https://a.io>",
+        "[a.io](https://a.io)",
+        "see ([docs](https://a.io)).",
+    ],
 )
 def test_an_honest_link_is_left_as_it_is(on: str, source: str) -> None:
     assert "(a.io)" not in read(on, source)
@@ -107,17 +168,39 @@ def test_an_honest_link_is_left_as_it_is(on: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("address", "is_one"),
     [
-        ("https://a.io", True), ("HTTP://a.io:80/x?y#z", True), ("mailto:a@b.c", True), ("https://[::1]/x", True), ("https://a.io/@you", True),
-        ("https://a.io@evil.io", False), ("https://a.io\\@evil.io", False), ("https://", False), ("https:a.io", False), ("//a.io", False),
-        ("https://a.io\nx", False), ("https://[x", False), ("mailto:", False), ("https://a b", False), ("a.io", False), ("", False),
+        ("https://a.io", True),
+        ("HTTP://a.io:80/x?y#z", True),
+        ("mailto:a@b.c", True),
+        ("https://[::1]/x", True),
+        ("https://a.io/@you", True),
+        ("https://a.io@evil.io", False),
+        ("https://a.io\\@evil.io", False),
+        ("https://", False),
+        ("https:a.io", False),
+        ("//a.io", False),
+        ("https://a.io\nx", False),
+        ("https://[x", False),
+        ("mailto:", False),
+        ("https://a b", False),
+        ("a.io", False),
+        ("", False),
     ],
-)  # fmt: skip
+)
 def test_what_a_link_is(address: str, is_one: bool) -> None:
     assert is_link(address) == is_one
 
 
 @pytest.mark.parametrize(
-    "source", ["@durov", "tell @durov now", "*@durov*", "[@durov](https://a.io)", "tg://user?id=1", "<tg://user?id=1>", "x\n@durov"]
+    "source",
+    [
+        "@durov",
+        "tell @durov now",
+        "*@durov*",
+        "[@durov](https://a.io)",
+        "tg://user?id=1",
+        "<tg://user?id=1>",
+        "x\n@durov",
+    ],
 )
 def test_telegram_makes_no_call_and_no_link_of_words_by_itself(source: str) -> None:
     assert re.search(r"(?<!\w)@[a-z]|tg:/", telegram(source)) is None
@@ -128,7 +211,16 @@ def test_addresses_of_mail_and_code_keep_their_letters_in_telegram() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["<@U123>", "<!channel>", "<!here|x>", "@everyone", "<@123>", "<at id=all></at>", '<at user_id="all">x</at>']
+    "source",
+    [
+        "<@U123>",
+        "<!channel>",
+        "<!here|x>",
+        "@everyone",
+        "<@123>",
+        "<at id=all></at>",
+        '<at user_id="all">x</at>',
+    ],
 )
 def test_nobody_is_called_by_the_models_words(source: str) -> None:
     assert "<@" not in mrkdwn(source)
@@ -139,7 +231,13 @@ def test_nobody_is_called_by_the_models_words(source: str) -> None:
 
 
 def test_a_stream_of_slack_makes_no_links_before_the_answer_is_whole() -> None:
-    for source in ("[a](slack://x)", "[a][b]", "[b]: slack://x", "<slack://x>", "<https://evil.io|https://bank.com>"):
+    for source in (
+        "[a](slack://x)",
+        "[a][b]",
+        "[b]: slack://x",
+        "<slack://x>",
+        "<https://evil.io|https://bank.com>",
+    ):
         assert not re.search(r"\][(\[:]|<\w", streamed(source))
 
 

@@ -24,7 +24,12 @@ ANSWERS: dict[str, Any] = {
     "getMe": {"ok": True, "result": {"id": 1, "is_bot": True, "first_name": "o", "username": "o"}},
     "users/@me": {"id": "1", "username": "o", "discriminator": "0", "avatar": None},
     "account/whoami": {"user_id": "@o:x", "device_id": "D"},
-    "tenant_access_token/internal": {"code": 0, "msg": "ok", "tenant_access_token": "t-1", "expire": 7200},
+    "tenant_access_token/internal": {
+        "code": 0,
+        "msg": "ok",
+        "tenant_access_token": "t-1",
+        "expire": 7200,
+    },
     "bot/v3/info": {"code": 0, "msg": "ok", "bot": {"open_id": "ou_1", "app_name": "o"}},
 }
 
@@ -42,7 +47,10 @@ class Proxy:
         self.asked.append(head[0])
         self.headers += head[1:]
         body = json.dumps(next(body for path, body in ANSWERS.items() if path in head[0])).encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection:"
+            b" close\r\nContent-Length: %d\r\n\r\n" % len(body)
+        )
         writer.write(body)
         await writer.drain()
         writer.close()
@@ -78,7 +86,8 @@ async def matrix(url: str) -> object:
 async def test_a_call_goes_through_the_proxy_and_takes_no_password_of_a_netrc_along(
     call: Callable[[str], Awaitable[object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a ``default`` entry in it the HTTP client would refuse every call that bears a token of ours, and send the entry with all others."""
+    """With a ``default`` entry in it the HTTP client would refuse every call that bears a token of
+    ours, and send the entry with all others."""
     (tmp_path / "netrc").write_text("default login ada password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -106,7 +115,9 @@ async def test_a_call_goes_through_the_proxy_and_takes_no_password_of_a_netrc_al
         ("http://localhost:8081", None),
     ],
 )
-def test_the_environment_says_which_proxy_and_loopback_has_none(url: str, found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_says_which_proxy_and_loopback_has_none(
+    url: str, found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "ALL_PROXY", "REQUEST_METHOD"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("https_proxy", "http://proxy:3128")

@@ -81,7 +81,10 @@ def test_defaults_are_made_for_each() -> None:
     assert Plain(1, "x", [2]).several == [2]
 
 
-@pytest.mark.parametrize(("make", "words"), [(Plain, "number"), (lambda: Named("a"), "positional"), (lambda: Plain(1, x=2), "x")])  # type: ignore[call-arg,misc]
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(Plain, "number"), (lambda: Named("a"), "positional"), (lambda: Plain(1, x=2), "x")],
+)  # type: ignore[call-arg,misc]
 def test_wrong_arguments_are_named(make: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         make()

@@ -12,7 +12,10 @@ import pytest
 from channels.contract import Manifest
 from channels.registry import GROUP, DuplicateChannel, discover, load
 
-GOOD = "from channels.contract import Manifest\nMANIFEST = Manifest({name!r}, 'Title', dict, 'nowhere.adapter:Nothing', 'extra')\n"
+GOOD = (
+    "from channels.contract import Manifest\nMANIFEST = Manifest({name!r}, 'Title', dict,"
+    " 'nowhere.adapter:Nothing', 'extra')\n"
+)
 
 
 @pytest.fixture
@@ -24,7 +27,9 @@ def stranger(tmp_path: Path):
     def write(module: str, source: str, attribute: str = "") -> EntryPoint:
         (tmp_path / f"{module}.py").write_text(source)
         made.append(module)
-        return EntryPoint(name=module, value=module + (f":{attribute}" if attribute else ""), group=GROUP)
+        return EntryPoint(
+            name=module, value=module + (f":{attribute}" if attribute else ""), group=GROUP
+        )
 
     yield write
     sys.path.remove(str(tmp_path))
@@ -34,10 +39,16 @@ def stranger(tmp_path: Path):
 
 def test_telegram_is_found_without_its_sdk_being_imported() -> None:
     code = (
-        "import sys; from channels.registry import discover; found = discover(strangers=[]); assert 'telegram' in found.manifests, found;"
-        "wrong = [m for m in ('telegram', 'slack_sdk', 'mautrix') if m in sys.modules]; assert not wrong, wrong"
+        "import sys; from channels.registry import discover; found = discover(strangers=[]); assert"
+        " 'telegram' in found.manifests, found;wrong = [m for m in ('telegram', 'slack_sdk',"
+        " 'mautrix') if m in sys.modules]; assert not wrong, wrong"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stderr == ""
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=False, capture_output=True, text=True
+        ).stderr
+        == ""
+    )
 
 
 @pytest.mark.parametrize("attribute", ["", "MANIFEST"])
@@ -58,7 +69,12 @@ def test_a_stranger_is_found_by_its_entry_point(stranger, attribute: str) -> Non
     ],
 )
 def test_a_broken_stranger_is_reported_and_skipped(stranger, source: str, reason: str) -> None:
-    found = discover(strangers=[stranger("broken_channel", source), stranger("whole_channel", GOOD.format(name="whole"))])
+    found = discover(
+        strangers=[
+            stranger("broken_channel", source),
+            stranger("whole_channel", GOOD.format(name="whole")),
+        ]
+    )
     assert "whole" in found.manifests
     (line,) = [line for line in found.broken if "broken_channel" in line]
     assert reason in line

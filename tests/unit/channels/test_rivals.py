@@ -1,4 +1,5 @@
-"""Which posts of our account somebody else certainly said, and when a channel leaves them the place."""
+"""Which posts of our account somebody else certainly said, and when a channel leaves them the
+place."""
 
 from __future__ import annotations
 
@@ -42,9 +43,12 @@ def test_a_key_of_another_house_that_was_made_after_we_came_is_a_sign(rivals: Ri
 
 
 def test_what_a_former_life_or_a_dead_house_said_is_none(rivals: Rivals) -> None:
-    """Killed with a send on its way, or a backup put back elsewhere: no key of theirs was made after we came."""
+    """Killed with a send on its way, or a backup put back elsewhere: no key of theirs was made
+    after we came."""
     assert not rivals.said(key_of(CAME - timedelta(milliseconds=5)), LATER)
-    assert not rivals.said(key_of(LATER), CAME - timedelta(seconds=1))  # shown before, by a clock that is ahead
+    assert not rivals.said(
+        key_of(LATER), CAME - timedelta(seconds=1)
+    )  # shown before, by a clock that is ahead
 
 
 def test_our_own_echo_is_none(rivals: Rivals) -> None:
@@ -54,7 +58,17 @@ def test_our_own_echo_is_none(rivals: Rivals) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [None, 7, "", "hello", "m-1", "1465654321987654321", f"{derived('notice', 'x')}.0", "zzzzzzzzz0000000000000.0"]
+    "key",
+    [
+        None,
+        7,
+        "",
+        "hello",
+        "m-1",
+        "1465654321987654321",
+        f"{derived('notice', 'x')}.0",
+        "zzzzzzzzz0000000000000.0",
+    ],
 )
 def test_a_script_with_our_token_is_none(rivals: Rivals, key: object) -> None:
     assert not rivals.said(key, LATER)
@@ -66,7 +80,10 @@ def test_the_third_conflict_in_a_row_is_enough(rivals: Rivals) -> None:
     rivals.calm()
     for _ in range(2):
         rivals.conflict("it happened")
-    with pytest.raises(InUse, match=r"it happened \(3 times in a row\): stop the other one, or take a token of your own"):
+    with pytest.raises(
+        InUse,
+        match=r"it happened \(3 times in a row\): stop the other one, or take a token of your own",
+    ):
         rivals.conflict("it happened")
     assert issubclass(InUse, AuthFailed)
 
@@ -79,7 +96,9 @@ def test_signs_that_are_an_hour_apart_do_not_add_up(rivals: Rivals, clock: Clock
         clock.now += REMEMBERED / 2
 
 
-def test_where_either_may_leave_who_lost_most_of_three_does_and_the_other_one_stays(tmp_path: Path) -> None:
+def test_where_either_may_leave_who_lost_most_of_three_does_and_the_other_one_stays(
+    tmp_path: Path,
+) -> None:
     for rounds in product("ab", repeat=3):
         left: list[str] = []
         for name in "ab":
@@ -98,12 +117,16 @@ def test_several_signs_of_one_conflict_count_once(rivals: Rivals) -> None:
         rivals.conflict("it happened", "an answer in five parts")
 
 
-def test_after_a_stop_one_conflict_is_enough_for_an_hour_also_in_the_next_life(rivals: Rivals, tmp_path: Path, clock: Clock) -> None:
+def test_after_a_stop_one_conflict_is_enough_for_an_hour_also_in_the_next_life(
+    rivals: Rivals, tmp_path: Path, clock: Clock
+) -> None:
     stops(rivals)
     stopped, clock.now = clock.now, clock.now + timedelta(minutes=5)
     again = Rivals(tmp_path, clock)
     assert again.rested == stopped
-    assert again.said(key_of(stopped + timedelta(minutes=1)), stopped + timedelta(minutes=1)), "they went on while we rested"
+    assert again.said(key_of(stopped + timedelta(minutes=1)), stopped + timedelta(minutes=1)), (
+        "they went on while we rested"
+    )
     with pytest.raises(InUse, match="still"):
         again.conflict("it happened")
     clock.now += REMEMBERED
@@ -128,10 +151,14 @@ def test_a_lost_connection_costs_no_place(tmp_path: Path, clock: Clock) -> None:
     for _ in range(3):
         assert Rivals(tmp_path, clock, CAME).since == millis(CAME)
         clock.now += timedelta(minutes=10)
-    assert Rivals(tmp_path, clock).since == millis(clock.now), "a house that does not say when it began begins now"
+    assert Rivals(tmp_path, clock).since == millis(clock.now), (
+        "a house that does not say when it began begins now"
+    )
 
 
-def test_who_left_its_place_is_younger_than_everybody_and_keeps_the_place_it_comes_back_to(tmp_path: Path, clock: Clock) -> None:
+def test_who_left_its_place_is_younger_than_everybody_and_keeps_the_place_it_comes_back_to(
+    tmp_path: Path, clock: Clock
+) -> None:
     clock.now = LATER
     stops(Rivals(tmp_path, clock, CAME))
     clock.now += timedelta(minutes=5)
@@ -146,7 +173,19 @@ def test_who_left_its_place_is_younger_than_everybody_and_keeps_the_place_it_com
     assert Rivals(tmp_path, clock, clock.now).since == millis(clock.now), "another life begins anew"
 
 
-@pytest.mark.parametrize("damage", ["", "[", '"x"', "[1]", "1e400", "-5e300", "null", '{"stopped": 1, "silent": true, "back": "x"}'])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "[",
+        '"x"',
+        "[1]",
+        "1e400",
+        "-5e300",
+        "null",
+        '{"stopped": 1, "silent": true, "back": "x"}',
+    ],
+)
 def test_a_note_that_cannot_be_read_counts_as_none(tmp_path: Path, damage: str) -> None:
     note(tmp_path).write_text(damage)
     assert Rivals(tmp_path, Clock(CAME)).rested is None

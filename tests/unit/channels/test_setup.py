@@ -1,4 +1,5 @@
-"""Every platform's own set-up: its secrets are asked for with a page, its documents can be used as they are."""
+"""Every platform's own set-up: its secrets are asked for with a page, its documents can be used as
+they are."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_every_document_a_step_names_exists_and_reveals_no_secret(name: str) -> 
     named = {name for step in found.steps for name in re.findall(r"\{([^}]+)\}", step)}
     assert named <= {document.name for document in found.documents}
     secrets = {ask.key: "very-secret" for ask in found.asks if ask.secret}
-    assert "very-secret" not in "".join([*(document.text(secrets) for document in found.documents), *found.after(secrets)])
+    assert "very-secret" not in "".join(
+        [*(document.text(secrets) for document in found.documents), *found.after(secrets)]
+    )
 
 
 def test_the_discord_invitation_names_the_application_and_exactly_its_rights() -> None:

@@ -1,4 +1,5 @@
-"""How long a sound connection may be quiet: without that figure a half-open line would be called connected for ever."""
+"""How long a sound connection may be quiet: without that figure a half-open line would be called
+connected for ever."""
 
 from __future__ import annotations
 

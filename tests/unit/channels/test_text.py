@@ -14,7 +14,9 @@ from channels.cleaning import clean
 from channels.text import parse, plain, split_markdown
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
-PROSE = st.text(alphabet=st.sampled_from("aé.!? \n\t-#*>|1)\u0301\u200d👨🏽🇩🇪\U0001f1eb中ก"), max_size=300)
+PROSE = st.text(
+    alphabet=st.sampled_from("aé.!? \n\t-#*>|1)\u0301\u200d👨🏽🇩🇪\U0001f1eb中ก"), max_size=300
+)
 MARKDOWN = st.lists(
     st.sampled_from(
         [
@@ -60,7 +62,9 @@ def test_every_piece_fits_and_no_character_but_white_space_is_lost(text: str, li
 
 @given(MARKDOWN, st.integers(40, 200))
 @settings(deadline=None)
-def test_markdown_of_every_kind_is_cut_into_pieces_that_fit_and_keep_its_words(text: str, limit: int) -> None:
+def test_markdown_of_every_kind_is_cut_into_pieces_that_fit_and_keep_its_words(
+    text: str, limit: int
+) -> None:
     pieces = split_markdown(text, at_most(limit))
     assert all(0 < len(piece) <= limit for piece in pieces)
     for word in ("word", "Head", "item", "quote", "bold", "code", "inner"):
@@ -76,7 +80,21 @@ def test_even_absurd_limits_end_and_lose_nothing(text: str, limit: int) -> None:
 
 @given(
     st.lists(
-        st.sampled_from([FAMILY, "e\u0301\u0323", "🇩🇪", "👍🏽", "❤\ufe0f", "각", "\u1112\u1161\u11ab", "नि", "x"]), min_size=1, max_size=40
+        st.sampled_from(
+            [
+                FAMILY,
+                "e\u0301\u0323",
+                "🇩🇪",
+                "👍🏽",
+                "❤\ufe0f",
+                "각",
+                "\u1112\u1161\u11ab",
+                "नि",
+                "x",
+            ]
+        ),
+        min_size=1,
+        max_size=40,
     ),
     st.integers(8, 30),
 )
@@ -114,10 +132,17 @@ def test_a_torn_fence_inside_a_quote_or_a_list_stays_code(frame: str) -> None:
     lines = ["```py", *(f"if x{n}:" if n % 2 == 0 else "    y()" for n in range(30)), "```"]
     prefix = "> " if frame.startswith(">") else " " * (len(frame.rsplit("\n", maxsplit=1)[-1]) - 2)
     head, last = frame.rsplit("\n", 1) if "\n" in frame else ("", frame)
-    source = (head + "\n" if head else "") + last.format(lines[0]) + "\n" + "\n".join(prefix + line for line in lines[1:])
+    source = (
+        (head + "\n" if head else "")
+        + last.format(lines[0])
+        + "\n"
+        + "\n".join(prefix + line for line in lines[1:])
+    )
     pieces = split_markdown(source, at_most(90))
     assert len(pieces) > 2
-    content = [node.content for piece in pieces for node in parse(piece).walk() if node.type == "fence"]
+    content = [
+        node.content for piece in pieces for node in parse(piece).walk() if node.type == "fence"
+    ]
     assert "".join(content) == "\n".join(lines[1:-1]) + "\n"
 
 
@@ -125,7 +150,9 @@ def test_the_rest_of_a_torn_list_is_not_taken_for_code() -> None:
     source = "- outer\n" + "\n".join(f"    - inner number {n}" for n in range(20))
     pieces = split_markdown(source, at_most(100))
     assert len(pieces) > 3
-    assert not [node for piece in pieces for node in parse(piece).walk() if node.type == "code_block"]
+    assert not [
+        node for piece in pieces for node in parse(piece).walk() if node.type == "code_block"
+    ]
 
 
 def test_a_torn_table_repeats_its_head() -> None:
@@ -139,10 +166,23 @@ def test_a_torn_table_repeats_its_head() -> None:
 
 
 def test_cuts_prefer_blocks_then_lines_then_sentences_then_words() -> None:
-    assert split_markdown("One block.\n\nAnother block.", at_most(20)) == ["One block.", "Another block."]
-    assert split_markdown("- first thing\n- second thing", at_most(20)) == ["- first thing", "- second thing"]
-    assert split_markdown("A sentence. And one more.", at_most(20)) == ["A sentence.", "And one more."]
-    assert split_markdown("several words without end", at_most(12)) == ["several", "words", "without end"]
+    assert split_markdown("One block.\n\nAnother block.", at_most(20)) == [
+        "One block.",
+        "Another block.",
+    ]
+    assert split_markdown("- first thing\n- second thing", at_most(20)) == [
+        "- first thing",
+        "- second thing",
+    ]
+    assert split_markdown("A sentence. And one more.", at_most(20)) == [
+        "A sentence.",
+        "And one more.",
+    ]
+    assert split_markdown("several words without end", at_most(12)) == [
+        "several",
+        "words",
+        "without end",
+    ]
 
 
 def test_a_cut_does_not_make_a_heading_of_an_inner_number_sign() -> None:
@@ -155,7 +195,9 @@ def test_blank_text_gives_no_piece_and_short_text_stays_as_it_is() -> None:
     assert split_markdown("# Hi\n\n- a", at_most(99)) == ["# Hi\n\n- a"]
 
 
-@pytest.mark.parametrize("unit", ["word ", "x", "Some *words*.\n\n", "- ", "[", "\\", "a\u0301", "| a "], ids=repr)
+@pytest.mark.parametrize(
+    "unit", ["word ", "x", "Some *words*.\n\n", "- ", "[", "\\", "a\u0301", "| a "], ids=repr
+)
 def test_a_megabyte_asks_in_all_for_little_more_than_its_own_length(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     asked = 0
@@ -182,10 +224,15 @@ def test_ten_times_the_text_takes_about_ten_times_the_time() -> None:
 
 
 def test_plain_words_keep_structure_and_addresses() -> None:
-    source = "# Title\n\nA *b* `c` ~~d~~ [site](http://x.org) <http://y.org>\n\n- one\n  1. two\n\n> said\n\n"
+    source = (
+        "# Title\n\nA *b* `c` ~~d~~ [site](http://x.org) <http://y.org>\n\n- one\n  1. two\n\n>"
+        " said\n\n"
+    )
     source += "```py\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n![alt](p.png)"
-    assert plain(source) == (
-        "Title\n\nA b c d site (http://x.org) http://y.org\n\n• one\n  1. two\n\n> said\n\nx = 1\n\na | b\n1 | 2\n\nalt (p.png)"
+    assert (
+        plain(source)
+        == "Title\n\nA b c d site (http://x.org) http://y.org\n\n• one\n  1. two\n\n> said\n\nx ="
+        " 1\n\na | b\n1 | 2\n\nalt (p.png)"
     )
 
 
@@ -199,9 +246,13 @@ def test_plain_words_never_fail(text: str) -> None:
     st.text(alphabet=st.characters(codec=None), max_size=200)
     | st.text(alphabet="a \u200d\u200c\x00\u202e\U000e0041\ud83d\ude00👩नि\u094d", max_size=60)
 )
-def test_cleaned_text_holds_nothing_that_deceives_and_cleaning_twice_changes_nothing(text: str) -> None:
+def test_cleaned_text_holds_nothing_that_deceives_and_cleaning_twice_changes_nothing(
+    text: str,
+) -> None:
     cleaned = clean(text)
-    assert not re.search("[\x00\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f\ud800-\udfff]", cleaned)
+    assert not re.search(
+        "[\x00\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f\ud800-\udfff]", cleaned
+    )
     assert clean(cleaned) == cleaned
     cleaned.encode()
 
@@ -215,7 +266,16 @@ def test_legal_text_comes_back_exactly(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [FAMILY, "می\u200cخواهم", "क्\u200dष", "ന്\u200d ok", "❤\ufe0f\u200d🔥", "👩🏽\u200d💻", "\u200fעברית\u200e"]
+    "word",
+    [
+        FAMILY,
+        "می\u200cخواهم",
+        "क्\u200dष",
+        "ന്\u200d ok",
+        "❤\ufe0f\u200d🔥",
+        "👩🏽\u200d💻",
+        "\u200fעברית\u200e",
+    ],
 )
 def test_joiners_and_marks_that_a_script_or_an_emoji_needs_are_kept(word: str) -> None:
     assert clean(f"see {word} here") == f"see {word} here"

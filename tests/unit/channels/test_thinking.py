@@ -1,4 +1,5 @@
-"""What local models think aloud: a quote wherever it is read, nothing where only the answer counts."""
+"""What local models think aloud: a quote wherever it is read, nothing where only the answer
+counts."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from channels.thinking import growing, quoted, without
 @pytest.mark.parametrize(
     ("text", "shown", "answer"),
     [
-        ("<think>\nhm\n\nwell\n</think>\nThe answer.", "> hm\n>\n> well\n\nThe answer.", "The answer."),
+        (
+            "<think>\nhm\n\nwell\n</think>\nThe answer.",
+            "> hm\n>\n> well\n\nThe answer.",
+            "The answer.",
+        ),
         ("<think></think>Yes", "Yes", "Yes"),
         ("\n<THINK>a</THINK>b", "> a\n\nb", "b"),
         ("<think>cut off", "> cut off", ""),
@@ -20,16 +25,23 @@ from channels.thinking import growing, quoted, without
         ("", "", ""),
     ],
 )
-def test_thinking_is_a_quote_and_the_answer_stands_alone(text: str, shown: str, answer: str) -> None:
+def test_thinking_is_a_quote_and_the_answer_stands_alone(
+    text: str, shown: str, answer: str
+) -> None:
     assert quoted(text) == shown
     assert quoted(quoted(text)) == shown
     assert without(text) == answer
 
 
 def test_a_thought_that_grows_only_grows_as_a_quote() -> None:
-    """Some platforms append to a draft and cannot take anything back; the last word waits there anyway."""
+    """Some platforms append to a draft and cannot take anything back; the last word waits there
+    anyway."""
     whole = "<think>one two\n\nthree four </think> five six"
-    shown = [quoted(whole[:end]).rstrip() for end in range(len("<think>"), len(whole) + 1) if whole[end - 1].isspace()]
+    shown = [
+        quoted(whole[:end]).rstrip()
+        for end in range(len("<think>"), len(whole) + 1)
+        if whole[end - 1].isspace()
+    ]
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(shown)), shown
 
 
@@ -46,4 +58,6 @@ def test_a_thought_that_grows_only_grows_as_a_quote() -> None:
 )
 def test_what_is_shown_of_an_answer_that_grows_is_never_taken_back(whole: str) -> None:
     shown = [growing(whole[:end]) for end in range(len(whole) + 1)]
-    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise([*shown, quoted(whole)])), shown
+    assert all(
+        later.startswith(earlier) for earlier, later in itertools.pairwise([*shown, quoted(whole)])
+    ), shown

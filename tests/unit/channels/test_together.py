@@ -10,9 +10,13 @@ from channels.errors import AuthFailed, NotReady, Rejected
 from channels.together import foremost, to_their_ends
 
 
-def test_of_several_failures_the_kind_that_is_asked_for_first_is_told_however_deep_it_lies() -> None:
+def test_of_several_failures_the_kind_that_is_asked_for_first_is_told_however_deep_it_lies() -> (
+    None
+):
     refused, gone, later = AuthFailed("refused"), NotReady("gone"), NotReady("later")
-    group = BaseExceptionGroup("", [BaseExceptionGroup("", [gone, BaseExceptionGroup("", [refused])]), later])
+    group = BaseExceptionGroup(
+        "", [BaseExceptionGroup("", [gone, BaseExceptionGroup("", [refused])]), later]
+    )
     assert foremost(group, AuthFailed, NotReady) is refused
     assert foremost(group, NotReady, AuthFailed) is gone
     assert foremost(group, Rejected) is gone, "of none of the kinds: the first"

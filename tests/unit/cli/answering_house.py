@@ -1,4 +1,5 @@
-"""Control's small house, but a message gets a turn: it may ask for permission, and ends with an answer."""
+"""Control's small house, but a message gets a turn: it may ask for permission, and ends with an
+answer."""
 
 from __future__ import annotations
 
@@ -17,16 +18,23 @@ from ohmo.contracts.reports import ArrivalInfo
 from ohmo.contracts.store import Accepted, ThreadSettings
 from ohmo.contracts.tool import Question
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "control"))  # the small house belongs to the tests of control
+sys.path.insert(
+    0, str(Path(__file__).parents[1] / "control")
+)  # the small house belongs to the tests of control
 from small_house import SmallHouse
 
 
 class AnsweringHouse(SmallHouse):
-    """``question``: asked before the answer. ``fails``: the reason instead of an answer. ``silent``: no event is sent, as when all were lost."""
+    """``question``: asked before the answer. ``fails``: the reason instead of an answer.
+    ``silent``: no event is sent, as when all were lost."""
 
-    def __init__(self, *, question: Question | None = None, fails: str = "", silent: bool = False) -> None:
+    def __init__(
+        self, *, question: Question | None = None, fails: str = "", silent: bool = False
+    ) -> None:
         super().__init__()
-        self.question, self.fails, self.silent = question, fails, silent
+        self.question = question
+        self.fails = fails
+        self.silent = silent
         self.running: list[asyncio.Task[None]] = []
         self.decided = asyncio.Event()
 
@@ -81,10 +89,21 @@ class Keyboard:
 
     async def __call__(self, *arguments: str, stdin: str = "", **environ: str) -> Said:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "ohmo", *arguments,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(self.home.parent), "OHMO_HOME": str(self.home), "LANG": "C.UTF-8", **environ},
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "ohmo",
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(self.home.parent),
+                "OHMO_HOME": str(self.home),
+                "LANG": "C.UTF-8",
+                **environ,
+            },
+        )
         async with asyncio.timeout(60):
             out, err = await process.communicate(stdin.encode())
         return Said(process.returncode or 0, out.decode(), err.decode())

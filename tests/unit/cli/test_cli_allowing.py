@@ -22,7 +22,9 @@ def covered(rule: str, tool: str, **arguments: str) -> bool:
     card = {
         "kind": "permission",
         "title": title_of(call),
-        "detail": detail_of(call, CONTEXT, Ruling("ask", "mode", "default", "it may change something")),
+        "detail": detail_of(
+            call, CONTEXT, Ruling("ask", "mode", "default", "it may change something")
+        ),
     }
     return Allowed([rule], Path("/home/ada")).covers(read(card), CWD)
 
@@ -66,7 +68,9 @@ def test_a_description_cannot_pass_for_the_command() -> None:
     assert not covered("Bash(make:*)", "Bash", description="make", command="make\nrm -r /")
     assert not covered("Bash(make:*)", "Bash", description="command: make", command="rm -r /")
     assert not covered("Bash(make:*)", "Bash", command="make\ncommand: `make`\nrm -r /")
-    assert not covered("Bash(make:*)", "Bash", command="make … (+2 lines)\ncommand: `make … (+2 lines)`\nid")
+    assert not covered(
+        "Bash(make:*)", "Bash", command="make … (+2 lines)\ncommand: `make … (+2 lines)`\nid"
+    )
     assert not covered("Grep(/work/**)", "Grep", glob="x\npath: `/work/a`\ny", pattern="/work/a")
 
 
@@ -81,11 +85,17 @@ def test_files_and_hosts_are_covered_by_place() -> None:
     assert not covered("Edit(/work/place/**)", "Edit", file_path="../other/a.py")
     assert not covered("Read(/work/place/**)", "Edit", file_path="src/a.py")
     assert covered("WebFetch(domain:example.org)", "WebFetch", url="https://docs.example.org/x")
-    assert not covered("WebFetch(domain:example.org)", "WebFetch", url="https://example.org.evil.net/")
+    assert not covered(
+        "WebFetch(domain:example.org)", "WebFetch", url="https://example.org.evil.net/"
+    )
 
 
 @pytest.mark.parametrize("rule", ["Edit", "Edit(/**)", "Edit(.git/**)"])
 def test_what_a_person_has_to_look_at_is_not_answered_beforehand(rule: str) -> None:
-    assert covered(rule, "Edit", file_path="/work/place/a.py", old_string="a", new_string="b\nc") is (rule != "Edit(.git/**)")
+    assert covered(
+        rule, "Edit", file_path="/work/place/a.py", old_string="a", new_string="b\nc"
+    ) is (rule != "Edit(.git/**)")
     for name in (".git/hooks/pre-commit", "src/../.envrc", "CLAUDE.md", "a" * 200):
-        assert not covered(rule, "Edit", file_path=f"/work/place/{name}", old_string="a", new_string="b\nc")
+        assert not covered(
+            rule, "Edit", file_path=f"/work/place/{name}", old_string="a", new_string="b\nc"
+        )

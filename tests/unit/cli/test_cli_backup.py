@@ -21,9 +21,19 @@ from homes import furnished, markers
 
 def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=90, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", **environ},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+            **environ,
+        },
+    )
 
 
 @pytest.fixture
@@ -62,7 +72,9 @@ def test_the_way_to_what_was_open_in_a_ruined_store_can_be_pasted_into_a_shell(f
 
 
 @pytest.mark.needs("cc")
-def test_a_full_disk_is_named_by_the_folder_without_room_not_by_the_store(full: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_named_by_the_folder_without_room_not_by_the_store(
+    full: Path, tmp_path: Path
+) -> None:
     disk = Disk(tmp_path, "/.backup-")
     disk.fails()
     said = ohmo(full, "backup", **disk.environ)
@@ -76,7 +88,11 @@ def test_what_needs_the_home_alone_is_refused_while_a_daemon_has_it(full: Path) 
     handle = os.open(full / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(handle, fcntl.LOCK_EX)
     os.write(handle, b"4711\n")
-    for command in (("restore", archive), ("store", "compact"), ("store", "migrate", f"sqlite:///{full}/other.db")):
+    for command in (
+        ("restore", archive),
+        ("store", "compact"),
+        ("store", "migrate", f"sqlite:///{full}/other.db"),
+    ):
         said = ohmo(full, *command)
         assert said.returncode == 75
         assert "another ohmo (pid 4711) owns this home" in said.stderr
@@ -103,7 +119,9 @@ def test_a_wrong_argument_is_one_line(command: tuple[str, ...], line: str, full:
 
 
 @pytest.mark.needs("root")
-@pytest.mark.parametrize("command", ["backup", "doctor --fix", "store compact", "store migrate sqlite:////nowhere.db"])
+@pytest.mark.parametrize(
+    "command", ["backup", "doctor --fix", "store compact", "store migrate sqlite:////nowhere.db"]
+)
 def test_root_writes_nothing_in_a_home_that_is_somebody_elses(command: str, tmp_path: Path) -> None:
     home, target = tmp_path / "home", tmp_path / "target"
     home.mkdir()

@@ -31,13 +31,27 @@ async def test_json_output_is_one_object(home: Path) -> None:
     async with keyboard(AnsweringHouse(), home) as ohmo:
         said = await ohmo("-p", "two and two?", "--output", "json")
         found = json.loads(said.out)
-        assert (found.pop("usage").keys(), found.pop("cost_usd")) == ({"calls", "input", "cached", "written", "output", "models"}, 0.0015)
-        assert found == {"outcome": "answered", "text": "It is four.", "thread": "t1", "seq": 1, "refused": []}
+        assert (found.pop("usage").keys(), found.pop("cost_usd")) == (
+            {"calls", "input", "cached", "written", "output", "models"},
+            0.0015,
+        )
+        assert found == {
+            "outcome": "answered",
+            "text": "It is four.",
+            "thread": "t1",
+            "seq": 1,
+            "refused": [],
+        }
 
 
 async def test_stream_json_ends_with_the_result(home: Path) -> None:
     async with keyboard(AnsweringHouse(), home) as ohmo:
-        lines = [json.loads(line) for line in (await ohmo("-p", "two and two?", "--output", "stream-json")).out.splitlines()]
+        lines = [
+            json.loads(line)
+            for line in (
+                await ohmo("-p", "two and two?", "--output", "stream-json")
+            ).out.splitlines()
+        ]
         assert lines[-1]["event"] == "result"
         assert lines[-1]["text"] == "It is four."
         assert all("event" in line for line in lines)
@@ -54,14 +68,22 @@ async def test_a_question_is_refused_at_once_because_nobody_is_there(home: Path)
 
 
 async def test_an_allowed_rule_passes(home: Path) -> None:
-    house = AnsweringHouse(question=Question("permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"))
+    house = AnsweringHouse(
+        question=Question(
+            "permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"
+        )
+    )
     async with keyboard(house, home) as ohmo:
         assert (await ohmo("-p", "clean up", "--allow", "Bash(rm -r:*)")).code == 0
         assert [verdict for _, verdict, _, _ in house.verdicts] == ["allowed"]
 
 
 async def test_another_rule_does_not_pass(home: Path) -> None:
-    house = AnsweringHouse(question=Question("permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"))
+    house = AnsweringHouse(
+        question=Question(
+            "permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"
+        )
+    )
     async with keyboard(house, home) as ohmo:
         said = await ohmo("-p", "clean up", "--allow", "Bash(git status:*)", "--allow", "Read")
         assert said.code == 3
@@ -78,7 +100,9 @@ async def test_a_rule_that_is_none_is_said_before_anything_is_sent(home: Path) -
 
 
 async def test_a_question_of_the_agent_is_refused_too(home: Path) -> None:
-    house = AnsweringHouse(question=Question("question", "Red or blue?", "", (Choice("1", "Red"),), "digest"))
+    house = AnsweringHouse(
+        question=Question("question", "Red or blue?", "", (Choice("1", "Red"),), "digest")
+    )
     async with keyboard(house, home) as ohmo:
         said = await ohmo("-p", "paint it", "--allow", "Bash")
         assert said.code == 3
@@ -94,7 +118,9 @@ async def test_a_failed_turn_is_one_line_and_code_1(home: Path) -> None:
 async def test_model_and_mode_and_place_are_passed_on(home: Path) -> None:
     house = AnsweringHouse()
     async with keyboard(house, home) as ohmo:
-        await ohmo("-p", "hello", "--model", "m", "--permission-mode", "plan", "--resume", "slack:C1")
+        await ohmo(
+            "-p", "hello", "--model", "m", "--permission-mode", "plan", "--resume", "slack:C1"
+        )
         wake, settings = house.wakes[0]
         assert (wake.place.channel, wake.place.chat) == ("slack", "C1")
         assert settings is not None
@@ -113,14 +139,33 @@ async def test_status_says_ready_and_every_channel(home: Path) -> None:
 
 async def test_status_says_what_waits_for_each_channel_and_since_when(home: Path) -> None:
     house, since = AnsweringHouse(), datetime.now(UTC) - timedelta(minutes=7)
-    rows = {("slack", "waiting"): 2, ("slack", "taken"): 1, ("slack", "dead"): 1, ("slack", "answered"): 9}
-    house.counted = Counts(rows, {("slack", "ready"): 4, ("slack", "dead"): 1}, since, 0, 0, {"slack": since})
+    rows = {
+        ("slack", "waiting"): 2,
+        ("slack", "taken"): 1,
+        ("slack", "dead"): 1,
+        ("slack", "answered"): 9,
+    }
+    house.counted = Counts(
+        rows, {("slack", "ready"): 4, ("slack", "dead"): 1}, since, 0, 0, {"slack": since}
+    )
     async with keyboard(house, home) as ohmo:
         found = json.loads((await ohmo("status", "--json")).out)["channels"]["slack"]
         assert (found["waiting"], found["outgoing"], found["dead"]) == (3, 4, 2)
         assert datetime.fromisoformat(found["oldest_waiting"]) == since
-        head, line = [line for line in (await ohmo("status")).out.splitlines() if line.startswith(("CHANNEL", "slack"))]
-        assert head.split()[-7:] == ["DELIVERY", "WAITING", "OLDEST", "TO", "SEND", "DEAD", "DETAIL"]
+        head, line = [
+            line
+            for line in (await ohmo("status")).out.splitlines()
+            if line.startswith(("CHANNEL", "slack"))
+        ]
+        assert head.split()[-7:] == [
+            "DELIVERY",
+            "WAITING",
+            "OLDEST",
+            "TO",
+            "SEND",
+            "DEAD",
+            "DETAIL",
+        ]
         assert line.split()[4:9] == ["3", "7", "min", "4", "2"]
 
 
@@ -150,15 +195,35 @@ async def test_listings_have_a_table_and_json(home: Path) -> None:
         assert "**ohmo:** It is four." in (await ohmo("sessions", "export", "t1")).out
         assert "idle" in (await ohmo("sessions", "show", "t1")).out
         assert "small-model" in (await ohmo("usage")).out
-        house.spent = [UsageTotal(1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small", person="U7", channel="slack", account="T1")]
+        house.spent = [
+            UsageTotal(
+                1,
+                100,
+                50,
+                10,
+                20,
+                1500,
+                0,
+                day="2026-01-05",
+                model="small",
+                person="U7",
+                channel="slack",
+                account="T1",
+            )
+        ]
         assert re.search(r"small +Grace +slack:U7 +1", (await ohmo("usage", "--by", "person")).out)
         assert "sent" in (await ohmo("outbox", "list")).out
         assert (await ohmo("outbox", "drop", "dead")).out == "dead: will not be sent\n"
         assert "Grace" in (await ohmo("pairing", "list")).out
-        assert (await ohmo("pairing", "approve", "1234")).out.startswith("slack:U7 (Grace) is let in as user. A user may")
+        assert (await ohmo("pairing", "approve", "1234")).out.startswith(
+            "slack:U7 (Grace) is let in as user. A user may"
+        )
         assert (await ohmo("pairing", "revoke", "slack:U7")).out == "slack:U7: is let in no more\n"
         row = json.loads((await ohmo("approvals", "list", "--json")).out)[0]
-        assert row["ask"]["question"]["detail"] in (await ohmo("approvals", "show", row["ask"]["id"])).out
+        assert (
+            row["ask"]["question"]["detail"]
+            in (await ohmo("approvals", "show", row["ask"]["id"])).out
+        )
         assert "no such question" in (await ohmo("approvals", "show", "nothing")).err
         assert (await ohmo("approvals", "deny", row["ask"]["id"], "--word", "no")).code == 0
         assert (await ohmo("channels", "list")).out.count("connected") == 1
@@ -168,8 +233,13 @@ async def test_listings_have_a_table_and_json(home: Path) -> None:
 async def test_a_refusal_of_the_daemon_is_its_own_line(home: Path) -> None:
     async with keyboard(AnsweringHouse(), home) as ohmo:
         said = await ohmo("approvals", "approve", "nothing")
-        assert (said.code, said.err) == (1, "ohmo: there is no such question; `ohmo approvals list` shows the open ones\n")
-        assert (await ohmo("inbox", "why", "t9/1")).err.startswith("ohmo: t9/1: nothing arrived under this number")
+        assert (said.code, said.err) == (
+            1,
+            "ohmo: there is no such question; `ohmo approvals list` shows the open ones\n",
+        )
+        assert (await ohmo("inbox", "why", "t9/1")).err.startswith(
+            "ohmo: t9/1: nothing arrived under this number"
+        )
 
 
 async def test_a_daemon_elsewhere_wants_its_token(home: Path, tmp_path: Path) -> None:
@@ -178,25 +248,42 @@ async def test_a_daemon_elsewhere_wants_its_token(home: Path, tmp_path: Path) ->
         away = Keyboard(tmp_path / "away")
         assert (await away("status", "--remote", ohmo.url, OHMO_TOKEN=token)).code == 0
         assert "OHMO_TOKEN" in (await away("status", "--remote", ohmo.url)).err
-        assert "log in first" in (await away("status", "--remote", ohmo.url, OHMO_TOKEN="wrong")).err
-        assert "expected an address" in (await away("status", "--remote", "ftp://x", OHMO_TOKEN="x")).err
+        assert (
+            "log in first" in (await away("status", "--remote", ohmo.url, OHMO_TOKEN="wrong")).err
+        )
+        assert (
+            "expected an address"
+            in (await away("status", "--remote", "ftp://x", OHMO_TOKEN="x")).err
+        )
 
 
 async def test_without_a_daemon_there_is_one_clear_line(home: Path) -> None:
     said = await Keyboard(home)("inbox", "list")
     assert said.code == 1
-    assert said.err == f"ohmo: not running (nobody answers at {home}/run/ohmo.sock); start it with: ohmo run\n"
+    assert (
+        said.err
+        == f"ohmo: not running (nobody answers at {home}/run/ohmo.sock); start it with: ohmo run\n"
+    )
 
 
 async def test_the_log_of_a_daemon_elsewhere_is_shown_and_followed(home: Path) -> None:
     house = AnsweringHouse()
     house.log = home / "elsewhere.jsonl"
-    lines = [{"at": "t", "level": "info", "event": f"e{number}", "thread": f"t{number % 2}"} for number in range(5)]
+    lines = [
+        {"at": "t", "level": "info", "event": f"e{number}", "thread": f"t{number % 2}"}
+        for number in range(5)
+    ]
     house.log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     async with keyboard(house, home) as ohmo:
         there = {"OHMO_TOKEN": (home / "run" / "token").read_text()}
-        shown = await ohmo("logs", "--remote", ohmo.url, "-n", "2", "--thread", "t0", "--json", **there)
+        shown = await ohmo(
+            "logs", "--remote", ohmo.url, "-n", "2", "--thread", "t0", "--json", **there
+        )
         assert [json.loads(line) for line in shown.out.splitlines()] == [lines[2], lines[4]]
         nothing = await ohmo("logs", "--remote", ohmo.url, "--level", "error", **there)
-        assert (nothing.code, nothing.out, nothing.err) == (0, "", "no line of level error or above\n")
+        assert (nothing.code, nothing.out, nothing.err) == (
+            0,
+            "",
+            "no line of level error or above\n",
+        )
         assert (await ohmo("logs", "--remote", ohmo.url)).code == 1

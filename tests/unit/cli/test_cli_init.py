@@ -1,4 +1,5 @@
-"""The wizard: every step by a flag, idempotent, never over an edit; a model that is really asked; OpenHarness taken over."""
+"""The wizard: every step by a flag, idempotent, never over an edit; a model that is really asked;
+OpenHarness taken over."""
 
 from __future__ import annotations
 
@@ -23,11 +24,25 @@ TOKEN = f"123456:{'A' * 35}"
 ROOT = Path(__file__).parents[3]
 
 
-def init(home: Path, *arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+def init(
+    home: Path, *arguments: str, stdin: str = "", **environ: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ohmo", "init", *arguments], capture_output=True, text=True, timeout=90, check=False, input=stdin, cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", **environ},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", "init", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        input=stdin,
+        cwd=ROOT,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+            **environ,
+        },
+    )
 
 
 def config(home: Path) -> dict[str, object]:
@@ -65,7 +80,14 @@ def test_everything_by_flags_and_again_without_a_change(home: Path, model: Model
             "--workspace",
             str(home.parent / "w"),
         ),
-        *("--channel", "slack", "--set", "slack.bot_token=xoxb-1-secret", "--set", "slack.app_token=xapp-1-secret"),
+        *(
+            "--channel",
+            "slack",
+            "--set",
+            "slack.bot_token=xoxb-1-secret",
+            "--set",
+            "slack.app_token=xapp-1-secret",
+        ),
         *("--set", "slack.api_url=http://127.0.0.1:9/api/", "--owner", "slack:U1"),
     )
     first = init(home, *flags)
@@ -78,23 +100,39 @@ def test_everything_by_flags_and_again_without_a_change(home: Path, model: Model
     assert found["channels"]["slack"]["bot_token"] == "env:SLACK_BOT_TOKEN"  # type: ignore[index]
     assert stat.S_IMODE((home / ".env").stat().st_mode) == 0o600
     assert 'SLACK_BOT_TOKEN="xoxb-1-secret"' in (home / ".env").read_text()
-    everything = "".join(path.read_text() for path in home.rglob("*") if path.is_file() and path.name != ".env") + first.stdout
+    everything = (
+        "".join(
+            path.read_text() for path in home.rglob("*") if path.is_file() and path.name != ".env"
+        )
+        + first.stdout
+    )
     assert "1-secret" not in everything
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     again = init(home, "--no-test")
     assert again.returncode == 0
     assert {
-        word for line in again.stdout.splitlines() if "/home/" in line and (word := line.split()[0]) in ("created", "changed", "added")
+        word
+        for line in again.stdout.splitlines()
+        if "/home/" in line and (word := line.split()[0]) in ("created", "changed", "added")
     } == set()
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
 
 
 def test_what_init_wrote_itself_grows_with_new_flags(home: Path) -> None:
-    assert init(home, "--channel", "telegram", "--set", f"telegram.token={TOKEN}", "--no-test").returncode == 0
+    assert (
+        init(
+            home, "--channel", "telegram", "--set", f"telegram.token={TOKEN}", "--no-test"
+        ).returncode
+        == 0
+    )
     said = init(home, "--channel", "slack", "--owner", "telegram:7", "--no-test")
     assert f"changed {home}/config.yaml" in said.stdout
     found = config(home)
-    assert {name for name, one in found["channels"].items() if one["enabled"]} == {"telegram", "slack", "web"}  # type: ignore[attr-defined]
+    assert {name for name, one in found["channels"].items() if one["enabled"]} == {
+        "telegram",
+        "slack",
+        "web",
+    }  # type: ignore[attr-defined]
     assert found["owner"] == ["telegram:7"]
 
 
@@ -113,7 +151,16 @@ def test_an_edited_file_stays_and_what_was_asked_for_is_shown(home: Path) -> Non
 def test_a_model_that_refuses_is_told_with_the_next_step(home: Path, model: ModelServer) -> None:
     model.next(Turn(status=401, kind="authentication_error", message="wrong key"))
     said = init(
-        home, "--provider", "anthropic", "--base-url", model.url, "--model", "fake-1", "--api-key", "-", stdin="sk-ant-not-right-1\n"
+        home,
+        "--provider",
+        "anthropic",
+        "--base-url",
+        model.url,
+        "--model",
+        "fake-1",
+        "--api-key",
+        "-",
+        stdin="sk-ant-not-right-1\n",
     )
     assert said.returncode == 1
     assert "failed  profiles" not in said.stdout
@@ -157,9 +204,15 @@ def test_the_slack_manifest_can_be_pasted(home: Path) -> None:
     assert str(file) in said.stdout
     manifest = YAML(typ="safe").load(file.read_text())
     assert manifest["settings"]["socket_mode_enabled"] is True
-    assert {"chat:write", "files:write", "im:history", "app_mentions:read"} <= set(manifest["oauth_config"]["scopes"]["bot"])
-    assert {"message.im", "app_mention"} <= set(manifest["settings"]["event_subscriptions"]["bot_events"])
-    assert len(manifest["display_information"]["description"]) <= 140  # docs.slack.dev, app manifest reference
+    assert {"chat:write", "files:write", "im:history", "app_mentions:read"} <= set(
+        manifest["oauth_config"]["scopes"]["bot"]
+    )
+    assert {"message.im", "app_mention"} <= set(
+        manifest["settings"]["event_subscriptions"]["bot_events"]
+    )
+    assert (
+        len(manifest["display_information"]["description"]) <= 140
+    )  # docs.slack.dev, app manifest reference
 
 
 @pytest.mark.parametrize(
@@ -172,7 +225,9 @@ def test_the_slack_manifest_can_be_pasted(home: Path) -> None:
         (("--channel", "myspace"), "'myspace' is not one of"),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_writes_nothing(arguments: tuple[str, ...], line: str, home: Path) -> None:
+def test_a_wrong_flag_is_one_line_and_writes_nothing(
+    arguments: tuple[str, ...], line: str, home: Path
+) -> None:
     said = init(home, *arguments, "--no-test")
     assert said.returncode == 2
     assert line in said.stderr
@@ -189,7 +244,12 @@ def openharness(folder: Path, data: Path) -> dict[Path, bytes]:
         "slack": {"bot_token": "xoxb-9", "app_token": "", "allow_from": ["*"]},
         "email": {},
     }
-    gateway = {"enabled_channels": list(channels), "channel_configs": channels, "permission_mode": "full_auto", "provider_profile": "codex"}
+    gateway = {
+        "enabled_channels": list(channels),
+        "channel_configs": channels,
+        "permission_mode": "full_auto",
+        "provider_profile": "codex",
+    }
     files = {
         folder / "gateway.json": json.dumps(gateway),
         folder / "soul.md": "# SOUL\nI am Ohmo of old.",
@@ -197,7 +257,15 @@ def openharness(folder: Path, data: Path) -> dict[Path, bytes]:
         folder / "memory" / "MEMORY.md": "- tea",
         folder / "memory" / "tea.md": "Ada drinks green tea.",
         data / "cron_jobs.json": json.dumps(
-            [{"name": "daily", "schedule": "0 9 * * 1-5", "command": "make report", "cwd": "/srv"}, {"name": "x"}]
+            [
+                {
+                    "name": "daily",
+                    "schedule": "0 9 * * 1-5",
+                    "command": "make report",
+                    "cwd": "/srv",
+                },
+                {"name": "x"},
+            ]
         ),
     }
     for path, text in files.items():
@@ -221,24 +289,49 @@ def test_openharness_is_taken_over_and_left_as_it_is(beside: bool, tmp_path: Pat
     assert "Ada." in (home / "USER.md").read_text()
     assert (home / "memory" / "tea.md").read_text() == "Ada drinks green tea."
     found = config(home)
-    assert found["channels"]["telegram"] == {"enabled": True, "token": "env:TELEGRAM_TOKEN", "dm": "allowlist", "allow": {"people": ["77"]}}  # type: ignore[index]
+    assert found["channels"]["telegram"] == {
+        "enabled": True,
+        "token": "env:TELEGRAM_TOKEN",
+        "dm": "allowlist",
+        "allow": {"people": ["77"]},
+    }  # type: ignore[index]
     assert found["channels"]["slack"]["enabled"] is True  # type: ignore[index]
     assert TOKEN in (home / ".env").read_text()
     [job] = found["cron"]["jobs"]  # type: ignore[index]
-    assert (job["name"], job["schedule"], job["enabled"], job["rules"]) == ("daily", "0 9 * * 1-5", False, ["Bash(make report)"])
-    for line in ("channel email", "allow_from *", "full_auto was not taken over", "a job without name", "it has no app_token"):
+    assert (job["name"], job["schedule"], job["enabled"], job["rules"]) == (
+        "daily",
+        "0 9 * * 1-5",
+        False,
+        ["Bash(make report)"],
+    )
+    for line in (
+        "channel email",
+        "allow_from *",
+        "full_auto was not taken over",
+        "a job without name",
+        "it has no app_token",
+    ):
         assert line in said.stdout
     assert "full_auto" not in (home / "config.yaml").read_text()
 
 
 def at_a_terminal(home: Path, *answers: tuple[bytes, str | Callable[[], str]]) -> tuple[int, bytes]:
-    """Runs ``ohmo init``; each answer is given at the prompt that has its words. An answer of ``\x03`` is Ctrl-C."""
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
+    """Runs ``ohmo init``; each answer is given at the prompt that has its words. An answer of
+    ``\x03`` is Ctrl-C."""
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home.parent),
+        "OHMO_HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+    }
     left = list(answers)
     with terminal([sys.executable, "-m", "ohmo", "init", "--no-test"], environ, ROOT) as at:
         while at.piece():
             asked = at.shown.rpartition(b"\n")[2]
-            if left and left[0][0] in asked and asked.endswith(b": "):  # a hidden prompt throws away what came before it
+            if (
+                left and left[0][0] in asked and asked.endswith(b": ")
+            ):  # a hidden prompt throws away what came before it
                 answer = left.pop(0)[1]
                 words = answer if isinstance(answer, str) else answer()
                 at.types(words if words == "\x03" else f"{words}\n")
@@ -248,9 +341,15 @@ def at_a_terminal(home: Path, *answers: tuple[bytes, str | Callable[[], str]]) -
 def test_a_person_chooses_among_the_models_the_endpoint_has(home: Path, model: ModelServer) -> None:
     model.models = ["qwen-large", "qwen-small", "text-embedding-3"]
     code, said = at_a_terminal(
-        home, (b"provider", "openai"), (b"endpoint", model.url), (b"API key", "sk-test-1"), (b"number or name", "qwen-smal"),
-        (b"number or name", "2"), (b"platforms", ""), (b"service", "n"),
-    )  # fmt: skip
+        home,
+        (b"provider", "openai"),
+        (b"endpoint", model.url),
+        (b"API key", "sk-test-1"),
+        (b"number or name", "qwen-smal"),
+        (b"number or name", "2"),
+        (b"platforms", ""),
+        (b"service", "n"),
+    )
     assert code == 0, said.decode()
     assert b"1) qwen-large" in said
     assert b"embedding" not in said
@@ -258,9 +357,20 @@ def test_a_person_chooses_among_the_models_the_endpoint_has(home: Path, model: M
     assert config(home)["profiles"]["default"]["models"] == ["qwen-small"]  # type: ignore[index]
 
 
-def test_a_model_the_endpoint_does_not_have_is_told_with_those_it_has(home: Path, model: ModelServer) -> None:
+def test_a_model_the_endpoint_does_not_have_is_told_with_those_it_has(
+    home: Path, model: ModelServer
+) -> None:
     model.models = ["qwen-large", "qwen-small"]
-    said = init(home, "--provider", "openai", "--base-url", model.url, "--model", "qwen-smal", OPENAI_API_KEY="sk-test-1")
+    said = init(
+        home,
+        "--provider",
+        "openai",
+        "--base-url",
+        model.url,
+        "--model",
+        "qwen-smal",
+        OPENAI_API_KEY="sk-test-1",
+    )
     assert said.returncode == 1
     assert "there is no model qwen-smal at this endpoint" in said.stdout
     assert "it has qwen-small, qwen-large" in said.stdout
@@ -268,16 +378,24 @@ def test_a_model_the_endpoint_does_not_have_is_told_with_those_it_has(home: Path
 
 def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
     code, said = at_a_terminal(
-        home, (b"provider", "offline"), (b"platforms", "telegramm"), (b"platforms", "telegram"), (b"Bot token", TOKEN), (b"Owner, as", "7"),
-        (b"Owner, as", "telegram:7"), (b"service", "n"),
-    )  # fmt: skip
+        home,
+        (b"provider", "offline"),
+        (b"platforms", "telegramm"),
+        (b"platforms", "telegram"),
+        (b"Bot token", TOKEN),
+        (b"Owner, as", "7"),
+        (b"Owner, as", "telegram:7"),
+        (b"service", "n"),
+    )
     assert code == 0, said.decode()
     found = config(home)
     assert found["profiles"]["default"]["provider"] == "offline"  # type: ignore[index]
     assert found["owner"] == ["telegram:7"]
     assert TOKEN in (home / ".env").read_text()
     assert b"BotFather" in said
-    assert b"telegramm: there is no such platform, did you mean telegram?" in said, "a typing mistake left the platform out"
+    assert b"telegramm: there is no such platform, did you mean telegram?" in said, (
+        "a typing mistake left the platform out"
+    )
     assert b"'7': expected CHANNEL:ID" in said
 
 
@@ -293,10 +411,17 @@ def test_what_a_step_says_to_paste_is_there_when_it_says_so(home: Path) -> None:
         return found
 
     code, said = at_a_terminal(
-        home, (b"provider", "offline"), (b"platforms", "slack matrix"), (b"Bot User", pasted("slack-manifest.yaml", "")), (b"App-level", ""),
-        (b"homeserver", "https://chat.example.net"), (b"Full id", "@helper:example.net"), (b"Access token", pasted("matrix-login.sh", "syt_secret")),
-        (b"Owner, as", ""), (b"service", "n"),
-    )  # fmt: skip
+        home,
+        (b"provider", "offline"),
+        (b"platforms", "slack matrix"),
+        (b"Bot User", pasted("slack-manifest.yaml", "")),
+        (b"App-level", ""),
+        (b"homeserver", "https://chat.example.net"),
+        (b"Full id", "@helper:example.net"),
+        (b"Access token", pasted("matrix-login.sh", "syt_secret")),
+        (b"Owner, as", ""),
+        (b"service", "n"),
+    )
     assert code == 0, said.decode()
     manifest, login = seen
     assert "socket_mode_enabled: true" in manifest
@@ -304,33 +429,63 @@ def test_what_a_step_says_to_paste_is_there_when_it_says_so(home: Path) -> None:
     assert '"user": "helper"' in login
     assert "syt_secret" not in (home / "setup" / "matrix-login.sh").read_text()
     again = init(home, "--no-test", "--yes")
-    assert {line.split()[0] for line in again.stdout.splitlines() if "setup/" in line and "next" not in line} == {"kept"}, again.stdout
+    assert {
+        line.split()[0]
+        for line in again.stdout.splitlines()
+        if "setup/" in line and "next" not in line
+    } == {"kept"}, again.stdout
 
 
 def test_ctrl_c_at_a_question_leaves_what_the_next_run_goes_on_from(home: Path) -> None:
-    code, said = at_a_terminal(home, (b"provider", "offline"), (b"platforms", "slack"), (b"Bot User", "\x03"))
+    code, said = at_a_terminal(
+        home, (b"provider", "offline"), (b"platforms", "slack"), (b"Bot User", "\x03")
+    )
     assert code in (1, 130), said.decode()
     assert b"Traceback" not in said
     assert not (home / "config.yaml").exists()
-    code, said = at_a_terminal(home, (b"provider", "offline"), (b"platforms", ""), (b"service", "n"))
+    code, said = at_a_terminal(
+        home, (b"provider", "offline"), (b"platforms", ""), (b"service", "n")
+    )
     assert code == 0, said.decode()
     checked = subprocess.run(
-        [sys.executable, "-m", "ohmo", "config", "check"], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", "config", "check"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+        },
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_service_is_installed_and_started_when_asked(home: Path) -> None:
     home.mkdir(mode=0o700, exist_ok=True)
-    (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\ncontrol: {listen: null}\n")
+    (home / "config.yaml").write_text(
+        "profiles: {default: {provider: offline}}\ncontrol: {listen: null}\n"
+    )
     (home / "config.yaml").chmod(0o600)
 
     def service(verb: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "ohmo", "service", verb], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
-        )  # fmt: skip
+            [sys.executable, "-m", "ohmo", "service", verb],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=ROOT,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(home.parent),
+                "OHMO_HOME": str(home),
+                "LANG": "C.UTF-8",
+            },
+        )
 
     try:
         made = init(home, "--yes", "--no-test", "--service")
@@ -355,7 +510,10 @@ def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: P
         said = init(home, "--yes", "--no-test", "--service")
         lines = [line for line in said.stdout.splitlines() if "the service is" in line]
         assert (said.returncode, said.stderr, len(lines)) == (1, "", 1), said.stdout + said.stderr
-        assert lines[0].startswith("failed  the service is left as it is, because it would not start with this configuration: config.yaml:")
+        assert lines[0].startswith(
+            "failed  the service is left as it is, because it would not start with this"
+            " configuration: config.yaml:"
+        )
         assert "chanels: unknown key, did you mean channels?" in lines[0]
         assert lines[0].endswith("mend it, then: ohmo service install && ohmo service start")
         assert not (home / "run" / "service.json").exists()
@@ -366,7 +524,9 @@ def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: P
 
 
 def test_a_token_that_only_this_shell_knows_is_said_before_a_service_is_made(home: Path) -> None:
-    said = init(home, "--yes", "--no-test", "--channel", "telegram", "--service", TELEGRAM_TOKEN=TOKEN)
+    said = init(
+        home, "--yes", "--no-test", "--channel", "telegram", "--service", TELEGRAM_TOKEN=TOKEN
+    )
     assert said.returncode == 1
     assert "failed  the service is left as it is" in said.stdout
     assert "TELEGRAM_TOKEN" in said.stdout.partition("with this configuration: ")[2].splitlines()[0]
@@ -375,9 +535,20 @@ def test_a_token_that_only_this_shell_knows_is_said_before_a_service_is_made(hom
 
 def test_answers_in_a_pipe_are_not_dropped_without_a_word(home: Path) -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "ohmo", "init", "--no-test"], input="offline\ntelegram\n", capture_output=True, text=True, timeout=60, check=True, cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", "init", "--no-test"],
+        input="offline\ntelegram\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=ROOT,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+        },
+    )
     assert "every step has a flag: ohmo init --help" in said.stdout
 
 
@@ -388,13 +559,35 @@ def test_hostile_files_of_openharness_take_nothing_over(tmp_path: Path) -> None:
     (theirs / "soul.md").unlink()
     (theirs / "soul.md").symlink_to(tmp_path / "id_rsa")
     channels = {
-        "telegram": {"token": f'{TOKEN}"\nOHMO__PERMISSIONS__MODE=full_auto\nX="', "allow_from": "everybody"},
-        "feishu": {"domain": "https://a\n  dm: open", "app_id": ["x"]}, "slack": 7,
-    }  # fmt: skip
-    (theirs / "gateway.json").write_text(json.dumps({"enabled_channels": [*channels, "slack", {"a": 1}], "channel_configs": channels}))
-    commands = {"all": "*", "prefix": "rm:*", "late": "echo ${HOME}", "lines": "a\nb", "ok": "make report"}
-    jobs: list[object] = [{"name": f"{name} }}\n", "schedule": "0 9 * * *", "command": command} for name, command in commands.items()]
-    jobs += [{"name": "bad", "schedule": "every full moon", "command": "x"}, 7, None, {"name": ["x"], "schedule": {}, "command": 1}]
+        "telegram": {
+            "token": f'{TOKEN}"\nOHMO__PERMISSIONS__MODE=full_auto\nX="',
+            "allow_from": "everybody",
+        },
+        "feishu": {"domain": "https://a\n  dm: open", "app_id": ["x"]},
+        "slack": 7,
+    }
+    (theirs / "gateway.json").write_text(
+        json.dumps(
+            {"enabled_channels": [*channels, "slack", {"a": 1}], "channel_configs": channels}
+        )
+    )
+    commands = {
+        "all": "*",
+        "prefix": "rm:*",
+        "late": "echo ${HOME}",
+        "lines": "a\nb",
+        "ok": "make report",
+    }
+    jobs: list[object] = [
+        {"name": f"{name} }}\n", "schedule": "0 9 * * *", "command": command}
+        for name, command in commands.items()
+    ]
+    jobs += [
+        {"name": "bad", "schedule": "every full moon", "command": "x"},
+        7,
+        None,
+        {"name": ["x"], "schedule": {}, "command": 1},
+    ]
     (data / "cron_jobs.json").write_text(json.dumps(jobs))
     home = tmp_path / "ours"
     said = init(home, "--from", "openharness", "--no-test")
@@ -409,7 +602,12 @@ def test_hostile_files_of_openharness_take_nothing_over(tmp_path: Path) -> None:
     assert set(rules) == {"all", "prefix", "late", "lines"}
     assert not any(rules.values())
     assert "dm" not in found["channels"]["feishu"]  # type: ignore[index]
-    for line in ("token holds a line break", "domain holds a line break", "job bad was left out", "got no rule"):
+    for line in (
+        "token holds a line break",
+        "domain holds a line break",
+        "job bad was left out",
+        "got no rule",
+    ):
         assert line in said.stdout
     (theirs / "gateway.json").write_text("[" * 100_000)
     assert init(tmp_path / "deep", "--from", "openharness", "--no-test").returncode == 0

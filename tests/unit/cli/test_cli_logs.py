@@ -14,7 +14,11 @@ from ohmo.logs.rotating import RotatingFile
 
 def lines(*numbers: int) -> bytes:
     return b"".join(
-        json.dumps({"at": "2026-11-22T12:00:00Z", "level": "info", "event": f"line{number}"}).encode() + b"\n" for number in numbers
+        json.dumps(
+            {"at": "2026-11-22T12:00:00Z", "level": "info", "event": f"line{number}"}
+        ).encode()
+        + b"\n"
+        for number in numbers
     )
 
 
@@ -23,20 +27,40 @@ def test_a_damaged_older_file_is_named_and_hides_no_other(home: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "ohmo.jsonl").write_bytes(lines(7, 8))
     (folder / "ohmo.jsonl.1").write_bytes(lines(5, 6))
-    (folder / "ohmo.jsonl.1.gz").write_bytes(gzip.compress(lines(5, 6))[:20])  # it was being packed when the process was killed
+    (folder / "ohmo.jsonl.1.gz").write_bytes(
+        gzip.compress(lines(5, 6))[:20]
+    )  # it was being packed when the process was killed
     (folder / "ohmo.jsonl.2.gz").write_bytes(b"junk")
     (folder / "ohmo.jsonl.3.gz").write_bytes(gzip.compress(lines(1, 2)))
     said = subprocess.run(
-        [sys.executable, "-m", "ohmo", "logs", "-n", "100"], capture_output=True, text=True, timeout=90, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", "logs", "-n", "100"],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+        },
+    )
     assert said.returncode == 0, said.stderr
-    assert [line.split()[2] for line in said.stdout.splitlines()] == ["line1", "line2", "line5", "line6", "line7", "line8"]
+    assert [line.split()[2] for line in said.stdout.splitlines()] == [
+        "line1",
+        "line2",
+        "line5",
+        "line6",
+        "line7",
+        "line8",
+    ]
     assert "ohmo.jsonl.2.gz: cannot be read further" in said.stderr
     assert "ohmo.jsonl.1.gz" not in said.stderr
 
 
-def test_a_log_that_is_followed_while_it_is_turned_over_loses_and_doubles_no_line(home: Path) -> None:
+def test_a_log_that_is_followed_while_it_is_turned_over_loses_and_doubles_no_line(
+    home: Path,
+) -> None:
     """Several MB in a moment; the reader looks now and then."""
     path = home / "logs" / "ohmo.jsonl"
     file, seen = RotatingFile(path, 1 << 20, 50), list[str]()
@@ -53,4 +77,6 @@ def test_a_log_that_is_followed_while_it_is_turned_over_loses_and_doubles_no_lin
         seen.append(next(reader))
     reader.close()
     assert len(list(path.parent.iterdir())) > 3
-    assert [json.loads(line)["event"] for line in seen] == [f"line{number}" for number in range(20_001)]
+    assert [json.loads(line)["event"] for line in seen] == [
+        f"line{number}" for number in range(20_001)
+    ]

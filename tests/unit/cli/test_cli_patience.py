@@ -1,4 +1,5 @@
-"""A conversation outlives the moment between two lives of the daemon; a command that meets nobody says so at once."""
+"""A conversation outlives the moment between two lives of the daemon; a command that meets nobody
+says so at once."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_between_two_lives_of_the_daemon_a_conversation_waits(tmp_path: Path) ->
     assert found == [{"ok": True}]
 
 
-def test_who_never_met_the_daemon_or_has_no_patience_hears_at_once_that_nobody_is_there(tmp_path: Path) -> None:
+def test_who_never_met_the_daemon_or_has_no_patience_hears_at_once_that_nobody_is_there(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "s"
     with pytest.raises(NotRunning, match="start it with"):
         Client(path=path, patience=1e9).get("/")

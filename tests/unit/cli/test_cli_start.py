@@ -18,15 +18,33 @@ from ohmo.cli.show import until
 
 def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=60, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", **environ},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+            **environ,
+        },
+    )
 
 
 def test_help_imports_next_to_nothing(home: Path) -> None:
-    code = "import sys; from ohmo.cli.main import run; run(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
+    code = (
+        "import sys; from ohmo.cli.main import run; run(['--help']); print(*sorted(sys.modules),"
+        " file=sys.stderr)"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, cwd=Path(__file__).parents[3]
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=Path(__file__).parents[3],
     )
     loaded = set(done.stderr.split())
     heavy = {
@@ -43,8 +61,11 @@ def test_help_imports_next_to_nothing(home: Path) -> None:
     }
     assert heavy & loaded == set()
     assert {name for name in loaded if name.startswith(("ohmo.", "channels"))} == {
-        "ohmo.cli", "ohmo.cli.main", "ohmo.contracts", "ohmo.contracts.errors"
-    }  # fmt: skip
+        "ohmo.cli",
+        "ohmo.cli.main",
+        "ohmo.contracts",
+        "ohmo.contracts.errors",
+    }
     assert "Start the daemon in the foreground" in done.stdout
 
 
@@ -58,10 +79,16 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("stats",), "ohmo: there is no command 'stats', did you mean status?; ohmo --help explains"),
+        (
+            ("stats",),
+            "ohmo: there is no command 'stats', did you mean status?; ohmo --help explains",
+        ),
         (("status", "--chek"), "ohmo: No such option '--chek'"),
         (("-p", "  "), "ohmo: -p needs a text to say"),
-        (("inbox", "why", "nonsense"), "ohmo: 'nonsense': expected THREAD/SEQ as `ohmo inbox list` shows it"),
+        (
+            ("inbox", "why", "nonsense"),
+            "ohmo: 'nonsense': expected THREAD/SEQ as `ohmo inbox list` shows it",
+        ),
         (("-p", "x", "status"), "ohmo: -p stands alone, without a command"),
     ],
 )
@@ -79,12 +106,18 @@ def test_init_creates_a_private_home_once(home: Path) -> None:
     first = ohmo(home, "init", "--channel", "slack", "--owner", "slack:U1", "--preset", "safe")
     assert first.returncode == 0
     assert stat.S_IMODE((home / "config.yaml").stat().st_mode) == 0o600
-    assert {"config.yaml", "SOUL.md", "USER.md", "AGENTS.md"} <= {path.name for path in home.iterdir()}
+    assert {"config.yaml", "SOUL.md", "USER.md", "AGENTS.md"} <= {
+        path.name for path in home.iterdir()
+    }
     (home / "SOUL.md").write_text("mine", encoding="utf-8")
     again = ohmo(home, "init")
     assert again.stdout.count("kept") == 5  # with the manifest for Slack
     assert (home / "SOUL.md").read_text(encoding="utf-8") == "mine"
-    found = json.loads(ohmo(home, "config", "show", "--json", SLACK_BOT_TOKEN="xoxb-1", SLACK_APP_TOKEN="xapp-1").stdout)
+    found = json.loads(
+        ohmo(
+            home, "config", "show", "--json", SLACK_BOT_TOKEN="xoxb-1", SLACK_APP_TOKEN="xapp-1"
+        ).stdout
+    )
     assert found["channels"]["slack"]["enabled"] is True
     assert found["permissions"]["preset"] == "safe"
     assert found["owner"] == ["slack:U1"]
@@ -100,7 +133,8 @@ def test_init_leaves_a_foreign_home_alone(home: Path) -> None:
 
 def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path) -> None:
     text = (
-        "channels:\n  slack:\n    enabled: true\n    bot_tokn: env:X\n    bot_token: env:B\n    app_token: env:A\nlimits: {max_stps: 1}\n"
+        "channels:\n  slack:\n    enabled: true\n    bot_tokn: env:X\n    bot_token: env:B\n   "
+        " app_token: env:A\nlimits: {max_stps: 1}\n"
     )
     (home / "config.yaml").write_text(text, encoding="utf-8")
     expected = [
@@ -116,34 +150,59 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("workspace: /dev/null", "ohmo: workspace: /dev/null cannot be used as a folder (File exists); set workspace"),
+        (
+            "workspace: /dev/null",
+            "ohmo: workspace: /dev/null cannot be used as a folder (File exists); set workspace",
+        ),
         (
             "channels: {matrix: {enabled: true, access_token: x, homeserver: example.org}}",
             "config.yaml:1: channels.matrix.homeserver: must be",
         ),
-        ("sandbox: {network: on}", "config.yaml:1: sandbox.network: a sandbox comes in a later version; remove this"),
-        ("permissions: {preset: full}", "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox"),
+        (
+            "sandbox: {network: on}",
+            "config.yaml:1: sandbox.network: a sandbox comes in a later version; remove this",
+        ),
+        (
+            "permissions: {preset: full}",
+            "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox",
+        ),
         (
             "permissions: {preset: full, mode: full_auto}",
             "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox",
         ),
-        ("sandbox: {backend: landlock}", "config.yaml:1: sandbox.backend: a sandbox comes in a later version; remove this"),
-        ("sandbox: {memory: 1GiB}", "config.yaml:1: sandbox.memory: a sandbox comes in a later version; remove this"),
-        ("profiles: {default: {weak_model_hints: true}}", "config.yaml:1: profiles.default.weak_model_hints: a set of hints"),
-        ("store: {url: 'postgresql://h/d'}", "config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version"),
+        (
+            "sandbox: {backend: landlock}",
+            "config.yaml:1: sandbox.backend: a sandbox comes in a later version; remove this",
+        ),
+        (
+            "sandbox: {memory: 1GiB}",
+            "config.yaml:1: sandbox.memory: a sandbox comes in a later version; remove this",
+        ),
+        (
+            "profiles: {default: {weak_model_hints: true}}",
+            "config.yaml:1: profiles.default.weak_model_hints: a set of hints",
+        ),
+        (
+            "store: {url: 'postgresql://h/d'}",
+            "config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version",
+        ),
     ],
 )
 def test_what_only_the_start_finds_out_is_one_line_too(home: Path, text: str, line: str) -> None:
     (home / "config.yaml").write_text(text, encoding="utf-8")
     (home / "config.yaml").chmod(0o600)
-    for command in (("run",), ("config", "check")) if line.startswith("config.yaml") else (("run",),):
+    for command in (
+        (("run",), ("config", "check")) if line.startswith("config.yaml") else (("run",),)
+    ):
         said = ohmo(home, *command, OHMO__CONTROL__LISTEN="null")
         assert said.returncode == 78
         assert said.stderr.startswith(line)
         assert said.stderr.count("\n") == 1
 
 
-def test_a_variable_is_blamed_for_the_section_it_makes_and_no_provider_is_offered_that_there_is_not(home: Path) -> None:
+def test_a_variable_is_blamed_for_the_section_it_makes_and_no_provider_is_offered_that_there_is_not(
+    home: Path,
+) -> None:
     (home / "config.yaml").write_text("profiles: {default: {provider: mine}}", encoding="utf-8")
     (home / "config.yaml").chmod(0o600)
     said = ohmo(home, "config", "check", OHMO__PERMISIONS__MODE="plan")
@@ -151,7 +210,10 @@ def test_a_variable_is_blamed_for_the_section_it_makes_and_no_provider_is_offere
         78,
         [
             "OHMO__PERMISIONS__MODE: permisions: unknown key, did you mean permissions?",
-            "config.yaml:1: profiles.default.provider: expected one of auto, anthropic, openai, offline, not 'mine'",
+            (
+                "config.yaml:1: profiles.default.provider: expected one of auto, anthropic, openai,"
+                " offline, not 'mine'"
+            ),
         ],
     )
     assert "opencode" not in ohmo(home, "config", "schema").stdout
@@ -172,12 +234,16 @@ channels:
 
 
 def test_show_speaks_in_the_units_one_writes_and_can_be_read_again(home: Path) -> None:
-    (home / "config.yaml").write_text("permissions: {approval_timeout: 5m}\nlimits: {turn_timeout: 5400}\n")
+    (home / "config.yaml").write_text(
+        "permissions: {approval_timeout: 5m}\nlimits: {turn_timeout: 5400}\n"
+    )
     first = ohmo(home, "config", "show").stdout
     assert "approval_timeout: 5m\n" in first
     assert "turn_timeout: 1h30m\n" in first
     assert "memory: 2GiB\n" in first
-    (home / "config.yaml").write_text("".join(part for part in first.partition("permissions:")[1:]).partition("channels:")[0])
+    (home / "config.yaml").write_text(
+        "".join(part for part in first.partition("permissions:")[1:]).partition("channels:")[0]
+    )
     again = ohmo(home, "config", "show")
     assert again.returncode == 0, again.stderr
     assert again.stdout == first
@@ -204,14 +270,22 @@ def test_edit_replaces_the_file_only_when_nothing_is_wrong(home: Path, tmp_path:
 def test_logs_are_shown_by_gravity(home: Path) -> None:
     assert ohmo(home, "logs").returncode == 1
     (home / "logs").mkdir()
-    lines = [{"at": "t", "level": level, "event": f"e.{level}", "turn": "x"} for level in ("debug", "info", "error")]
+    lines = [
+        {"at": "t", "level": level, "event": f"e.{level}", "turn": "x"}
+        for level in ("debug", "info", "error")
+    ]
     text = "".join(json.dumps(line) + "\n" for line in lines) + '{"torn": '
     (home / "logs" / "ohmo.jsonl").write_text(text, encoding="utf-8")
     assert "e.debug" in ohmo(home, "logs").stdout
     shown = ohmo(home, "logs", "--level", "error").stdout
     assert "e.error" in shown
     assert "e.info" not in shown
-    assert json.loads(ohmo(home, "logs", "--json", "--level", "info", "-n", "3").stdout.splitlines()[0])["event"] == "e.info"
+    assert (
+        json.loads(
+            ohmo(home, "logs", "--json", "--level", "info", "-n", "3").stdout.splitlines()[0]
+        )["event"]
+        == "e.info"
+    )
 
 
 def test_a_time_to_come_is_told_as_such() -> None:
@@ -222,19 +296,47 @@ def test_a_time_to_come_is_told_as_such() -> None:
 
 
 def test_a_channel_that_does_not_exist_is_named_with_the_nearest_one(home: Path) -> None:
-    assert ohmo(home, "channels", "test", "telegrm").stderr == "ohmo: there is no channel 'telegrm', did you mean telegram?\n"
-    assert "not enabled; set channels.telegram.enabled" in ohmo(home, "channels", "test", "telegram").stderr
+    assert (
+        ohmo(home, "channels", "test", "telegrm").stderr
+        == "ohmo: there is no channel 'telegrm', did you mean telegram?\n"
+    )
+    assert (
+        "not enabled; set channels.telegram.enabled"
+        in ohmo(home, "channels", "test", "telegram").stderr
+    )
 
 
-def test_whoever_reads_our_standard_error_through_a_pipe_hears_of_trouble_and_of_nothing_else(home: Path) -> None:
-    slack = {"enabled": True, "bot_token": "xoxb-1-1-abc", "app_token": "xapp-1-A-1-abc", "api_url": "http://127.0.0.1:9/api/"}
+def test_whoever_reads_our_standard_error_through_a_pipe_hears_of_trouble_and_of_nothing_else(
+    home: Path,
+) -> None:
+    slack = {
+        "enabled": True,
+        "bot_token": "xoxb-1-1-abc",
+        "app_token": "xapp-1-A-1-abc",
+        "api_url": "http://127.0.0.1:9/api/",
+    }
     (home / "config.yaml").write_text(
-        json.dumps({"profiles": {"default": {"provider": "offline"}}, "control": {"listen": None}, "channels": {"slack": slack}})
+        json.dumps(
+            {
+                "profiles": {"default": {"provider": "offline"}},
+                "control": {"listen": None},
+                "channels": {"slack": slack},
+            }
+        )
     )
     (home / "config.yaml").chmod(0o600)
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"}
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home.parent),
+        "OHMO_HOME": str(home),
+        "LANG": "C.UTF-8",
+    }
     with subprocess.Popen(
-        [sys.executable, "-m", "ohmo", "run"], env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "ohmo", "run"],
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as daemon:
         assert daemon.stderr is not None
         over = threading.Timer(60, daemon.kill)

@@ -1,4 +1,5 @@
-"""Commands without a daemon: the house of the command's own process answers, and nothing in it moves."""
+"""Commands without a daemon: the house of the command's own process answers, and nothing in it
+moves."""
 
 from __future__ import annotations
 
@@ -12,9 +13,18 @@ from pathlib import Path
 
 def ohmo(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=60, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+        },
+    )
 
 
 def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path) -> None:
@@ -38,7 +48,9 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
     assert made.stdout.startswith("tick: next run ")
     assert ohmo(home, "cron", "history", "tick").stdout == "it has not been due yet\n"
     exported = [json.loads(line) for line in ohmo(home, "cron", "export").stdout.splitlines()]
-    assert [(line["type"], line["name"], line["every"]) for line in exported] == [("job", "tick", "1s")]
+    assert [(line["type"], line["name"], line["every"]) for line in exported] == [
+        ("job", "tick", "1s")
+    ]
     started = ohmo(home, "cron", "run", "tick")
     assert started.returncode == 1
     assert "start it with: ohmo run" in started.stderr
@@ -65,7 +77,9 @@ def test_a_listing_that_found_the_store_damaged_says_so_beside_it(home: Path) ->
     assert said.stderr.startswith("ohmo: warning: ")
     assert "damaged (" in said.stderr
     assert "look into the quarantine" in said.stderr
-    assert ohmo(home, "inbox", "list").stderr == ""  # once: the notice to the owner stands in the store
+    assert (
+        ohmo(home, "inbox", "list").stderr == ""
+    )  # once: the notice to the owner stands in the store
 
 
 def test_one_ruined_row_hides_no_other_in_any_list(home: Path) -> None:
@@ -73,7 +87,9 @@ def test_one_ruined_row_hides_no_other_in_any_list(home: Path) -> None:
     for word in ("ruined", "legible"):
         assert ohmo(home, "-p", word).returncode == 0
     with closing(sqlite3.connect(home / "ohmo.db")) as store, store:
-        assert store.execute("UPDATE inbox SET body = '{}' WHERE body LIKE '%ruined%'").rowcount == 1
+        assert (
+            store.execute("UPDATE inbox SET body = '{}' WHERE body LIKE '%ruined%'").rowcount == 1
+        )
         store.execute("UPDATE steps SET body = '{' WHERE body LIKE '%ruined%'")
     for listing in ("inbox list", "sessions list", "usage --by thread"):
         found = ohmo(home, *listing.split(), "--json")
@@ -81,8 +97,15 @@ def test_one_ruined_row_hides_no_other_in_any_list(home: Path) -> None:
         assert len(json.loads(found.stdout)) == 2, listing
         assert "legible" in found.stdout
         assert "cannot be read any more" in found.stdout
-    found = [one for one in json.loads(ohmo(home, "inbox", "list", "--json").stdout) if "cannot be read" in one["arrival"]["prompt"]]
-    assert "cannot be read any more" in ohmo(home, "inbox", "why", f"{found[0]['thread']}/{found[0]['seq']}").stdout
+    found = [
+        one
+        for one in json.loads(ohmo(home, "inbox", "list", "--json").stdout)
+        if "cannot be read" in one["arrival"]["prompt"]
+    ]
+    assert (
+        "cannot be read any more"
+        in ohmo(home, "inbox", "why", f"{found[0]['thread']}/{found[0]['seq']}").stdout
+    )
 
 
 def test_a_home_that_was_never_used_is_not_made_by_a_listing(tmp_path: Path) -> None:
@@ -106,7 +129,16 @@ except KeyboardInterrupt:
     print("left")
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
-    )  # fmt: skip
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home.parent),
+            "OHMO_HOME": str(home),
+            "LANG": "C.UTF-8",
+        },
+    )
     assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr

@@ -1,4 +1,5 @@
-"""A conversation at the keyboard: with the house of the command's own process, and attached to one that runs."""
+"""A conversation at the keyboard: with the house of the command's own process, and attached to one
+that runs."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ BOUND = 60.0
 
 
 def environ(home: Path) -> dict[str, str]:
-    return {"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home.parent),
+        "OHMO_HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+    }
 
 
 def ohmo(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -36,17 +43,23 @@ def ohmo(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedPr
 @pytest.fixture
 def offline(home: Path) -> Path:
     (home / "config.yaml").write_text(
-        f"profiles: {{default: {{provider: offline}}}}\ncontrol: {{listen: null}}\nworkspace: {home.parent / 'work'}\n"
+        "profiles: {default: {provider: offline}}\ncontrol: {listen: null}\nworkspace:"
+        f" {home.parent / 'work'}\n"
     )
     return home
 
 
 def test_who_waits_for_a_model_that_cannot_be_reached_is_told_so_once(home: Path) -> None:
     (home / "config.yaml").write_text(
-        f"profiles: {{default: {{provider: openai, base_url: 'http://127.0.0.1:9', models: [m]}}}}\ncontrol: {{listen: null}}\nworkspace: {home.parent / 'work'}\n"
+        "profiles: {default: {provider: openai, base_url: 'http://127.0.0.1:9', models:"
+        f" [m]}}}}\ncontrol: {{listen: null}}\nworkspace: {home.parent / 'work'}\n"
     )
     asking = subprocess.Popen(
-        [sys.executable, "-m", "ohmo", "-p", "hi"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ(home)
+        [sys.executable, "-m", "ohmo", "-p", "hi"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environ(home),
     )
     try:
         assert asking.stderr is not None
@@ -61,22 +74,54 @@ def test_who_waits_for_a_model_that_cannot_be_reached_is_told_so_once(home: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "locale"), [(("-p", "-"), "C.UTF-8"), (("chat",), "C.UTF-8"), (("chat",), "en_US.UTF-8"), (("-p", "\udcff"), "C.UTF-8")]
+    ("arguments", "locale"),
+    [
+        (("-p", "-"), "C.UTF-8"),
+        (("chat",), "C.UTF-8"),
+        (("chat",), "en_US.UTF-8"),
+        (("-p", "\udcff"), "C.UTF-8"),
+    ],
 )
-def test_what_is_no_text_is_refused_with_one_line(offline: Path, arguments: tuple[str, ...], locale: str) -> None:
+def test_what_is_no_text_is_refused_with_one_line(
+    offline: Path, arguments: tuple[str, ...], locale: str
+) -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments], input=b"\xff\xfe\n", capture_output=True, timeout=BOUND, check=False,
-        env=environ(offline) | {"LANG": locale, "PYTHONIOENCODING": "utf-8:strict" if locale == "en_US.UTF-8" else "utf-8:surrogateescape"},
-    )  # fmt: skip
+        [sys.executable, "-m", "ohmo", *arguments],
+        input=b"\xff\xfe\n",
+        capture_output=True,
+        timeout=BOUND,
+        check=False,
+        env=environ(offline)
+        | {
+            "LANG": locale,
+            "PYTHONIOENCODING": (
+                "utf-8:strict" if locale == "en_US.UTF-8" else "utf-8:surrogateescape"
+            ),
+        },
+    )
     assert said.returncode == 1
-    lines = [line for line in said.stderr.decode().splitlines() if "no model is connected" not in line]
-    assert lines == ["ohmo: what was said is not UTF-8 text; put it into a file of the workspace, and say its name"]
+    lines = [
+        line for line in said.stderr.decode().splitlines() if "no model is connected" not in line
+    ]
+    assert lines == [
+        (
+            "ohmo: what was said is not UTF-8 text; put it into a file of the workspace, and say its"
+            " name"
+        )
+    ]
 
 
 @pytest.mark.person("say", "allow", "deny", "model", "go on", on="terminal")
-def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered_by_the_next_line(offline: Path) -> None:
+def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered_by_the_next_line(
+    offline: Path,
+) -> None:
     said = ohmo(
-        offline, "chat", stdin="/model\nrun Write file_path=a.txt content=x\ny\nrun Write file_path=b.txt content=x\nn\n/exit\nnever said\n"
+        offline,
+        "chat",
+        stdin=(
+            "/model\nrun Write file_path=a.txt content=x\ny\nrun Write file_path=b.txt"
+            " content=x\nn\n/exit\nnever said\n"
+        ),
     )
     assert said.returncode == 0
     assert "- `offline` (default) ← here" in said.stdout
@@ -86,7 +131,12 @@ def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered
     assert "never said" not in said.stdout
     listed = json.loads(ohmo(offline, "sessions", "list", "--json").stdout)
     assert len(listed) == 1
-    told = [json.loads(line) for line in ohmo(offline, "logs", "--thread", listed[0]["thread"], "--json").stdout.splitlines()]
+    told = [
+        json.loads(line)
+        for line in ohmo(
+            offline, "logs", "--thread", listed[0]["thread"], "--json"
+        ).stdout.splitlines()
+    ]
     assert {"tool_ended", "turn_ended"} <= {line["event"] for line in told}
     assert all({"turn", "thread", "channel", "event"} <= set(line) for line in told)
     assert "no line of thread nobody" in ohmo(offline, "logs", "--thread", "nobody").stderr
@@ -122,7 +172,9 @@ async def test_an_answer_comes_from_the_daemon_that_runs(home: Path) -> None:
 
 async def test_why_there_is_no_answer_is_said(home: Path) -> None:
     async with keyboard(AnsweringHouse(fails="the model is gone"), home) as at:
-        assert (await at("chat", stdin="hello\n")).err.splitlines()[-1] == "ohmo: dead: the model is gone"
+        assert (await at("chat", stdin="hello\n")).err.splitlines()[
+            -1
+        ] == "ohmo: dead: the model is gone"
 
 
 @pytest.mark.person("allow", "stop", on="terminal")

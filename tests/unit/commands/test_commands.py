@@ -1,4 +1,5 @@
-"""Every slash command: what it is called, who may say it, what it leaves to the house; and the page that explains them."""
+"""Every slash command: what it is called, who may say it, what it leaves to the house; and the page
+that explains them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,20 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.assembly.house import commands
-from ohmo.commands.contract import LATER, ORDER, Command, Decide, Order, Reply, Retry, Standing, Stop, is_order, parse, unknown
+from ohmo.commands.contract import (
+    LATER,
+    ORDER,
+    Command,
+    Decide,
+    Order,
+    Reply,
+    Retry,
+    Standing,
+    Stop,
+    is_order,
+    parse,
+    unknown,
+)
 from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
@@ -21,7 +35,21 @@ from ohmo.contracts.store import Ask, Asked, Lapsed, ThreadSettings
 from ohmo.contracts.tool import Question
 
 KNOWN = commands()
-NEVER_QUEUED = ["help", "stop", "new", "status", "approve", "deny", "mode", "queue", "steer", "usage", "whoami", "inbox", "why"]
+NEVER_QUEUED = [
+    "help",
+    "stop",
+    "new",
+    "status",
+    "approve",
+    "deny",
+    "mode",
+    "queue",
+    "steer",
+    "usage",
+    "whoami",
+    "inbox",
+    "why",
+]
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HERE = Address("slack", "T1", ChatId("C1"))
@@ -116,7 +144,20 @@ class Desk:
     async def status(self) -> HouseStatus:
         down = ChannelStatus("auth_failed", None, None, "token revoked")
         return HouseStatus(
-            True, "1.0", NOW, "anthropic", "m", {"slack": down}, {}, {}, None, 2, 1, {}, {}, warnings=("the disk is nearly full",)
+            True,
+            "1.0",
+            NOW,
+            "anthropic",
+            "m",
+            {"slack": down},
+            {},
+            {},
+            None,
+            2,
+            1,
+            {},
+            {},
+            warnings=("the disk is nearly full",),
         )
 
     async def usage_today(self) -> str:
@@ -144,7 +185,13 @@ class Desk:
         return ("small-1", "middle-2", "large-3")
 
 
-async def run(text: str, desk: Desk | None = None, *, standing: Standing = "owner", settings: ThreadSettings | None = None) -> Any:
+async def run(
+    text: str,
+    desk: Desk | None = None,
+    *,
+    standing: Standing = "owner",
+    settings: ThreadSettings | None = None,
+) -> Any:
     parsed = parse(text)
     assert parsed is not None
     order = Order("thread", HERE, "U1", standing, parsed[1], settings or ThreadSettings())
@@ -152,16 +199,35 @@ async def run(text: str, desk: Desk | None = None, *, standing: Standing = "owne
 
 
 def asked(kind: Any = "permission", state: Any = "asked", name: str = "q1") -> Asked:
-    return Asked(Ask(name, "t.1", Question(kind, "Run?", "", (), "d", rule="r"), "/"), "thread", "turn", HERE, "U1", state, None, NOW)
+    return Asked(
+        Ask(name, "t.1", Question(kind, "Run?", "", (), "d", rule="r"), "/"),
+        "thread",
+        "turn",
+        HERE,
+        "U1",
+        state,
+        None,
+        NOW,
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "parsed"),
     [
-        ("/help", ("help", "")), ("  /Help  ", ("help", "")), ("/help@ohmo_bot me", ("help", "me")), ("/deny  too  risky ", ("deny", "too  risky")),
-        ("/mode\nplan", ("mode", "plan")), ("help", None), ("/", None), ("/ help", None), ("/a/b", None), ("", None), ("say /help", None), ("/1", None),
+        ("/help", ("help", "")),
+        ("  /Help  ", ("help", "")),
+        ("/help@ohmo_bot me", ("help", "me")),
+        ("/deny  too  risky ", ("deny", "too  risky")),
+        ("/mode\nplan", ("mode", "plan")),
+        ("help", None),
+        ("/", None),
+        ("/ help", None),
+        ("/a/b", None),
+        ("", None),
+        ("say /help", None),
+        ("/1", None),
     ],
-)  # fmt: skip
+)
 def test_a_command_is_read(text: str, parsed: tuple[str, str] | None) -> None:
     assert parse(text) == parsed
 
@@ -173,7 +239,8 @@ def test_what_must_never_queue_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("command", KNOWN.values(), ids=lambda command: command.name)
 def test_a_command_fits_every_platforms_menu(command: Command) -> None:
-    """Telegram Bot API, BotCommand: 1 to 32 of a-z, 0-9 and _; 1 to 256 characters of description."""
+    """Telegram Bot API, BotCommand: 1 to 32 of a-z, 0-9 and _; 1 to 256 characters of
+    description."""
     assert re.fullmatch(r"[a-z0-9_]{1,32}", command.name)
     assert 1 <= len(f"{command.usage} {command.summary}".strip()) <= 100  # Discord's, the shortest
     assert command.standings <= set(get_args(Standing))
@@ -182,7 +249,10 @@ def test_a_command_fits_every_platforms_menu(command: Command) -> None:
 
 @pytest.mark.parametrize(
     ("standing", "missing"),
-    [("owner", set[str]()), ("guest", {name for name, command in KNOWN.items() if "guest" not in command.standings})],
+    [
+        ("owner", set[str]()),
+        ("guest", {name for name, command in KNOWN.items() if "guest" not in command.standings}),
+    ],
 )
 async def test_help_lists_what_this_person_may_say(standing: Standing, missing: set[str]) -> None:
     reply = await run("/help", standing=standing)
@@ -214,7 +284,9 @@ def test_a_guest_changes_nothing_but_may_stop() -> None:
     }
 
 
-@pytest.mark.parametrize(("turn", "text"), [("t", "Stopped."), (None, "Stopped. Nothing was running here.")])
+@pytest.mark.parametrize(
+    ("turn", "text"), [("t", "Stopped."), (None, "Stopped. Nothing was running here.")]
+)
 async def test_stop_says_whether_something_ran(turn: str | None, text: str) -> None:
     assert await run("/stop", Desk(turn=turn)) == Stop(text)
 
@@ -226,10 +298,14 @@ async def test_new_stops_and_begins_anew() -> None:
 @pytest.mark.parametrize(
     ("text", "effect"),
     [
-        ("/approve", Decide("q1", "allowed", "once")), ("/approve once", Decide("q1", "allowed", "once")), ("/approve session", Decide("q1", "allowed", "session")),
-        ("/approve ALWAYS", Decide("q1", "allowed", "always")), ("/deny", Decide("q1", "denied")), ("/deny no way", Decide("q1", "denied", word="no way")),
+        ("/approve", Decide("q1", "allowed", "once")),
+        ("/approve once", Decide("q1", "allowed", "once")),
+        ("/approve session", Decide("q1", "allowed", "session")),
+        ("/approve ALWAYS", Decide("q1", "allowed", "always")),
+        ("/deny", Decide("q1", "denied")),
+        ("/deny no way", Decide("q1", "denied", word="no way")),
     ],
-)  # fmt: skip
+)
 async def test_an_open_question_is_decided(text: str, effect: Decide) -> None:
     assert await run(text, Desk([asked("permission", "queued", "q0"), asked()])) == effect
 
@@ -270,14 +346,23 @@ async def test_a_busy_mode_leaves_the_other_choices_alone(busy: str) -> None:
 async def test_modes(standing: Standing, argument: str, mode: str | None) -> None:
     effect = await run(f"/mode {argument}", standing=standing)
     assert isinstance(effect, Reply) if mode is None else effect.settings.mode == mode
-    assert isinstance(effect, Reply) or effect.settings.free_until == (NOW if mode == "full_auto" else None)
+    assert isinstance(effect, Reply) or effect.settings.free_until == (
+        NOW if mode == "full_auto" else None
+    )
 
 
 @pytest.mark.parametrize(
     ("standing", "argument", "model"),
-    [("user", "small-1", "small-1"), ("owner", "MIDDLE-2", "middle-2"), ("admin", "default", None), ("user", "Default", None)],
+    [
+        ("user", "small-1", "small-1"),
+        ("owner", "MIDDLE-2", "middle-2"),
+        ("admin", "default", None),
+        ("user", "Default", None),
+    ],
 )
-async def test_a_thread_gets_one_of_the_configured_models(standing: Standing, argument: str, model: str | None) -> None:
+async def test_a_thread_gets_one_of_the_configured_models(
+    standing: Standing, argument: str, model: str | None
+) -> None:
     before = ThreadSettings(mode="plan", model="large-3")
     effect = await run(f"/model {argument}", standing=standing, settings=before)
     assert effect.settings == replace(before, model=model)
@@ -287,16 +372,32 @@ async def test_a_thread_gets_one_of_the_configured_models(standing: Standing, ar
 @pytest.mark.parametrize(
     ("standing", "argument", "line"),
     [
-        ("user", "smal-1", "`smal-1` is not configured. Did you mean `small-1`? Say `/model` to see which are; they stand under `models` of the profile."),
-        ("owner", "gpt-9", "`gpt-9` is not configured. Say `/model` to see which are; they stand under `models` of the profile."),
+        (
+            "user",
+            "smal-1",
+            (
+                "`smal-1` is not configured. Did you mean `small-1`? Say `/model` to see which are;"
+                " they stand under `models` of the profile."
+            ),
+        ),
+        (
+            "owner",
+            "gpt-9",
+            (
+                "`gpt-9` is not configured. Say `/model` to see which are; they stand under"
+                " `models` of the profile."
+            ),
+        ),
         ("guest", "small-1", "A guest cannot choose the model."),
     ],
-)  # fmt: skip
+)
 async def test_no_other_model_is_taken(standing: Standing, argument: str, line: str) -> None:
     assert await run(f"/model {argument}", standing=standing) == Reply(line)
 
 
-@pytest.mark.parametrize(("chosen", "marked"), [(None, "large-3"), ("small-1", "small-1"), ("by-hand-9", "by-hand-9")])
+@pytest.mark.parametrize(
+    ("chosen", "marked"), [(None, "large-3"), ("small-1", "small-1"), ("by-hand-9", "by-hand-9")]
+)
 async def test_the_model_of_this_thread_is_marked(chosen: str | None, marked: str) -> None:
     text = (await run("/model", settings=ThreadSettings(model=chosen))).text
     assert [line.split("`")[1] for line in text.splitlines() if line.endswith("← here")] == [marked]
@@ -304,8 +405,12 @@ async def test_the_model_of_this_thread_is_marked(chosen: str | None, marked: st
     assert "/model NAME" not in (await run("/model", standing="guest")).text
 
 
-@pytest.mark.parametrize(("standing", "inside"), [("owner", True), ("admin", True), ("user", False), ("guest", False)])
-async def test_status_tells_the_state_of_the_house_to_those_who_keep_it(standing: Standing, inside: bool) -> None:
+@pytest.mark.parametrize(
+    ("standing", "inside"), [("owner", True), ("admin", True), ("user", False), ("guest", False)]
+)
+async def test_status_tells_the_state_of_the_house_to_those_who_keep_it(
+    standing: Standing, inside: bool
+) -> None:
     text = (await run("/status", Desk(turn="t"), standing=standing)).text
     assert "I am at work" in text
     assert ("token revoked" in text, "the disk is nearly full" in text) == (inside, inside)
@@ -320,7 +425,11 @@ async def test_status_knows_that_a_person_is_waited_for() -> None:
 
 def test_the_page_names_every_command_with_its_line() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert [name for name, command in KNOWN.items() if f"`/{name}" not in page or command.summary not in page] == []
+    assert [
+        name
+        for name, command in KNOWN.items()
+        if f"`/{name}" not in page or command.summary not in page
+    ] == []
 
 
 @pytest.mark.parametrize("name", sorted({*PEERS, *SAME, *INSTEAD} - {"pr-comments"}))
@@ -330,7 +439,9 @@ def test_the_page_maps_what_people_know_from_elsewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({*PEERS, *SAME, *INSTEAD}))
 def test_what_is_known_from_elsewhere_is_for_the_house_with_words_behind_it_too(name: str) -> None:
-    assert [is_order(text, KNOWN) for text in (f"/{name}", f"/{name}@ohmo_bot", f"/{name} and more")] == [True] * 3
+    assert [
+        is_order(text, KNOWN) for text in (f"/{name}", f"/{name}@ohmo_bot", f"/{name} and more")
+    ] == [True] * 3
     parsed = parse(f"/{name}")
     assert parsed is not None
     if parsed[0] not in KNOWN:
@@ -344,7 +455,10 @@ def test_no_name_from_elsewhere_hides_a_command() -> None:
     assert set(INSTEAD) >= LATER
 
 
-@pytest.mark.parametrize(("standing", "line"), [("guest", "You are a guest"), ("user", "Before I change"), ("owner", "You are the owner")])
+@pytest.mark.parametrize(
+    ("standing", "line"),
+    [("guest", "You are a guest"), ("user", "Before I change"), ("owner", "You are the owner")],
+)
 async def test_start_is_a_welcome_that_fits_the_role(standing: Standing, line: str) -> None:
     effect = await run("/start", standing=standing)
     assert "Welcome" in effect.text
@@ -353,9 +467,12 @@ async def test_start_is_a_welcome_that_fits_the_role(standing: Standing, line: s
 
 
 @pytest.mark.parametrize(
-    ("standing", "person", "effect"), [("user", "U2", Retry((7,))), ("guest", "U1", Retry((7,))), ("guest", "U2", None)]
+    ("standing", "person", "effect"),
+    [("user", "U2", Retry((7,))), ("guest", "U1", Retry((7,))), ("guest", "U2", None)],
 )
-async def test_what_failed_is_tried_again_by_a_guest_only_what_they_said(standing: Standing, person: str, effect: Any) -> None:
+async def test_what_failed_is_tried_again_by_a_guest_only_what_they_said(
+    standing: Standing, person: str, effect: Any
+) -> None:
     said = Wake("k", "api", HERE, None, person, "hello", NOW)
     dead = ArrivalInfo("thread", 7, "message", person, NOW, "ended", "dead", "x", "t1", said)
     found = await run("/retry", Desk(dead=[dead]), standing=standing)
@@ -365,5 +482,11 @@ async def test_what_failed_is_tried_again_by_a_guest_only_what_they_said(standin
 
 def test_a_lone_word_that_is_nearly_a_command_is_for_the_house_and_no_path_is() -> None:
     known = ("stop", "status", "help", "approve")
-    assert [is_order(text, known) for text in ("/stop", "/stpo", "/helb", "/status@ohmo_bot", "/approve always")] == [True] * 5
-    assert [is_order(text, known) for text in ("/etc", "/stpo it all now", "stop", "/usr/bin/status", "/xyzzy")] == [False] * 5
+    assert [
+        is_order(text, known)
+        for text in ("/stop", "/stpo", "/helb", "/status@ohmo_bot", "/approve always")
+    ] == [True] * 5
+    assert [
+        is_order(text, known)
+        for text in ("/etc", "/stpo it all now", "stop", "/usr/bin/status", "/xyzzy")
+    ] == [False] * 5

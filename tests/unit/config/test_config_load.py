@@ -53,32 +53,53 @@ def test_the_asked_file_wins_over_the_home(home: Path, tmp_path: Path) -> None:
 
 
 def test_the_environment_wins_over_the_file(home: Path) -> None:
-    found = loaded(home, "control: {listen: null}\n", OHMO__CONTROL__LISTEN="0.0.0.0:80", OHMO__LIMITS__TURN_TIMEOUT="5m")
+    found = loaded(
+        home,
+        "control: {listen: null}\n",
+        OHMO__CONTROL__LISTEN="0.0.0.0:80",
+        OHMO__LIMITS__TURN_TIMEOUT="5m",
+    )
     assert found.control.address == ("0.0.0.0", 80)
     assert found.limits.turn_timeout == timedelta(minutes=5)
 
 
 def test_a_wrong_environment_variable_is_named(home: Path) -> None:
-    assert problems(home, "", OHMO__CONTROL__LISTN="x") == ["OHMO__CONTROL__LISTN: control.listn: unknown key, did you mean listen?"]
+    assert problems(home, "", OHMO__CONTROL__LISTN="x") == [
+        "OHMO__CONTROL__LISTN: control.listn: unknown key, did you mean listen?"
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
         ("OHMO__PERMISIONS__MODE", "permisions: unknown key, did you mean permissions?"),
-        ("OHMO__PERMISSIONS__MODE__DEEP", "permissions.mode: expected one of default, plan, full_auto, not keys and values"),
-        ("OHMO__CRON__JOBS__0", "cron.jobs: expected a list, for example [a, b], not keys and values"),
+        (
+            "OHMO__PERMISSIONS__MODE__DEEP",
+            "permissions.mode: expected one of default, plan, full_auto, not keys and values",
+        ),
+        (
+            "OHMO__CRON__JOBS__0",
+            "cron.jobs: expected a list, for example [a, b], not keys and values",
+        ),
     ],
 )
 def test_a_variable_that_makes_a_section_is_blamed_for_it(home: Path, name: str, told: str) -> None:
-    assert problems(home, "permissions: {mode: plan}\ncron: {jobs: []}\n", **{name: "x"}) == [f"{name}: {told}"]
+    assert problems(home, "permissions: {mode: plan}\ncron: {jobs: []}\n", **{name: "x"}) == [
+        f"{name}: {told}"
+    ]
 
 
 def test_of_providers_only_those_there_are_are_named(home: Path) -> None:
     (line,) = problems(home, "profiles: {default: {provider: mine}}")
-    assert line == "config.yaml:1: profiles.default.provider: expected one of auto, anthropic, openai, offline, not 'mine'"
+    assert (
+        line == "config.yaml:1: profiles.default.provider: expected one of auto, anthropic, openai,"
+        " offline, not 'mine'"
+    )
     (line,) = problems(home, "profiles: {default: {provider: gemini}}")
-    assert line == "config.yaml:1: profiles.default.provider: gemini as a provider comes in a later version; remove this"
+    assert (
+        line == "config.yaml:1: profiles.default.provider: gemini as a provider comes in a later"
+        " version; remove this"
+    )
 
 
 def test_every_problem_is_said_at_once_in_the_order_of_the_file(home: Path) -> None:
@@ -100,14 +121,26 @@ workspace: relative
         "config.yaml:1: profile: there is no profile 'defalt', did you mean default?",
         "config.yaml:2: permisions: unknown key, did you mean permissions?",
         "config.yaml:4: limits.max_steps: expected a whole number, not '3'",
-        "config.yaml:5: limits.turn_timeout: expected a duration such as 30s, 15m, 24h, 7d, or a number of seconds",
+        (
+            "config.yaml:5: limits.turn_timeout: expected a duration such as 30s, 15m, 24h, 7d, or"
+            " a number of seconds"
+        ),
         "config.yaml:6: limits.queue: must be at least 1, not 0",
         "config.yaml:8: channels.slack.enabled: expected yes or no, not 'maybe'",
-        "config.yaml:8: channels.slack.dm: expected one of pairing, allowlist, open, off, not 'pairng'; did you mean pairing?",
+        (
+            "config.yaml:8: channels.slack.dm: expected one of pairing, allowlist, open, off, not"
+            " 'pairng'; did you mean pairing?"
+        ),
         "config.yaml:9: channels.web: expected keys and values, for example {enabled: true}",
-        "config.yaml:10: control.listen: expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only",
+        (
+            "config.yaml:10: control.listen: expected HOST:PORT, for example 127.0.0.1:7717, or"
+            " null for the unix socket only"
+        ),
         "config.yaml:11: owner: expected a list, for example [a, b], not 'slack:U1'",
-        "config.yaml:12: workspace: expected an absolute path, or one that starts with ~ or ${HOME}, not 'relative'",
+        (
+            "config.yaml:12: workspace: expected an absolute path, or one that starts with ~ or"
+            " ${HOME}, not 'relative'"
+        ),
     ]
 
 
@@ -120,12 +153,16 @@ def test_an_empty_section_means_its_defaults(home: Path) -> None:
 def test_folders_expand_in_paths_and_rules(home: Path) -> None:
     found = loaded(
         home,
-        'workspace: ~/w\npermissions: {allow: ["Read(${WORKSPACE}/**)", "Read(${HOME}/x)"]}\nstore: {url: "sqlite:///${OHMO_HOME}/a.db"}\n',
+        'workspace: ~/w\npermissions: {allow: ["Read(${WORKSPACE}/**)", "Read(${HOME}/x)"]}\nstore:'
+        ' {url: "sqlite:///${OHMO_HOME}/a.db"}\n',
     )
     assert found.permissions.allow == ("Read(/home/ada/w/**)", "Read(/home/ada/x)")
     assert found.store_url == f"sqlite:///{home}/a.db"
     assert problems(home, "permissions: {deny: ['Read(${SECRET})']}\n") == [
-        "config.yaml:1: permissions.deny[0]: ${SECRET} means nothing here; known are ${OHMO_HOME}, ${WORKSPACE}, ${HOME}"
+        (
+            "config.yaml:1: permissions.deny[0]: ${SECRET} means nothing here; known are ${OHMO_HOME},"
+            " ${WORKSPACE}, ${HOME}"
+        )
     ]
 
 
@@ -139,33 +176,46 @@ def test_a_missing_key_of_the_active_profile_is_an_error(home: Path) -> None:
     text = "profiles:\n  default:\n    provider: anthropic\n  other: {provider: openai}\n"
     assert problems(home, text) == [
         (
-            "config.yaml:2: profiles.default.api_key: missing secret: environment variable ANTHROPIC_API_KEY is not set; "
-            "set it, or write api_key: env:NAME, file:PATH or keyring:SERVICE/NAME"
+            "config.yaml:2: profiles.default.api_key: missing secret: environment variable"
+            " ANTHROPIC_API_KEY is not set; set it, or write api_key: env:NAME, file:PATH or"
+            " keyring:SERVICE/NAME"
         )
     ]
     assert loaded(home, text, ANTHROPIC_API_KEY="x").profile.provider == "anthropic"
 
 
 def test_fallback_profiles_need_their_keys_and_names(home: Path) -> None:
-    text = "profiles:\n  default: {provider: offline, fallback: [b, c]}\n  b: {provider: openai, fallback: [default]}\n"
+    text = (
+        "profiles:\n  default: {provider: offline, fallback: [b, c]}\n  b: {provider: openai,"
+        " fallback: [default]}\n"
+    )
     found = problems(home, text)
-    assert found[0].startswith("config.yaml:2: profiles.default.fallback[1]: there is no profile 'c'")
+    assert found[0].startswith(
+        "config.yaml:2: profiles.default.fallback[1]: there is no profile 'c'"
+    )
     assert found[1].startswith("config.yaml:3: profiles.b.api_key: missing secret")
     good = loaded(home, text.replace(", c", ""), OPENAI_API_KEY="x")
     assert [name for name, _ in good.fallback] == ["b"]
 
 
 def test_a_server_of_ones_own_needs_no_key(home: Path) -> None:
-    found = loaded(home, "profiles: {default: {provider: openai, base_url: 'http://127.0.0.1:11434/v1'}}\n")
+    found = loaded(
+        home, "profiles: {default: {provider: openai, base_url: 'http://127.0.0.1:11434/v1'}}\n"
+    )
     assert found.profile.base_url == "http://127.0.0.1:11434/v1"
 
 
 def test_a_profile_is_chosen_by_argument_then_environment(home: Path) -> None:
-    text = "profiles: {default: {}, work: {provider: offline}, play: {provider: offline, models: [m]}}\n"
+    text = (
+        "profiles: {default: {}, work: {provider: offline}, play: {provider: offline, models:"
+        " [m]}}\n"
+    )
     assert loaded(home, text, OHMO_PROFILE="work").profile_name == "work"
     environ = {"OHMO_HOME": str(home), "HOME": "/home/ada", "OHMO_PROFILE": "work"}
     assert load(environ=environ, profile="play").profile.models == ("m",)
-    with pytest.raises(ConfigError, match="--profile: there is no profile 'wrok', did you mean work"):
+    with pytest.raises(
+        ConfigError, match="--profile: there is no profile 'wrok', did you mean work"
+    ):
         load(environ=environ, profile="wrok")
 
 
@@ -174,18 +224,29 @@ def test_a_literal_secret_needs_a_private_file(home: Path) -> None:
     written(home, text, 0o644)
     with pytest.raises(ConfigError) as raised:
         load(environ={"OHMO_HOME": str(home), "HOME": "/home/ada"})
-    assert str(raised.value).startswith("config.yaml:1: profiles.default.api_key: a secret stands in a file that others can read")
+    assert str(raised.value).startswith(
+        "config.yaml:1: profiles.default.api_key: a secret stands in a file that others can read"
+    )
     assert "sk-literal" not in str(raised.value)
     assert loaded(home, text).profile.api_key is not None
 
 
 def test_the_store_url_may_be_a_secret(home: Path) -> None:
-    assert loaded(home, "store: {url: env:DB}\n", DB="sqlite:////x/y.db").store_url == "sqlite:////x/y.db"
+    assert (
+        loaded(home, "store: {url: env:DB}\n", DB="sqlite:////x/y.db").store_url
+        == "sqlite:////x/y.db"
+    )
     (missing,) = problems(home, "store: {url: env:DB}\n")
-    assert missing.startswith("config.yaml:1: store.url: missing secret: environment variable DB is not set; set it there or in .env")
+    assert missing.startswith(
+        "config.yaml:1: store.url: missing secret: environment variable DB is not set; set it there"
+        " or in .env"
+    )
     for text in ("store: {url: env:DB}\n", "store: {url: 'postgresql://u:p4ssword@h/d'}\n"):
         (later,) = problems(home, text, DB="postgresql://u:p4ssword@h/d")
-        assert later.startswith("config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version; write sqlite:///")
+        assert later.startswith(
+            "config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version; write"
+            " sqlite:///"
+        )
         assert "p4ssword" not in later
 
 
@@ -194,12 +255,16 @@ def test_a_webhook_whose_secret_is_gone_is_a_line_before_anything_starts(home: P
     assert loaded(home, text, HOOK="hush-hush").webhooks["ci"].to == "telegram:1"
     (missing,) = problems(home, text)
     assert missing.startswith(
-        "config.yaml:1: webhooks.ci.secret: missing secret: environment variable HOOK is not set; set it there or in .env"
+        "config.yaml:1: webhooks.ci.secret: missing secret: environment variable HOOK is not set;"
+        " set it there or in .env"
     )
 
 
 def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
-    text = "mcp: {x: {command: y}}\nbudgets: {day: {usd: 5}}\nprofiles: {default: {provider: codex}}\nsandbox: {backend: docker}\n"
+    text = (
+        "mcp: {x: {command: y}}\nbudgets: {day: {usd: 5}}\nprofiles: {default: {provider:"
+        " codex}}\nsandbox: {backend: docker}\n"
+    )
     found = problems(home, text)
     assert len(found) == 4
     assert all("comes in a later version" in line for line in found)
@@ -209,7 +274,17 @@ def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
     "text",
     [
         "profiles: {default: {weak_model_hints: true}}\n",
-        *(f"sandbox: {{{key}}}\n" for key in ("memory: 1GiB", "cpus: 2", "pids: 9", "timeout: 5m", "image: x", "network: on")),
+        *(
+            f"sandbox: {{{key}}}\n"
+            for key in (
+                "memory: 1GiB",
+                "cpus: 2",
+                "pids: 9",
+                "timeout: 5m",
+                "image: x",
+                "network: on",
+            )
+        ),
     ],
 )
 def test_a_key_that_would_do_nothing_is_refused(home: Path, text: str) -> None:
@@ -219,13 +294,17 @@ def test_a_key_that_would_do_nothing_is_refused(home: Path, text: str) -> None:
 
 def test_a_preset_that_needs_a_sandbox_is_refused_while_there_is_none(home: Path) -> None:
     (line,) = problems(home, "permissions: {preset: full}\n")
-    assert line.startswith("config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox")
+    assert line.startswith(
+        "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox"
+    )
     assert "mode: full_auto" in line
     assert problems(home, "permissions: {preset: full, mode: full_auto}\n") == [line]
     assert loaded(home, "permissions: {mode: full_auto}\n").permissions.mode == "full_auto"
 
 
-def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refused(home: Path) -> None:
+def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refused(
+    home: Path,
+) -> None:
     text = "permissions:\n  deny: ['bash(rm:*)', 'Fly']\n  allow: ['mcp__notes__*', 'Bash(ls:*)']\n"
     assert problems(home, text) == [
         "config.yaml:2: permissions.deny[0]: there is no tool 'bash', did you mean Bash?",
@@ -236,7 +315,9 @@ def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refu
 def test_presets_fill_what_was_not_written(home: Path) -> None:
     assert loaded(home, "permissions: {preset: safe, mode: plan}\n").permissions.mode == "plan"
     assert loaded(home, "").permissions.allow == ()
-    safe = loaded(home, "permissions: {preset: safe, allow: ['WebFetch(domain:example.org)']}\n").permissions
+    safe = loaded(
+        home, "permissions: {preset: safe, allow: ['WebFetch(domain:example.org)']}\n"
+    ).permissions
     assert safe.ask == ("WebSearch",)
     assert safe.allow == ("WebFetch(domain:example.org)",)
 

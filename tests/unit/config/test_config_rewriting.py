@@ -36,25 +36,66 @@ access: {roles: {admin: [slack:U2]}, default_role: user}
 @pytest.mark.parametrize(
     ("keys", "value", "before", "after"),
     [
-        (("profiles", "default", "provider"), "openai", "provider: auto  # look", "provider: openai  # look"),
-        (("profiles", "default", "base_url"), "http://x/v1", "base_url: null", 'base_url: "http://x/v1"'),
-        (("profiles", "default", "api_key"), "env:K", "    base_url: null\n", "    base_url: null\n    api_key: env:K\n"),
-        (("channels", "telegram", "token"), "env:T", "   # later\n", "   # later\n    token: env:T\n"),
+        (
+            ("profiles", "default", "provider"),
+            "openai",
+            "provider: auto  # look",
+            "provider: openai  # look",
+        ),
+        (
+            ("profiles", "default", "base_url"),
+            "http://x/v1",
+            "base_url: null",
+            'base_url: "http://x/v1"',
+        ),
+        (
+            ("profiles", "default", "api_key"),
+            "env:K",
+            "    base_url: null\n",
+            "    base_url: null\n    api_key: env:K\n",
+        ),
+        (
+            ("channels", "telegram", "token"),
+            "env:T",
+            "   # later\n",
+            "   # later\n    token: env:T\n",
+        ),
         (("channels", "slack", "enabled"), True, "  slack:\n", "  slack:\n    enabled: true\n"),
-        (("channels", "matrix", "enabled"), True, "  slack:\n", "  slack:\n  matrix:\n    enabled: true\n"),
+        (
+            ("channels", "matrix", "enabled"),
+            True,
+            "  slack:\n",
+            "  slack:\n  matrix:\n    enabled: true\n",
+        ),
         (("owner",), ["slack:U1", "a:b"], '  - "matrix:@a:b"  # other\n', '  - "a:b"\n'),
         (("owner",), ["matrix:@a:b"], "  - slack:U1   # me\n", ""),
         (("access", "roles", "guest"), ["a:b"], "[slack:U2]", '[slack:U2], guest: ["a:b"]'),
         (("access", "default_role"), "guest", "role: user", "role: guest"),
-        (("permissions", "preset"), "safe", "default_role: user}\n", "default_role: user}\npermissions:\n  preset: safe\n"),
+        (
+            ("permissions", "preset"),
+            "safe",
+            "default_role: user}\n",
+            "default_role: user}\npermissions:\n  preset: safe\n",
+        ),
     ],
 )
-def test_only_what_was_meant_is_different(keys: Keys, value: Plain, before: str, after: str) -> None:
+def test_only_what_was_meant_is_different(
+    keys: Keys, value: Plain, before: str, after: str
+) -> None:
     assert rewritten(MINE, {keys: value}) == MINE.replace(before, after)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "# only words\n", "{}\n", '{"a": 1}', "channels:", "channels:\n  x: |\n    text\n  \nz: 1", "a: 1\r\nb:\r\n  c: 1\r\n"]
+    "text",
+    [
+        "",
+        "# only words\n",
+        "{}\n",
+        '{"a": 1}',
+        "channels:",
+        "channels:\n  x: |\n    text\n  \nz: 1",
+        "a: 1\r\nb:\r\n  c: 1\r\n",
+    ],
 )
 def test_a_key_is_added_wherever_the_file_ends(text: str) -> None:
     after = rewritten(text, {("channels", "y", "enabled"): True})
@@ -67,13 +108,17 @@ def test_a_key_is_added_wherever_the_file_ends(text: str) -> None:
 def leaves(table: dict[str, Plain], above: Keys = ()) -> list[Keys]:
     found: list[Keys] = []
     for name, value in table.items():
-        found += leaves(value, (*above, name)) if isinstance(value, dict) and value else [(*above, name)]
+        found += (
+            leaves(value, (*above, name)) if isinstance(value, dict) and value else [(*above, name)]
+        )
     return found
 
 
 @pytest.mark.parametrize("keys", leaves(parse(EXAMPLE, "config.yaml").data), ids=".".join)
 @pytest.mark.parametrize("value", ["a: strange #value", ["one", "two"], None, 7])
-def test_every_key_of_the_example_can_be_changed_and_back_no_other_line_does(keys: Keys, value: Plain) -> None:
+def test_every_key_of_the_example_can_be_changed_and_back_no_other_line_does(
+    keys: Keys, value: Plain
+) -> None:
     after = rewritten(EXAMPLE, {keys: value})
     before, now = EXAMPLE.splitlines(), after.splitlines()
     assert len([line for line in before if line not in now]) <= max(1, len(before) - len(now) + 1)

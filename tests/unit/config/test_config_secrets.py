@@ -19,7 +19,15 @@ class Holder(BaseModel):
 def test_a_secret_never_prints_itself() -> None:
     literal = Secret("hunter22")
     held = Holder(key=literal)
-    for text in (repr(literal), str(literal), f"{literal}", repr(held), str(held.model_dump()), held.model_dump_json(), f"{[literal]!r}"):
+    for text in (
+        repr(literal),
+        str(literal),
+        f"{literal}",
+        repr(held),
+        str(held.model_dump()),
+        held.model_dump_json(),
+        f"{[literal]!r}",
+    ):
         assert "hunter22" not in text
     assert "env:TOKEN" in repr(Secret("env:TOKEN"))
 

@@ -14,7 +14,12 @@ def said(text: str) -> list[str]:
 
 
 def test_words_of_yaml_1_1_stay_words() -> None:
-    assert parse("a: off\nb: yes\nc: true\nd: No\n", "x").data == {"a": "off", "b": "yes", "c": True, "d": "No"}
+    assert parse("a: off\nb: yes\nc: true\nd: No\n", "x").data == {
+        "a": "off",
+        "b": "yes",
+        "c": True,
+        "d": "No",
+    }
 
 
 def test_a_yaml_1_1_directive_does_not_turn_words_into_booleans() -> None:
@@ -22,8 +27,21 @@ def test_a_yaml_1_1_directive_does_not_turn_words_into_booleans() -> None:
 
 
 def test_scalars_are_read_as_yaml_1_2_means_them() -> None:
-    found = parse("a: 010\nb: 0o10\nc: 0x1F\nd: 1.5\ne: ~\nf:\ng: '1'\nh: 2026-01-02\ni: -3\nj: 1e3\n", "x").data
-    assert found == {"a": 10, "b": 8, "c": 31, "d": 1.5, "e": None, "f": None, "g": "1", "h": "2026-01-02", "i": -3, "j": 1000.0}
+    found = parse(
+        "a: 010\nb: 0o10\nc: 0x1F\nd: 1.5\ne: ~\nf:\ng: '1'\nh: 2026-01-02\ni: -3\nj: 1e3\n", "x"
+    ).data
+    assert found == {
+        "a": 10,
+        "b": 8,
+        "c": 31,
+        "d": 1.5,
+        "e": None,
+        "f": None,
+        "g": "1",
+        "h": "2026-01-02",
+        "i": -3,
+        "j": 1000.0,
+    }
 
 
 def test_every_key_and_item_knows_its_line() -> None:
@@ -43,7 +61,14 @@ def test_a_doubled_key_is_an_error_with_both_lines() -> None:
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a: [1\nb: 2\n", 1), ("\ta: 1\n", 1), ("a: *nowhere\n", 1), ("a: 'open\n", 1), ("a: 1\n---\nb: 2\n", 2), ("a: }\n", 1)],
+    [
+        ("a: [1\nb: 2\n", 1),
+        ("\ta: 1\n", 1),
+        ("a: *nowhere\n", 1),
+        ("a: 'open\n", 1),
+        ("a: 1\n---\nb: 2\n", 2),
+        ("a: }\n", 1),
+    ],
 )
 def test_what_is_no_yaml_is_one_line_with_a_number(text: str, line: int) -> None:
     found = said(text)
@@ -54,11 +79,15 @@ def test_what_is_no_yaml_is_one_line_with_a_number(text: str, line: int) -> None
 
 
 def test_brackets_without_end_are_one_line() -> None:
-    assert said("a: " + "[" * 5000) == ["config.yaml: not valid YAML: brackets within brackets without end"]
+    assert said("a: " + "[" * 5000) == [
+        "config.yaml: not valid YAML: brackets within brackets without end"
+    ]
 
 
 def test_a_character_that_no_file_may_hold_has_its_line() -> None:
-    assert said("a: 1\nb: x\0y\n") == ["config.yaml:2: not valid YAML: special characters are not allowed"]
+    assert said("a: 1\nb: x\0y\n") == [
+        "config.yaml:2: not valid YAML: special characters are not allowed"
+    ]
 
 
 def test_a_file_that_is_no_table_is_an_error() -> None:
@@ -89,7 +118,15 @@ def test_no_text_makes_the_reader_raise(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("1", 1), ("true", True), ("[a, b]", ["a", "b"]), ("0.0.0.0:1", "0.0.0.0:1"), ("{", "{"), ("", None)]
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("true", True),
+        ("[a, b]", ["a", "b"]),
+        ("0.0.0.0:1", "0.0.0.0:1"),
+        ("{", "{"),
+        ("", None),
+    ],
 )
 def test_an_environment_value_is_read_like_yaml(text: str, value: object) -> None:
     assert scalar(text) == value

@@ -1,4 +1,5 @@
-"""How much of a conversation is sent: whole exchanges, the oldest left out first, the same after a restart."""
+"""How much of a conversation is sent: whole exchanges, the oldest left out first, the same after a
+restart."""
 
 from __future__ import annotations
 
@@ -9,11 +10,22 @@ from hypothesis import strategies as st
 
 from ohmo.context.prompt import PERSONA_LIMIT, Persona, system_prompt
 from ohmo.context.window import Window, step_tokens, tokens_of
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.sessions.transcript import Transcript
 
 
-def exchange(number: int, size: int, *, calls: int = 0, notice: bool = False, steer: bool = False) -> list[Step]:
+def exchange(
+    number: int, size: int, *, calls: int = 0, notice: bool = False, steer: bool = False
+) -> list[Step]:
     steps: list[Step] = [UserStep((Text(f"q{number} " + "x" * size),), "ada", "message")]
     if notice:
         steps.append(UserStep((Text("(a file is missing)"),), "house", "notice"))
@@ -29,7 +41,11 @@ def exchange(number: int, size: int, *, calls: int = 0, notice: bool = False, st
     return [*steps, ModelStep((Text(f"a{number}"),), "m", "end")]
 
 
-EXCHANGES = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), st.booleans(), st.booleans()), min_size=1, max_size=20)
+EXCHANGES = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(0, 3), st.booleans(), st.booleans()),
+    min_size=1,
+    max_size=20,
+)
 
 
 def conversation(shape: list[tuple[int, int, bool, bool]]) -> list[Step]:
@@ -41,7 +57,9 @@ def conversation(shape: list[tuple[int, int, bool, bool]]) -> list[Step]:
 
 
 @given(EXCHANGES, st.integers(50, 1500))
-def test_what_is_sent_begins_with_a_person_and_keeps_the_last_exchange(shape: list[tuple[int, int, bool, bool]], budget: int) -> None:
+def test_what_is_sent_begins_with_a_person_and_keeps_the_last_exchange(
+    shape: list[tuple[int, int, bool, bool]], budget: int
+) -> None:
     steps = conversation(shape)
     transcript = Transcript(0, budget)
     transcript.add(list(enumerate(steps)))
@@ -49,7 +67,11 @@ def test_what_is_sent_begins_with_a_person_and_keeps_the_last_exchange(shape: li
     assert list(sent) == steps[len(steps) - len(sent) :]
     assert isinstance(sent[0], UserStep)
     assert sent[0].source == "message"
-    last = max(index for index, step in enumerate(steps) if isinstance(step, UserStep) and step.source == "message")
+    last = max(
+        index
+        for index, step in enumerate(steps)
+        if isinstance(step, UserStep) and step.source == "message"
+    )
     assert len(sent) >= len(steps) - last
     assert sum(map(step_tokens, sent)) <= budget or len(sent) == len(steps) - last
     assert transcript.cut == (len(sent) < len(steps))
@@ -72,14 +94,20 @@ def test_a_transcript_read_again_sends_what_the_old_one_sent(
 
 
 @given(EXCHANGES)
-def test_shrinking_leaves_out_whole_exchanges_until_one_is_left(shape: list[tuple[int, int, bool, bool]]) -> None:
+def test_shrinking_leaves_out_whole_exchanges_until_one_is_left(
+    shape: list[tuple[int, int, bool, bool]],
+) -> None:
     transcript = Transcript(0)
     transcript.add(list(enumerate(conversation(shape))))
     while transcript.shrink():
         first = transcript.visible()[0]
         assert isinstance(first, UserStep)
         assert first.source == "message"
-    left = [step for step in transcript.visible() if isinstance(step, UserStep) and step.source == "message"]
+    left = [
+        step
+        for step in transcript.visible()
+        if isinstance(step, UserStep) and step.source == "message"
+    ]
     assert len(left) == 1
 
 
@@ -126,11 +154,18 @@ def test_a_window_without_anybody_speaking_never_cuts() -> None:
     assert window.forget() == 0
 
 
-def test_the_system_prompt_ends_with_its_breakpoint_and_holds_the_owner_s_files(tmp_path: Path) -> None:
+def test_the_system_prompt_ends_with_its_breakpoint_and_holds_the_owner_s_files(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "SOUL.md").write_text("<!-- what I am -->\nCalm.\n")
     (tmp_path / "USER.md").write_text("<!-- only a comment -->\n")
     (tmp_path / "AGENTS.md").write_text("line\n" * 10_000)
-    sections = system_prompt(Persona(tmp_path / "SOUL.md", tmp_path / "USER.md", tmp_path / "AGENTS.md"), Path("/w"), "Linux", "plan")
+    sections = system_prompt(
+        Persona(tmp_path / "SOUL.md", tmp_path / "USER.md", tmp_path / "AGENTS.md"),
+        Path("/w"),
+        "Linux",
+        "plan",
+    )
     assert [section.name for section in sections] == ["role", "persona", "rules", "environment"]
     assert [section.breakpoint for section in sections] == [False, False, False, True]
     assert sections[1].text == "<persona>\nCalm.\n</persona>"

@@ -1,4 +1,5 @@
-"""A house in memory that implements control's ports: enough for every route and for the page, with nothing behind it."""
+"""A house in memory that implements control's ports: enough for every route and for the page, with
+nothing behind it."""
 
 from __future__ import annotations
 
@@ -11,12 +12,43 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from channels.contract import Address, Answer, Arrival, ChatId, Choice, Cursor, Inbound, MessageId, Options, Outbound, Person, PersonId
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    ChatId,
+    Choice,
+    Cursor,
+    Inbound,
+    MessageId,
+    Options,
+    Outbound,
+    Person,
+    PersonId,
+)
 from channels.web.adapter import Web
 from channels.web.settings import WebSettings
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.events import Event, ModelDone, TextDelta, ToolDone, ToolStarted, TurnEnded, TurnStarted
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, Usage, UserStep
+from ohmo.contracts.events import (
+    Event,
+    ModelDone,
+    TextDelta,
+    ToolDone,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UserStep,
+)
 from ohmo.contracts.reports import (
     ArrivalInfo,
     AuditReport,
@@ -32,7 +64,17 @@ from ohmo.contracts.reports import (
     spot_of,
 )
 from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
-from ohmo.contracts.store import Accepted, Ask, Asked, Hint, OutRow, PartState, PersonRow, PostRow, ThreadSettings
+from ohmo.contracts.store import (
+    Accepted,
+    Ask,
+    Asked,
+    Hint,
+    OutRow,
+    PartState,
+    PersonRow,
+    PostRow,
+    ThreadSettings,
+)
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Shelf
 from ohmo.control.metrics import Metrics
@@ -81,12 +123,23 @@ class SmallHouse:
     # reports
 
     async def counts(self, *, spare: bool = False) -> Counts:
-        return self.counted or Counts({("web", "answered"): 3}, {("web", "sent"): 3}, None, 0, len(self.asked))
+        return self.counted or Counts(
+            {("web", "answered"): 3}, {("web", "sent"): 3}, None, 0, len(self.asked)
+        )
 
     async def threads(
-        self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None, shelf: Shelf | None = None
+        self,
+        *,
+        limit: int = 100,
+        channel: str | None = None,
+        after: Spot | None = None,
+        shelf: Shelf | None = None,
     ) -> list[ThreadInfo]:
-        infos = [self._info(thread) for thread, address in self.addresses.items() if channel in (None, address.channel)]
+        infos = [
+            self._info(thread)
+            for thread, address in self.addresses.items()
+            if channel in (None, address.channel)
+        ]
         infos = [info for info in infos if shelf in (None, info.settings.shelf or "open")]
         return _page(infos, limit, after)
 
@@ -94,29 +147,66 @@ class SmallHouse:
         return self._info(thread) if thread in self.addresses else None
 
     async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
-        return next((thread for thread, place in self.addresses.items() if place == address and person_scope == ""), None)
+        return next(
+            (
+                thread
+                for thread, place in self.addresses.items()
+                if place == address and person_scope == ""
+            ),
+            None,
+        )
 
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[HistoryItem]:
-        found = [item for item in self.history_of.get(thread, []) if item.seq > since and (before is None or item.seq < before)]
+    async def history(
+        self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None
+    ) -> list[HistoryItem]:
+        found = [
+            item
+            for item in self.history_of.get(thread, [])
+            if item.seq > since and (before is None or item.seq < before)
+        ]
         return found[:limit] if before is None else found[max(0, len(found) - limit) :]
 
-    async def inbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[ArrivalInfo]:
-        rows = [item for items in self.history_of.values() for item in items if isinstance(item, ArrivalInfo)]
+    async def inbox(
+        self, *, state: str | None = None, limit: int = 100, after: Spot | None = None
+    ) -> list[ArrivalInfo]:
+        rows = [
+            item
+            for items in self.history_of.values()
+            for item in items
+            if isinstance(item, ArrivalInfo)
+        ]
         return _page([row for row in rows if state in (None, row.state, row.ending)], limit, after)
 
-    async def outbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[OutRow]:
-        rows = [item for items in self.history_of.values() for item in items if isinstance(item, OutRow)]
+    async def outbox(
+        self, *, state: str | None = None, limit: int = 100, after: Spot | None = None
+    ) -> list[OutRow]:
+        rows = [
+            item for items in self.history_of.values() for item in items if isinstance(item, OutRow)
+        ]
         return _page([row for row in rows if state in (None, row.state)], limit, after)
 
     async def posts(self, ids: Sequence[str]) -> list[OutRow]:
         return [row for row in await self.outbox(limit=10_000) if row.row.id in ids]
 
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
-        return next((i for i in self.history_of.get(thread, []) if isinstance(i, ArrivalInfo) and i.seq == seq), None)
+        return next(
+            (
+                i
+                for i in self.history_of.get(thread, [])
+                if isinstance(i, ArrivalInfo) and i.seq == seq
+            ),
+            None,
+        )
 
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
-        rows = self.spent or [UsageTotal(1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small-model", person="owner")]
-        return [row if by_person else replace(row, person="", channel="", account="") for row in rows]
+        rows = self.spent or [
+            UsageTotal(
+                1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small-model", person="owner"
+            )
+        ]
+        return [
+            row if by_person else replace(row, person="", channel="", account="") for row in rows
+        ]
 
     async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
         self.looked_for.append(wanted)
@@ -125,14 +215,23 @@ class SmallHouse:
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
         found = [
             ThreadTotal(
-                2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, (USAGE.micro_usd or 0) * int(thread[1:]), 0, thread=thread
+                2,
+                USAGE.input,
+                USAGE.cached,
+                USAGE.written,
+                USAGE.output,
+                (USAGE.micro_usd or 0) * int(thread[1:]),
+                0,
+                thread=thread,
             )
             for thread in self.addresses
         ]
         return sorted(found, key=lambda one: -one.micro_usd)[:limit]
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
-        turns = sorted({item.turn for item in self.history_of.get(thread, []) if isinstance(item, StepInfo)})
+        turns = sorted(
+            {item.turn for item in self.history_of.get(thread, []) if isinstance(item, StepInfo)}
+        )
         spent = (2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, USAGE.micro_usd or 0, 0)
         return [TurnUsage(*spent, turn=turn, model=USAGE.model) for turn in turns]
 
@@ -161,7 +260,9 @@ class SmallHouse:
     async def status(self) -> HouseStatus:
         channels = {
             "web": ChannelStatus("connected", T0, T0, ""),
-            "slack": ChannelStatus("auth_failed", None, None, "slack refuses bot_token; put a new one in config.yaml"),
+            "slack": ChannelStatus(
+                "auth_failed", None, None, "slack refuses bot_token; put a new one in config.yaml"
+            ),
         }
         return HouseStatus(
             self.ready,
@@ -183,7 +284,9 @@ class SmallHouse:
     async def people(self) -> list[PersonRow]:
         return self.persons
 
-    async def pair(self, code: str, role: Literal["guest", "user", "admin"] | None = None) -> PersonRow | None:
+    async def pair(
+        self, code: str, role: Literal["guest", "user", "admin"] | None = None
+    ) -> PersonRow | None:
         for number, row in enumerate(self.persons):
             if row.role == "asking" and row.code_hash == f"hash of {code}":
                 self.persons[number] = replace(row, role=role or "user", code_hash=None)
@@ -191,7 +294,10 @@ class SmallHouse:
         return None
 
     async def revoke(self, channel: str, account: str, person: str) -> bool:
-        return any((row.channel, row.account, row.person) == (channel, account, person) for row in self.persons)
+        return any(
+            (row.channel, row.account, row.person) == (channel, account, person)
+            for row in self.persons
+        )
 
     async def retry_arrival(self, thread: str, seq: int) -> bool:
         return await self.arrival(thread, seq) is not None
@@ -222,7 +328,12 @@ class SmallHouse:
             return "unknown"
         self.verdicts.append((approval, verdict, scope, word))
         asked = self.asked.pop(approval)
-        self.post(asked.thread, f"**{asked.ask.question.title}**\n\nanswered: {word or verdict}", target=approval, kind="edit")
+        self.post(
+            asked.thread,
+            f"**{asked.ask.question.title}**\n\nanswered: {word or verdict}",
+            target=approval,
+            kind="edit",
+        )
         return "ok"
 
     # watch
@@ -277,10 +388,18 @@ class SmallHouse:
             return replace(self.keys[arrival.key], duplicate=True)
         place = arrival.place if isinstance(arrival, Wake) else arrival.address
         thread = self.thread_at(place)
-        kind = "wake" if isinstance(arrival, Wake) else "answer" if isinstance(arrival, Answer) else "message"
+        kind = (
+            "wake"
+            if isinstance(arrival, Wake)
+            else "answer"
+            if isinstance(arrival, Answer)
+            else "message"
+        )
         person = arrival.person if isinstance(arrival, Wake) else arrival.person.id
         seq = self.next_seq(thread)
-        info = ArrivalInfo(thread, seq, kind, person, arrival.at, "ended", "answered", None, None, arrival)
+        info = ArrivalInfo(
+            thread, seq, kind, person, arrival.at, "ended", "answered", None, None, arrival
+        )
         self.keys[arrival.key] = Accepted(thread, seq, False)
         self._write(thread, info)
         if isinstance(arrival, Inbound):
@@ -307,13 +426,22 @@ class SmallHouse:
 
     def post(self, thread: str, text: str, **more: Any) -> str:
         """A row as delivery leaves it: rendered and sent."""
-        kind, target, row_id = more.pop("kind", "message"), more.pop("target", None), more.pop("id", None) or self.new_id()
+        kind, target, row_id = (
+            more.pop("kind", "message"),
+            more.pop("target", None),
+            more.pop("id", None) or self.new_id(),
+        )
         state = more.pop("state", "sent")
         outbound = Outbound(self.addresses[thread], text, **more)
-        parts = tuple(PartState(part, None, "f" * 32 if part.kind == "file" else None) for part in self.web.render(outbound))
+        parts = tuple(
+            PartState(part, None, "f" * 32 if part.kind == "file" else None)
+            for part in self.web.render(outbound)
+        )
         row = PostRow(row_id, kind, outbound, target)
         now = datetime.now(UTC)
-        self._write(thread, OutRow(row, thread, self.next_seq(thread), None, state, parts, 1, now, now, now))
+        self._write(
+            thread, OutRow(row, thread, self.next_seq(thread), None, state, parts, 1, now, now, now)
+        )
         return row_id
 
     def settle(self, row: str, state: Any, error: str | None = None) -> None:
@@ -322,7 +450,10 @@ class SmallHouse:
             for number, item in enumerate(items):
                 if isinstance(item, OutRow) and item.row.id == row:
                     items[number] = replace(
-                        item, state=state, error=error, ended=None if state in ("ready", "sending") else datetime.now(UTC)
+                        item,
+                        state=state,
+                        error=error,
+                        ended=None if state in ("ready", "sending") else datetime.now(UTC),
                     )
                     self.hint(Hint("state", item.thread))
 
@@ -331,7 +462,9 @@ class SmallHouse:
         accepted = self.accept(said(self.addresses[thread], text, self.new_id()))
         found = self.history_of[thread][-1]
         assert isinstance(found, ArrivalInfo)
-        self.history_of[thread][-1] = dead = replace(found, ending="dead", reason=reason, ended=datetime.now(UTC))
+        self.history_of[thread][-1] = dead = replace(
+            found, ending="dead", reason=reason, ended=datetime.now(UTC)
+        )
         self.hint(Hint("state", accepted.thread))
         return dead
 
@@ -349,15 +482,22 @@ class SmallHouse:
 
     # scripted turns
 
-    async def turn(self, thread: str, text: str, *, tool: bool = False, pace: Callable[[], Any] | None = None) -> None:
-        """One streamed turn, word by word: events, steps and the answer's row, as engine and delivery would leave them."""
+    async def turn(
+        self, thread: str, text: str, *, tool: bool = False, pace: Callable[[], Any] | None = None
+    ) -> None:
+        """One streamed turn, word by word: events, steps and the answer's row, as engine and
+        delivery would leave them."""
         turn, place = f"turn{next(self._turns)}", self.addresses[thread]
         await self.web.typing(place, True)
         self.emit(thread, TurnStarted(turn, "owner"))
         self.step(thread, turn, UserStep((Text("…"),), "owner", "message"))
         if tool:
             call = ToolCall(f"{turn}.1", "Read", {"file_path": "/home/ada/notes.md"}, "toolu_1")
-            self.step(thread, turn, ModelStep((Text("I look at your notes."), call), "small-model", "tools"))
+            self.step(
+                thread,
+                turn,
+                ModelStep((Text("I look at your notes."), call), "small-model", "tools"),
+            )
             self.emit(thread, ModelDone(turn, "I look at your notes.", USAGE))
             self.step(thread, turn, CallStarted(call.id, "digest"))
             self.emit(thread, ToolStarted(turn, call.id, "Read", "Read notes.md"))
@@ -406,12 +546,28 @@ class SmallHouse:
 
     def ports(self) -> Ports:
         return Ports(
-            self, self.status, self, self.publish_wake, self, self, self, self, parse_address, self.web.browser, self.log, hooks=self.hooks
+            self,
+            self.status,
+            self,
+            self.publish_wake,
+            self,
+            self,
+            self,
+            self,
+            parse_address,
+            self.web.browser,
+            self.log,
+            hooks=self.hooks,
         )
 
     @asynccontextmanager
     async def open(
-        self, run: Path, *, port: int = 0, names: frozenset[str] = frozenset(), ancestry: Ancestry | None = None
+        self,
+        run: Path,
+        *,
+        port: int = 0,
+        names: frozenset[str] = frozenset(),
+        ancestry: Ancestry | None = None,
     ) -> AsyncGenerator[Doors]:
         """The web channel receives and control serves; without ``ancestry`` children of this
         process are let in, too."""
@@ -431,7 +587,17 @@ class SmallHouse:
 def said(place: Address, text: str, key: str) -> Inbound:
     at = datetime.now(UTC)
     person = Person(PersonId("U1"), "Ada")
-    return Inbound(key=key, address=place, person=person, at=at, order=key, message=MessageId(key), text=text, private=True, addressed=True)
+    return Inbound(
+        key=key,
+        address=place,
+        person=person,
+        at=at,
+        order=key,
+        message=MessageId(key),
+        text=text,
+        private=True,
+        addressed=True,
+    )
 
 
 Listed = TypeVar("Listed", ThreadInfo, ArrivalInfo, OutRow)
@@ -441,7 +607,9 @@ def _page(items: list[Listed], limit: int, after: Spot | None) -> list[Listed]:
     def place(item: Listed) -> tuple[int, int, str, int]:
         return _order(spot_of(item))
 
-    return [item for item in sorted(items, key=place) if after is None or place(item) > _order(after)][:limit]
+    return [
+        item for item in sorted(items, key=place) if after is None or place(item) > _order(after)
+    ][:limit]
 
 
 def _order(spot: Spot) -> tuple[int, int, str, int]:

@@ -1,4 +1,5 @@
-"""What a stranger at the TCP door cannot do: hold it shut, fill the log, use up a link, or get an answer nobody wrote."""
+"""What a stranger at the TCP door cannot do: hold it shut, fill the log, use up a link, or get an
+answer nobody wrote."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ async def small_door(callers: Callers) -> AsyncGenerator[int]:
     await runner.setup()
     server = runner.server
     assert server is not None
-    listening = await asyncio.get_running_loop().create_server(lambda: callers.meet(server), "127.0.0.1", 0)
+    listening = await asyncio.get_running_loop().create_server(
+        lambda: callers.meet(server), "127.0.0.1", 0
+    )
     try:
         yield listening.sockets[0].getsockname()[1]
     finally:
@@ -87,7 +90,9 @@ async def test_who_sends_the_head_of_a_request_for_ever_is_seen_off() -> None:
             writer.close()
 
 
-async def test_when_the_door_is_full_the_oldest_stranger_makes_room_and_one_of_ours_never_does() -> None:
+async def test_when_the_door_is_full_the_oldest_stranger_makes_room_and_one_of_ours_never_does() -> (
+    None
+):
     async with small_door(Callers(most=2)) as port:
         ours = await asyncio.open_connection("127.0.0.1", port)
         assert (await ask(ours, "/?known")).endswith(b"here")
@@ -103,19 +108,33 @@ async def test_when_the_door_is_full_the_oldest_stranger_makes_room_and_one_of_o
             writer.close()
 
 
-async def test_a_crowd_of_silent_strangers_shuts_nobody_out(doors: Doors, key: dict[str, str]) -> None:
+async def test_a_crowd_of_silent_strangers_shuts_nobody_out(
+    doors: Doors, key: dict[str, str]
+) -> None:
     crowd = [await asyncio.open_connection("127.0.0.1", port_of(doors)) for _ in range(MOST + 20)]
     for _, writer in crowd:
         writer.write(HEAD)
-    async with aiohttp.ClientSession(doors.url, headers=key) as friend, friend.get("/api/v1/status") as response:
+    async with (
+        aiohttp.ClientSession(doors.url, headers=key) as friend,
+        friend.get("/api/v1/status") as response,
+    ):
         assert response.status == 200
     assert await end_of(crowd[0]) == b""
     for _, writer in crowd:
         writer.close()
 
 
-@pytest.mark.parametrize("sent", [b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET /x HTTP/1.1\r\nHost : evil\r\n\r\n", HEAD + b"Host: two\r\n\r\n"])
-async def test_what_is_no_http_fills_no_log(doors: Doors, sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01 no HTTP\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nHost : evil\r\n\r\n",
+        HEAD + b"Host: two\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_fills_no_log(
+    doors: Doors, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO):
         line = await asyncio.open_connection("127.0.0.1", port_of(doors))
         line[1].write(sent)
@@ -126,10 +145,14 @@ async def test_what_is_no_http_fills_no_log(doors: Doors, sent: bytes, caplog: p
 
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/messages", "/hooks/ci"])
 async def test_a_packed_body_is_not_opened(doors: Doors, key: dict[str, str], path: str) -> None:
-    """Six hundred kilobytes that anybody could send became six hundred megabytes, a piece of fifty at a time."""
+    """Six hundred kilobytes that anybody could send became six hundred megabytes, a piece of fifty
+    at a time."""
     for packed in (gzip.compress(bytes(2**24)), b"never packed"):
         headers = {**key, "Content-Type": "application/json", "Content-Encoding": "gzip"}
-        async with aiohttp.ClientSession(doors.url) as session, session.post(path, data=packed, headers=headers) as response:
+        async with (
+            aiohttp.ClientSession(doors.url) as session,
+            session.post(path, data=packed, headers=headers) as response,
+        ):
             assert response.status == 415
             assert "Content-Encoding" in (await response.json())["error"]
 
@@ -138,7 +161,8 @@ async def test_who_hangs_up_in_the_middle_of_a_body_fills_no_log(
     doors: Doors, key: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     head = (
-        f"POST /api/v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {key['Authorization']}\r\nContent-Type: application/json\r\n"
+        "POST /api/v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization:"
+        f" {key['Authorization']}\r\nContent-Type: application/json\r\n"
     )
     with caplog.at_level(logging.INFO):
         line = await asyncio.open_connection("127.0.0.1", port_of(doors))
@@ -148,7 +172,10 @@ async def test_who_hangs_up_in_the_middle_of_a_body_fills_no_log(
         line[1].write(b"{}")
         await line[1].drain()
         line[1].transport.abort()
-        async with aiohttp.ClientSession(doors.url, headers=key) as session, session.get("/api/v1/status") as response:
+        async with (
+            aiohttp.ClientSession(doors.url, headers=key) as session,
+            session.get("/api/v1/status") as response,
+        ):
             assert response.status == 200
     assert caplog.records == []
 
@@ -161,9 +188,13 @@ async def test_who_hangs_up_in_the_middle_of_a_body_fills_no_log(
         ("multipart/form-data; boundary=x", b"--x\r\n" + b"A: b\r\n" * 20_000),
     ],
 )
-async def test_a_file_that_is_badly_wrapped_is_refused_with_a_line(doors: Doors, key: dict[str, str], kind: str, body: bytes) -> None:
+async def test_a_file_that_is_badly_wrapped_is_refused_with_a_line(
+    doors: Doors, key: dict[str, str], kind: str, body: bytes
+) -> None:
     async with aiohttp.ClientSession(doors.url, headers=key) as session:
-        async with session.post("/api/v1/web/files", data=body, headers={"Content-Type": kind}) as response:
+        async with session.post(
+            "/api/v1/web/files", data=body, headers={"Content-Type": kind}
+        ) as response:
             assert response.status == 400
             assert "error" in await response.json()
 
@@ -177,19 +208,24 @@ async def test_who_only_looks_at_a_login_link_does_not_use_it_up(doors: Doors) -
         async with session.get(link, allow_redirects=False) as response:
             assert response.headers["Location"] == "/"
             assert "Secure" not in response.headers["Set-Cookie"]
-            assert response.headers["Server"] == "ohmo", "what it is built from is nobody's business"
+            assert response.headers["Server"] == "ohmo", (
+                "what it is built from is nobody's business"
+            )
 
 
 async def test_behind_tls_the_cookie_never_goes_without_it(doors: Doors) -> None:
     link = doors.login_link()
     assert link is not None
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
-        async with session.get(link, allow_redirects=False, headers={"X-Forwarded-Proto": "https"}) as response:
+        async with session.get(
+            link, allow_redirects=False, headers={"X-Forwarded-Proto": "https"}
+        ) as response:
             assert "; Secure" in response.headers["Set-Cookie"]
 
 
 async def test_whoever_waits_for_the_first_answer_is_told_when_there_is_one(tmp_path: Path) -> None:
-    """The doors are open before anybody can answer at them, and a service manager is told only then."""
+    """The doors are open before anybody can answer at them, and a service manager is told only
+    then."""
     calm = asyncio.Event()
 
     async def quiet() -> None:

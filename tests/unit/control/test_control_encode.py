@@ -17,7 +17,13 @@ from ohmo.control.encode import dumps
 
 VALUES: dict[str, Any] = {
     "usage": Usage("m", "turn", 1, 2, 3, 4, 5),
-    "result": ToolResult("turn.1", "x", images=(Image(Path("/a.png"), "image/png"),), spill=Path("/s.txt"), tools=("CronList",)),
+    "result": ToolResult(
+        "turn.1",
+        "x",
+        images=(Image(Path("/a.png"), "image/png"),),
+        spill=Path("/s.txt"),
+        tools=("CronList",),
+    ),
     "fatal": True,
     "step": 1,
     "total": 2,
@@ -27,12 +33,16 @@ VALUES: dict[str, Any] = {
 
 
 @settings(deadline=None)
-@given(st.text(st.characters(exclude_categories=()) | st.sampled_from('\ud83d\udc00\x00"\\\n\u2028')))
+@given(
+    st.text(st.characters(exclude_categories=()) | st.sampled_from('\ud83d\udc00\x00"\\\n\u2028'))
+)
 def test_any_text_is_valid_utf8_json_on_one_line_and_comes_back_as_it_was(text: str) -> None:
     line = dumps(TextDelta("turn", text)).encode()
     assert b"\n" not in line
     assert b"\r" not in line
-    assert json.loads(line)["text"].encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")
+    assert json.loads(line)["text"].encode("utf-16", "surrogatepass") == text.encode(
+        "utf-16", "surrogatepass"
+    )
 
 
 @pytest.mark.parametrize("kind", get_args(Event))
@@ -40,7 +50,11 @@ def test_every_event_is_json_and_says_its_turn_and_its_call(kind: type) -> None:
     names = [field.name for field in fields(kind)]
     assert names[0] == "turn"
     assert ("call" in names) is (kind.__name__.startswith("Tool") or kind.__name__ == "PlanUpdated")
-    wanted = {field.name: VALUES.get(field.name, field.name) for field in fields(kind) if field.name not in ("address", "seconds")}
+    wanted = {
+        field.name: VALUES.get(field.name, field.name)
+        for field in fields(kind)
+        if field.name not in ("address", "seconds")
+    }
     told = json.loads(dumps(kind(**wanted)))
     assert told["turn"] == "turn"
     assert set(names) <= set(told)

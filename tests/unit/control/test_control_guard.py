@@ -36,11 +36,18 @@ def token(tmp_path: Path, doors: Doors) -> str:
 
 @pytest.fixture
 async def stranger(doors: Doors) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with aiohttp.ClientSession(
+        doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)
+    ) as session:
         yield session
 
 
-async def status_of(session: aiohttp.ClientSession, path: str = "/api/v1/status", method: str = "GET", **headers: str) -> int:
+async def status_of(
+    session: aiohttp.ClientSession,
+    path: str = "/api/v1/status",
+    method: str = "GET",
+    **headers: str,
+) -> int:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with session.request(method, path, headers=named, allow_redirects=False) as response:
         return response.status
@@ -57,7 +64,9 @@ async def logged_in(session: aiohttp.ClientSession, doors: Doors) -> aiohttp.Cli
     return session
 
 
-@pytest.mark.parametrize("path", ["/api/v1/status", "/api/v1/events", "/metrics", "/api/v1/web/chats", "/api/v1/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/status", "/api/v1/events", "/metrics", "/api/v1/web/chats", "/api/v1/nothing"]
+)
 async def test_nobody_gets_nothing(stranger: aiohttp.ClientSession, path: str) -> None:
     assert await status_of(stranger, path) == 401
 
@@ -67,7 +76,9 @@ async def test_probes_and_the_empty_page_are_open(stranger: aiohttp.ClientSessio
         assert await status_of(stranger, path) == 200
 
 
-async def test_the_token_opens_and_a_wrong_one_does_not(stranger: aiohttp.ClientSession, token: str) -> None:
+async def test_the_token_opens_and_a_wrong_one_does_not(
+    stranger: aiohttp.ClientSession, token: str
+) -> None:
     assert await status_of(stranger, Authorization=f"Bearer {token}") == 200
     assert await status_of(stranger, Authorization=f"Bearer {token}x") == 401
     assert await status_of(stranger, Authorization="Bearer é") == 401
@@ -100,18 +111,26 @@ async def test_a_login_link_opens_once(stranger: aiohttp.ClientSession, doors: D
         "localhost:1@evil",
     ],
 )
-async def test_a_name_that_was_rebound_to_us_is_refused(stranger: aiohttp.ClientSession, doors: Doors, token: str, host: str) -> None:
+async def test_a_name_that_was_rebound_to_us_is_refused(
+    stranger: aiohttp.ClientSession, doors: Doors, token: str, host: str
+) -> None:
     assert await status_of(stranger, Host=host, Authorization=f"Bearer {token}") == 421
     assert await status_of(stranger, "/", Host=host) == 421
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9000", "127.0.0.1:8000", "[::1]:7717"])
-async def test_our_own_names_are_welcome_through_any_tunnel(stranger: aiohttp.ClientSession, token: str, host: str) -> None:
+async def test_our_own_names_are_welcome_through_any_tunnel(
+    stranger: aiohttp.ClientSession, token: str, host: str
+) -> None:
     assert await status_of(stranger, Host=host, Authorization=f"Bearer {token}") == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://localhost", ""])
-async def test_a_page_of_another_origin_is_refused_even_with_our_cookie(stranger: aiohttp.ClientSession, doors: Doors, origin: str) -> None:
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://localhost", ""]
+)
+async def test_a_page_of_another_origin_is_refused_even_with_our_cookie(
+    stranger: aiohttp.ClientSession, doors: Doors, origin: str
+) -> None:
     await logged_in(stranger, doors)
     assert await status_of(stranger, Origin=origin) == 403
     assert await status_of(stranger, "/api/v1/events", Origin=origin) == 403
@@ -126,7 +145,9 @@ async def test_a_page_of_another_origin_is_refused_even_with_our_cookie(stranger
         assert response.status == 403
 
 
-async def test_our_own_page_may_change_things(stranger: aiohttp.ClientSession, doors: Doors) -> None:
+async def test_our_own_page_may_change_things(
+    stranger: aiohttp.ClientSession, doors: Doors
+) -> None:
     await logged_in(stranger, doors)
     assert doors.url is not None
     assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST", Origin=doors.url) == 200
@@ -143,15 +164,33 @@ async def test_our_own_page_may_change_things(stranger: aiohttp.ClientSession, d
         ("localhost", "https://localhost", 403),
     ],
 )
-async def test_our_page_behind_a_proxy_that_ends_tls_may_change_things(tmp_path: Path, host: str, origin: str, status: int) -> None:
-    async with SmallHouse().open(tmp_path / "run", names=frozenset({"ohmo.example"})) as doors, aiohttp.ClientSession(doors.url) as proxy:
+async def test_our_page_behind_a_proxy_that_ends_tls_may_change_things(
+    tmp_path: Path, host: str, origin: str, status: int
+) -> None:
+    async with (
+        SmallHouse().open(tmp_path / "run", names=frozenset({"ohmo.example"})) as doors,
+        aiohttp.ClientSession(doors.url) as proxy,
+    ):
         key = f"Bearer {(tmp_path / 'run' / 'token').read_text().strip()}"
-        assert await status_of(proxy, "/api/v1/outbox/dead/drop", "POST", Host=host, Origin=origin, Authorization=key) == status
+        assert (
+            await status_of(
+                proxy,
+                "/api/v1/outbox/dead/drop",
+                "POST",
+                Host=host,
+                Origin=origin,
+                Authorization=key,
+            )
+            == status
+        )
 
 
 async def test_who_logs_out_leaves_no_copy_of_the_cookie_that_opens(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    async with SmallHouse().open(run) as doors, aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with (
+        SmallHouse().open(run) as doors,
+        aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+    ):
         await logged_in(session, doors)
         copy = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
         assert doors.url is not None
@@ -169,7 +208,9 @@ async def test_who_logs_out_leaves_no_copy_of_the_cookie_that_opens(tmp_path: Pa
 
 
 @pytest.mark.parametrize("path", ["/api/v1/events", "/api/v1/logs/events"])
-async def test_who_logs_out_ends_the_streams_that_the_login_had_opened(tmp_path: Path, path: str) -> None:
+async def test_who_logs_out_ends_the_streams_that_the_login_had_opened(
+    tmp_path: Path, path: str
+) -> None:
     house = SmallHouse()
     house.log = tmp_path / "ohmo.log"
     house.log.write_text("")
@@ -189,9 +230,14 @@ async def test_who_logs_out_ends_the_streams_that_the_login_had_opened(tmp_path:
                 assert await stream.content.read() == b"", "not even what was said at once"
 
 
-async def test_a_logout_that_cannot_be_written_down_is_said_and_can_be_tried_again(tmp_path: Path) -> None:
+async def test_a_logout_that_cannot_be_written_down_is_said_and_can_be_tried_again(
+    tmp_path: Path,
+) -> None:
     run = tmp_path / "run"
-    async with SmallHouse().open(run) as doors, aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with (
+        SmallHouse().open(run) as doors,
+        aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+    ):
         await logged_in(session, doors)
         assert doors.url is not None
         (run / "logged-out").mkdir()
@@ -204,12 +250,16 @@ async def test_a_logout_that_cannot_be_written_down_is_said_and_can_be_tried_aga
             assert await status_of(thief, **copy) == 401
 
 
-async def test_a_change_by_cookie_without_an_origin_is_refused(stranger: aiohttp.ClientSession, doors: Doors) -> None:
+async def test_a_change_by_cookie_without_an_origin_is_refused(
+    stranger: aiohttp.ClientSession, doors: Doors
+) -> None:
     await logged_in(stranger, doors)
     assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST") == 403
 
 
-async def test_what_another_site_embeds_is_refused_and_what_it_links_to_opens(stranger: aiohttp.ClientSession, doors: Doors) -> None:
+async def test_what_another_site_embeds_is_refused_and_what_it_links_to_opens(
+    stranger: aiohttp.ClientSession, doors: Doors
+) -> None:
     await logged_in(stranger, doors)
     for site in ("cross-site", "same-site"):
         assert await status_of(stranger, Sec_Fetch_Site=site) == 403
@@ -223,11 +273,17 @@ async def test_a_form_cannot_post(stranger: aiohttp.ClientSession, token: str) -
         assert response.status == 415
 
 
-async def test_an_oversize_body_is_refused_with_one_line(stranger: aiohttp.ClientSession, token: str) -> None:
+async def test_an_oversize_body_is_refused_with_one_line(
+    stranger: aiohttp.ClientSession, token: str
+) -> None:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    async with stranger.post("/api/v1/messages", data=b"x" * (9 * 1024 * 1024), headers=headers) as response:
+    async with stranger.post(
+        "/api/v1/messages", data=b"x" * (9 * 1024 * 1024), headers=headers
+    ) as response:
         assert response.status == 413
-        assert (await response.json())["error"].startswith("that is larger than the 8 MiB a request may have; put it into a file")
+        assert (await response.json())["error"].startswith(
+            "that is larger than the 8 MiB a request may have; put it into a file"
+        )
 
 
 async def test_every_answer_carries_the_headers(stranger: aiohttp.ClientSession) -> None:
@@ -242,7 +298,11 @@ async def test_every_answer_carries_the_headers(stranger: aiohttp.ClientSession)
 
 async def test_the_page_is_cached_by_its_bytes(stranger: aiohttp.ClientSession) -> None:
     async with stranger.get("/") as response:
-        tag, page, policy = response.headers["ETag"], await response.text(), response.headers["Content-Security-Policy"]
+        tag, page, policy = (
+            response.headers["ETag"],
+            await response.text(),
+            response.headers["Content-Security-Policy"],
+        )
     assert await status_of(stranger, "/", If_None_Match=tag) == 304
     [script] = re.findall(r'<script type="module" src="([^"]+)"', page)
     async with stranger.get(script) as response:
@@ -253,7 +313,9 @@ async def test_the_page_is_cached_by_its_bytes(stranger: aiohttp.ClientSession) 
     assert "<script>" not in page
     sheets = re.findall("<style>(.*?)</style>", page, re.DOTALL)
     assert len(sheets) == policy.count("'sha256-") == 2
-    assert all(base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() in policy for one in sheets)
+    assert all(
+        base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() in policy for one in sheets
+    )
     assert " style=" not in page
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 
@@ -267,7 +329,9 @@ def test_a_link_grows_old_and_a_cookie_too() -> None:
     cookie = keys.redeem(keys.new_link())
     assert cookie is not None
     assert keys.is_cookie(cookie)
-    assert Keys("t" * 40, now=lambda: now[0]).is_cookie(cookie), "a restart keeps the page logged in"
+    assert Keys("t" * 40, now=lambda: now[0]).is_cookie(cookie), (
+        "a restart keeps the page logged in"
+    )
     assert not Keys("u" * 40, now=lambda: now[0]).is_cookie(cookie)
     until, rest = cookie.split(".", 1)
     assert not keys.is_cookie(f"{int(until) + 1}.{rest}")
@@ -295,12 +359,18 @@ def test_a_taken_port_is_one_clear_line() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(
-            ConfigError, match=rf"^control.listen: 127.0.0.1:{port} is taken by another program; .*such as 127.0.0.1:{port + 1}$"
+            ConfigError,
+            match=(
+                rf"^control.listen: 127.0.0.1:{port} is taken by another program; .*such as"
+                rf" 127.0.0.1:{port + 1}$"
+            ),
         ):
             bind_tcp(Listen("127.0.0.1", port))
 
 
-@pytest.mark.parametrize("text", ["7717", ":7717", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000"])
+@pytest.mark.parametrize(
+    "text", ["7717", ":7717", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000"]
+)
 def test_a_wrong_address_names_the_key(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^control\.listen: "):
         parse_listen(text)
@@ -334,7 +404,9 @@ def test_a_long_home_gets_its_socket_elsewhere_and_says_where(tmp_path: Path) ->
     assert not (home / "ohmo.sock.path").exists()
 
 
-def test_a_socket_whose_folder_went_with_a_restart_of_the_machine_holds_up_no_start(tmp_path: Path) -> None:
+def test_a_socket_whose_folder_went_with_a_restart_of_the_machine_holds_up_no_start(
+    tmp_path: Path,
+) -> None:
     home = tmp_path / ("x" * 90)
     home.mkdir()
     (home / "ohmo.sock.path").write_text(f"{tmp_path / 'gone' / 'ohmo-1' / 'ohmo.sock'}\n")
@@ -342,9 +414,15 @@ def test_a_socket_whose_folder_went_with_a_restart_of_the_machine_holds_up_no_st
         assert find_socket(home) == Path(bound.getsockname())
 
 
-@pytest.mark.parametrize("path", ["sessions?limit=", "usage?days=", "logs?limit=", "cron/x/history?limit="])
-@pytest.mark.parametrize("number", ["0" * 18 + "9" * 30, "9" * 5_000, "-1", "1e9", "\u0663", "", "18446744073709551616"])
-async def test_a_number_that_is_none_is_refused_with_a_line(stranger: aiohttp.ClientSession, token: str, path: str, number: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["sessions?limit=", "usage?days=", "logs?limit=", "cron/x/history?limit="]
+)
+@pytest.mark.parametrize(
+    "number", ["0" * 18 + "9" * 30, "9" * 5_000, "-1", "1e9", "\u0663", "", "18446744073709551616"]
+)
+async def test_a_number_that_is_none_is_refused_with_a_line(
+    stranger: aiohttp.ClientSession, token: str, path: str, number: str
+) -> None:
     """Zeros in front once hid a number larger than any store knows."""
     headers = {"Authorization": f"Bearer {token}"}
     async with stranger.get(f"/api/v1/{path}{number}", headers=headers) as response:
@@ -352,18 +430,43 @@ async def test_a_number_that_is_none_is_refused_with_a_line(stranger: aiohttp.Cl
         assert "error" in await response.json()
 
 
-@pytest.mark.parametrize("line", [b"Cookie: ohmo-%d=1.\xff\xfe", b"Authorization: Bearer \xff\xed\xa0\x80", b"Last-Event-ID: \xff"])
-async def test_bytes_that_are_no_text_are_a_stranger_like_any_other(doors: Doors, line: bytes) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Cookie: ohmo-%d=1.\xff\xfe",
+        b"Authorization: Bearer \xff\xed\xa0\x80",
+        b"Last-Event-ID: \xff",
+    ],
+)
+async def test_bytes_that_are_no_text_are_a_stranger_like_any_other(
+    doors: Doors, line: bytes
+) -> None:
     assert doors.url is not None
     port = int(doors.url.rpartition(":")[2])
     for path in (b"/api/v1/status", b"/login?code=%ff%ed%a0%80"):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n" + line.replace(b"%d", str(port).encode()) + b"\r\n\r\n")
+        writer.write(
+            b"GET "
+            + path
+            + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            + line.replace(b"%d", str(port).encode())
+            + b"\r\n\r\n"
+        )
         async with asyncio.timeout(20):
             status = await reader.readline()
         writer.close()
         assert status.split()[1] in (b"401", b"303", b"400"), status
 
 
-async def test_trying_again_in_a_thread_that_is_not_there_is_a_404(stranger: aiohttp.ClientSession, token: str) -> None:
-    assert await status_of(stranger, "/api/v1/inbox/x/999999999999999999/retry", "POST", Authorization=f"Bearer {token}") == 404
+async def test_trying_again_in_a_thread_that_is_not_there_is_a_404(
+    stranger: aiohttp.ClientSession, token: str
+) -> None:
+    assert (
+        await status_of(
+            stranger,
+            "/api/v1/inbox/x/999999999999999999/retry",
+            "POST",
+            Authorization=f"Bearer {token}",
+        )
+        == 404
+    )

@@ -37,13 +37,19 @@ async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
 
 @pytest.fixture
 async def session(doors: Doors) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))) as session:
+    async with aiohttp.ClientSession(
+        "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
+    ) as session:
         yield session
 
 
 @asynccontextmanager
-async def reading(session: aiohttp.ClientSession, query: str = "", last: str = "") -> AsyncIterator[aiohttp.ClientResponse]:
-    async with session.get(f"/api/v1/events{query}", headers={"Last-Event-ID": last} if last else {}) as response:
+async def reading(
+    session: aiohttp.ClientSession, query: str = "", last: str = ""
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    async with session.get(
+        f"/api/v1/events{query}", headers={"Last-Event-ID": last} if last else {}
+    ) as response:
         assert response.status == 200, await response.text()
         yield response
 
@@ -52,13 +58,17 @@ async def read(response: aiohttp.ClientResponse, count: int = 1) -> list[Frame]:
     frames: list[Frame] = []
     while len(frames) < count:
         block = (await asyncio.wait_for(response.content.readuntil(b"\n\n"), 20)).decode()
-        parts = dict(line.split(": ", 1) for line in block.strip().splitlines() if not line.startswith(":"))
+        parts = dict(
+            line.split(": ", 1) for line in block.strip().splitlines() if not line.startswith(":")
+        )
         if "data" in parts:
             frames.append((parts["event"], json.loads(parts["data"]), parts.get("id", "")))
     return frames
 
 
-async def test_commits_and_turns_are_told_with_ids_and_the_rest_without(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_commits_and_turns_are_told_with_ids_and_the_rest_without(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     thread = house.thread_at(place("c1"))
     async with reading(session) as response:
         ((kind, data, start),) = await read(response)
@@ -76,7 +86,9 @@ async def test_commits_and_turns_are_told_with_ids_and_the_rest_without(house: S
         assert mark
 
 
-async def test_a_reader_that_was_cut_off_gets_exactly_what_it_missed(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_a_reader_that_was_cut_off_gets_exactly_what_it_missed(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     threads = [house.thread_at(place(f"c{n}")) for n in range(3)]
     async with reading(session) as response:
         await read(response)
@@ -92,13 +104,19 @@ async def test_a_reader_that_was_cut_off_gets_exactly_what_it_missed(house: Smal
     for query, header in (("", last), (f"?since={last}", "")):
         async with reading(session, query, header) as response:
             frames = await read(response, 4)
-            assert sorted(kind for kind, _, _ in frames[:3]) == ["changed", "turn_ended", "turn_started"]
+            assert sorted(kind for kind, _, _ in frames[:3]) == [
+                "changed",
+                "turn_ended",
+                "turn_started",
+            ]
             assert [data["thread"] for kind, data, _ in frames if kind == "changed"] == [threads[1]]
             assert frames[3][0] == "ready"
 
 
 @pytest.mark.parametrize("mark", ["otherlife-3", "nonsense", "-", "x" * 200])
-async def test_a_mark_that_means_nothing_any_more_is_answered_with_reset(session: aiohttp.ClientSession, mark: str) -> None:
+async def test_a_mark_that_means_nothing_any_more_is_answered_with_reset(
+    session: aiohttp.ClientSession, mark: str
+) -> None:
     async with reading(session, f"?since={mark}") as response:
         frames = await read(response, 2)
         assert [kind for kind, _, _ in frames] == ["reset", "ready"]
@@ -120,11 +138,17 @@ def test_the_journal_says_when_it_forgot() -> None:
 
 def test_many_changes_of_one_thread_are_told_once_and_last() -> None:
     journal = Journal("life")
-    told = [journal.add("a", Changed("post", "a")), journal.add("a", TurnStarted("t", "o")), journal.add("a", Changed("post", "a"))]
+    told = [
+        journal.add("a", Changed("post", "a")),
+        journal.add("a", TurnStarted("t", "o")),
+        journal.add("a", Changed("post", "a")),
+    ]
     assert [number for number, _, _ in newest(told)] == [2, 3]
 
 
-async def test_a_posts_state_reaches_the_reader_of_its_thread_without_reload(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_a_posts_state_reaches_the_reader_of_its_thread_without_reload(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     thread = house.thread_at(Address("slack", "T1", ChatId("C1")))
     row = house.post(thread, "on its way", state="ready")
     async with reading(session, f"?thread={thread}") as response:
@@ -132,7 +156,12 @@ async def test_a_posts_state_reaches_the_reader_of_its_thread_without_reload(hou
         assert [kind for kind, _, _ in frames] == ["item", "snapshot", "ready"]
         house.settle(row, "dead", "the chat is gone")
         ((kind, data, _),) = await read(response)
-        assert (kind, data["row"], data["state"], data["error"]) == ("post_state", row, "dead", "the chat is gone")
+        assert (kind, data["row"], data["state"], data["error"]) == (
+            "post_state",
+            row,
+            "dead",
+            "the chat is gone",
+        )
         house.settle(row, "sent")
         ((kind, data, _),) = await read(response)
         assert (kind, data["state"], data["error"]) == ("post_state", "sent", None)
@@ -150,7 +179,9 @@ async def test_a_post_that_settled_while_the_reader_was_away_is_told_when_it_com
         assert frames[1][1]["state"] == "sent"
 
 
-async def test_a_hint_without_a_thread_means_look_at_everything(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_a_hint_without_a_thread_means_look_at_everything(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     async with reading(session) as response:
         await read(response)
         house.hint(Hint("any"))

@@ -1,4 +1,5 @@
-"""The log is read backwards in pages and forwards as it grows, over rotations, without a line lost or doubled."""
+"""The log is read backwards in pages and forwards as it grows, over rotations, without a line lost
+or doubled."""
 
 from __future__ import annotations
 
@@ -17,7 +18,17 @@ ALL = Wanted()
 
 
 def line(number: int, level: str = "info", **more: str) -> str:
-    return json.dumps({"at": f"2026-01-05T09:00:{number % 60:02}Z", "level": level, "event": f"event-{number}", **more}) + "\n"
+    return (
+        json.dumps(
+            {
+                "at": f"2026-01-05T09:00:{number % 60:02}Z",
+                "level": level,
+                "event": f"event-{number}",
+                **more,
+            }
+        )
+        + "\n"
+    )
 
 
 def write(path: Path, *lines: str) -> None:
@@ -90,11 +101,15 @@ def test_a_place_that_rotated_away_is_told(tmp_path: Path) -> None:
     assert [entry.event["event"] for entry in news.entries] == ["event-1"]
 
 
-def test_a_place_in_a_file_that_is_gone_is_none_in_another_that_got_its_number(tmp_path: Path) -> None:
+def test_a_place_in_a_file_that_is_gone_is_none_in_another_that_got_its_number(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "ohmo.jsonl"
     write(path, line(1), line(2))
     place = Logbook(path).end()
-    with path.open("r+", encoding="utf-8") as file:  # the same number, as file systems give it again soon
+    with path.open(
+        "r+", encoding="utf-8"
+    ) as file:  # the same number, as file systems give it again soon
         file.truncate()
         file.writelines((line(3, padding="x" * 500), line(4)))
     news = Logbook(path).forward(ALL, place)
@@ -105,7 +120,14 @@ def test_a_place_in_a_file_that_is_gone_is_none_in_another_that_got_its_number(t
 
 def test_filters_by_level_words_and_fields(tmp_path: Path) -> None:
     path = tmp_path / "ohmo.jsonl"
-    write(path, line(1), line(2, "error", channel="slack"), line(3, "warning", error="Broken PIPE"), "no json\n", '["list"]\n')
+    write(
+        path,
+        line(1),
+        line(2, "error", channel="slack"),
+        line(3, "warning", error="Broken PIPE"),
+        "no json\n",
+        '["list"]\n',
+    )
     book = Logbook(path)
 
     def names(wanted: Wanted) -> list[str]:
@@ -123,7 +145,9 @@ async def test_the_tail_over_http_goes_on_where_it_was_cut(tmp_path: Path) -> No
     write(path, line(1), line(2, "error"))
     async with (
         house.open(tmp_path / "run") as doors,
-        aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))) as session,
+        aiohttp.ClientSession(
+            "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
+        ) as session,
     ):
         async with session.get("/api/v1/logs?level=error") as response:
             page = await response.json()
@@ -132,7 +156,9 @@ async def test_the_tail_over_http_goes_on_where_it_was_cut(tmp_path: Path) -> No
         async with session.get(f"/api/v1/logs/events?since={page['since']}") as response:
             assert (await frames(response, 2))[1] == ("log", "event-3", (await session_end(path)))
         write(path, line(4))
-        async with session.get("/api/v1/logs/events", headers={"Last-Event-ID": await session_end(path, -1)}) as response:
+        async with session.get(
+            "/api/v1/logs/events", headers={"Last-Event-ID": await session_end(path, -1)}
+        ) as response:
             assert [name for _, name, _ in await frames(response, 2)][1] == "event-4"
 
 
@@ -147,9 +173,13 @@ async def frames(response: aiohttp.ClientResponse, count: int) -> list[tuple[str
     found: list[tuple[str, str, str]] = []
     while len(found) < count:
         block = (await asyncio.wait_for(response.content.readuntil(b"\n\n"), 20)).decode()
-        parts = dict(each.split(": ", 1) for each in block.strip().splitlines() if not each.startswith(":"))
+        parts = dict(
+            each.split(": ", 1) for each in block.strip().splitlines() if not each.startswith(":")
+        )
         if "data" in parts:
-            found.append((parts["event"], str(json.loads(parts["data"]).get("event")), parts.get("id", "")))
+            found.append(
+                (parts["event"], str(json.loads(parts["data"]).get("event")), parts.get("id", ""))
+            )
     return found
 
 
@@ -159,7 +189,9 @@ async def test_bad_questions_are_refused_with_one_line(tmp_path: Path, query: st
     house.log = tmp_path / "none.jsonl"
     async with (
         house.open(tmp_path / "run") as doors,
-        aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))) as session,
+        aiohttp.ClientSession(
+            "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
+        ) as session,
         session.get(f"/api/v1/logs?{query}") as response,
     ):
         assert response.status == 400

@@ -32,13 +32,26 @@ async def told(names: Names, *totals: UsageTotal) -> list[tuple[str, str]]:
     return [(one.who, one.id) for _, one in await names.of(totals, 30)]
 
 
-async def test_who_was_let_in_is_called_so_and_who_spoke_as_the_platform_says(house: SmallHouse, names: Names) -> None:
+async def test_who_was_let_in_is_called_so_and_who_spoke_as_the_platform_says(
+    house: SmallHouse, names: Names
+) -> None:
     house.persons.append(PersonRow("slack", "T1", "U1", "Ada", "user"))
     house.called = {Spender("slack", "T1", "U1"): "ada.l", Spender("slack", "T1", "U2"): "Grace"}
     found = await told(
-        names, spent("slack", "U1"), spent("slack", "U2"), spent("slack", "U3"), spent("web", "owner", "local"), spent("", "", "")
+        names,
+        spent("slack", "U1"),
+        spent("slack", "U2"),
+        spent("slack", "U3"),
+        spent("web", "owner", "local"),
+        spent("", "", ""),
     )
-    assert found == [("Ada", "slack:U1"), ("Grace", "slack:U2"), ("slack:U3", "slack:U3"), ("owner", "owner"), ("ohmo itself", "")]
+    assert found == [
+        ("Ada", "slack:U1"),
+        ("Grace", "slack:U2"),
+        ("slack:U3", "slack:U3"),
+        ("owner", "owner"),
+        ("ohmo itself", ""),
+    ]
 
 
 async def test_one_id_in_two_channels_is_two_people(house: SmallHouse, names: Names) -> None:
@@ -49,7 +62,9 @@ async def test_one_id_in_two_channels_is_two_people(house: SmallHouse, names: Na
     ]
 
 
-async def test_a_name_that_two_people_bear_stands_with_their_ids(house: SmallHouse, names: Names) -> None:
+async def test_a_name_that_two_people_bear_stands_with_their_ids(
+    house: SmallHouse, names: Names
+) -> None:
     house.called = {
         Spender("slack", "T1", "U1"): "Ada",
         Spender("slack", "T2", "U1"): "Ada",
@@ -58,7 +73,12 @@ async def test_a_name_that_two_people_bear_stands_with_their_ids(house: SmallHou
         Spender("slack", "T1", "U4"): "ohmo itself",
     }
     found = await told(
-        names, spent("slack", "U1"), spent("slack", "U1", "T2"), spent("discord", "9", "1"), spent("slack", "U3"), spent("slack", "U4")
+        names,
+        spent("slack", "U1"),
+        spent("slack", "U1", "T2"),
+        spent("discord", "9", "1"),
+        spent("slack", "U3"),
+        spent("slack", "U4"),
     )
     assert [who for who, _ in found] == [
         "Ada (slack:U1) in T1",
@@ -69,7 +89,9 @@ async def test_a_name_that_two_people_bear_stands_with_their_ids(house: SmallHou
     ]
 
 
-async def test_nobody_takes_the_label_of_somebody_else_for_a_name(house: SmallHouse, names: Names) -> None:
+async def test_nobody_takes_the_label_of_somebody_else_for_a_name(
+    house: SmallHouse, names: Names
+) -> None:
     house.called = {
         Spender("slack", "T1", "U1"): "Ada",
         Spender("slack", "T1", "U2"): "Ada",
@@ -88,35 +110,65 @@ async def test_nobody_takes_the_label_of_somebody_else_for_a_name(house: SmallHo
     ]
 
 
-async def test_a_job_spends_for_the_person_who_made_it_wherever_it_runs(house: SmallHouse, names: Names) -> None:
+async def test_a_job_spends_for_the_person_who_made_it_wherever_it_runs(
+    house: SmallHouse, names: Names
+) -> None:
     house.persons.append(PersonRow("slack", "T1", "U2", "Grace", "user"))
-    house.called = {Spender("slack", "T1", "U1"): "Ada", Spender("matrix", "@bot:x", "@ada:example.org"): "Ada of Matrix"}
+    house.called = {
+        Spender("slack", "T1", "U1"): "Ada",
+        Spender("matrix", "@bot:x", "@ada:example.org"): "Ada of Matrix",
+    }
     found = await told(
-        names, spent("slack", "U1"), spent("house", "slack:U1", "local"), spent("house", "slack:U2", "local"), spent("house", "hook:ci", "local"),
-        spent("matrix", "@ada:example.org", "@bot:x"), spent("slack", "slack:U1"),
-    )  # fmt: skip
+        names,
+        spent("slack", "U1"),
+        spent("house", "slack:U1", "local"),
+        spent("house", "slack:U2", "local"),
+        spent("house", "hook:ci", "local"),
+        spent("matrix", "@ada:example.org", "@bot:x"),
+        spent("slack", "slack:U1"),
+    )
     ada = ("Ada", "slack:U1")
-    assert found == [ada, ("Grace", "slack:U2"), ("hook:ci", "hook:ci"), ("Ada of Matrix", "matrix:@ada:example.org")]
+    assert found == [
+        ada,
+        ("Grace", "slack:U2"),
+        ("hook:ci", "hook:ci"),
+        ("Ada of Matrix", "matrix:@ada:example.org"),
+    ]
 
 
-async def test_a_job_of_an_id_that_two_accounts_know_is_nobodys_by_name(house: SmallHouse, names: Names) -> None:
-    house.persons += [PersonRow("slack", "T1", "U1", "Ada", "user"), PersonRow("slack", "T2", "U1", "Bob", "user")]
+async def test_a_job_of_an_id_that_two_accounts_know_is_nobodys_by_name(
+    house: SmallHouse, names: Names
+) -> None:
+    house.persons += [
+        PersonRow("slack", "T1", "U1", "Ada", "user"),
+        PersonRow("slack", "T2", "U1", "Bob", "user"),
+    ]
     assert await told(names, spent("house", "slack:U1", "local")) == [("slack:U1", "slack:U1")]
 
 
-async def test_nobody_is_looked_for_twice_before_they_have_spent_more(house: SmallHouse, names: Names) -> None:
+async def test_nobody_is_looked_for_twice_before_they_have_spent_more(
+    house: SmallHouse, names: Names
+) -> None:
     house.called = {Spender("slack", "T1", "U1"): "Ada"}
     for _ in range(3):
         await told(names, spent("slack", "U1"), spent("slack", "U2"))
     assert house.looked_for == [[Spender("slack", "T1", "U1"), Spender("slack", "T1", "U2")]]
     house.called[Spender("slack", "T1", "U2")] = "Grace"
-    assert await told(names, spent("slack", "U1"), spent("slack", "U2", calls=2)) == [("Ada", "slack:U1"), ("Grace", "slack:U2")]
+    assert await told(names, spent("slack", "U1"), spent("slack", "U2", calls=2)) == [
+        ("Ada", "slack:U1"),
+        ("Grace", "slack:U2"),
+    ]
     assert house.looked_for[1:] == [[Spender("slack", "T1", "U2")]]
 
 
 async def test_what_one_person_spent_in_several_places_is_one_sum(names: Names) -> None:
     found = await names.of(
-        [spent("web", "owner", "local"), spent("house", "owner", "local", calls=3), replace(ONE, person="owner", day="2026-01-06")], 30
+        [
+            spent("web", "owner", "local"),
+            spent("house", "owner", "local", calls=3),
+            replace(ONE, person="owner", day="2026-01-06"),
+        ],
+        30,
     )
     assert [(one.who, total.day, total.calls, total.input) for total, one in found] == [
         ("owner", "2026-01-05", 4, 200),

@@ -56,16 +56,27 @@ def asking(token: str, path: str = "/api/v1/status", *more: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "more",
-    ["Host: evil.example", "Authorization: Bearer x", "Content-Length: 0\r\nContent-Length: 5", "Origin: http://a\r\nOrigin: http://localhost",
-     "Cookie: a=1\r\nCookie: a=2", "Idempotency-Key: a\r\nidempotency-key: b", "Content-Type: a/b\r\nContent-Type: application/json",
-     "X-Hub-Signature-256: a\r\nX-Hub-Signature-256: b", "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site", "Last-Event-ID: 1\r\nLast-Event-ID: 2"],
-)  # fmt: skip
+    [
+        "Host: evil.example",
+        "Authorization: Bearer x",
+        "Content-Length: 0\r\nContent-Length: 5",
+        "Origin: http://a\r\nOrigin: http://localhost",
+        "Cookie: a=1\r\nCookie: a=2",
+        "Idempotency-Key: a\r\nidempotency-key: b",
+        "Content-Type: a/b\r\nContent-Type: application/json",
+        "X-Hub-Signature-256: a\r\nX-Hub-Signature-256: b",
+        "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site",
+        "Last-Event-ID: 1\r\nLast-Event-ID: 2",
+    ],
+)
 async def test_a_header_that_decides_stands_once(doors: Doors, token: str, more: str) -> None:
     assert (await sent(doors, asking(token)))[0] == 200
     assert (await sent(doors, asking(token, "/api/v1/status", *more.split("\r\n"))))[0] == 400
 
 
-@pytest.mark.parametrize("query", ["limit=1&limit=2", "limit=1&%6cimit=1", "after=x&limit=1&after=y"])
+@pytest.mark.parametrize(
+    "query", ["limit=1&limit=2", "limit=1&%6cimit=1", "after=x&limit=1&after=y"]
+)
 async def test_a_parameter_stands_once(doors: Doors, token: str, query: str) -> None:
     status, text = await sent(doors, asking(token, f"/api/v1/sessions?{query}"))
     assert status == 400
@@ -81,19 +92,27 @@ async def test_a_parameter_stands_once(doors: Doors, token: str, query: str) -> 
         ("/api/v1/messages", '{"text": "hello", "mode": "plan", "mode": "full_auto"}'),
         ("/api/v1/approvals/x", '{"verdict": "denied", "verdict": "allowed"}'),
         ("/api/v1/pairing", '{"code": "a", "code": "b"}'),
-        ("/api/v1/web/chats/c/messages", '{"text": "a", "key": "k", "attachments": [{"ref": "1", "ref": "2"}]}'),
+        (
+            "/api/v1/web/chats/c/messages",
+            '{"text": "a", "key": "k", "attachments": [{"ref": "1", "ref": "2"}]}',
+        ),
     ],
 )
 async def test_a_key_of_a_body_stands_once(doors: Doors, token: str, path: str, body: str) -> None:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    async with aiohttp.ClientSession(doors.url) as session, session.post(path, data=body, headers=headers) as response:
+    async with (
+        aiohttp.ClientSession(doors.url) as session,
+        session.post(path, data=body, headers=headers) as response,
+    ):
         assert response.status == 400
         error = (await response.json())["error"]
     assert "stands twice" in error
     assert "\n" not in error
 
 
-async def test_a_signed_hook_with_a_doubled_key_is_refused_and_an_unsigned_one_is_not_read(doors: Doors, hooked: House) -> None:
+async def test_a_signed_hook_with_a_doubled_key_is_refused_and_an_unsigned_one_is_not_read(
+    doors: Doors, hooked: House
+) -> None:
     body = b'{"repo": "a/b", "repo": "evil"}'
     async with aiohttp.ClientSession(doors.url) as session:
         async with session.post("/hooks/ci", data=body, headers=signed(HOOK, body)) as response:
@@ -104,7 +123,8 @@ async def test_a_signed_hook_with_a_doubled_key_is_refused_and_an_unsigned_one_i
 
 
 async def test_who_guesses_is_slowed_and_who_has_the_key_is_not(doors: Doors, token: str) -> None:
-    """Over the real door: the twenty-first wrong key waits and is told how long; a right one passes at once meanwhile."""
+    """Over the real door: the twenty-first wrong key waits and is told how long; a right one passes
+    at once meanwhile."""
     async with aiohttp.ClientSession(doors.url) as session:
 
         async def status(path: str, **headers: str) -> tuple[int, str]:
@@ -118,7 +138,9 @@ async def test_who_guesses_is_slowed_and_who_has_the_key_is_not(doors: Doors, to
         guesses = [
             asyncio.create_task(status("/api/v1/status", Authorization="Bearer wrong")),
             asyncio.create_task(status("/login?code=wrong")),
-            asyncio.create_task(status("/api/v1/status", Cookie=f"ohmo-{urlsplit(doors.url or '').port}=1.2.3")),
+            asyncio.create_task(
+                status("/api/v1/status", Cookie=f"ohmo-{urlsplit(doors.url or '').port}=1.2.3")
+            ),
         ]
         await asyncio.sleep(0)
         assert (await status("/api/v1/status", Authorization=f"Bearer {token}"))[0] == 200
@@ -131,14 +153,19 @@ async def test_who_guesses_is_slowed_and_who_has_the_key_is_not(doors: Doors, to
     assert all(after.isdigit() and int(after) >= 1 for _, after in found)
 
 
-async def test_guessed_signatures_are_slowed_and_a_right_one_comes_in(doors: Doors, hooked: House) -> None:
+async def test_guessed_signatures_are_slowed_and_a_right_one_comes_in(
+    doors: Doors, hooked: House
+) -> None:
     async with aiohttp.ClientSession(doors.url) as session:
 
         async def posted(headers: dict[str, str]) -> int:
             async with session.post("/hooks/ci", data=b"{}", headers=headers) as response:
                 return response.status
 
-        wrong = {**signed(HOOK, b"{}"), "X-Ohmo-Signature": signed(HOOK, b"other")["X-Ohmo-Signature"]}
+        wrong = {
+            **signed(HOOK, b"{}"),
+            "X-Ohmo-Signature": signed(HOOK, b"other")["X-Ohmo-Signature"],
+        }
         found = [await posted(wrong) for _ in range(AT_ONCE)]
         assert found == [401] * AT_ONCE
         assert await posted(wrong) == 429

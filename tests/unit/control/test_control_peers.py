@@ -122,7 +122,12 @@ async def below(doors: Doors, asked: list[tuple[str, str, str]]) -> list[tuple[i
         "token": (doors.socket.parent / "token").read_text().strip(),
     }
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", ASKS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        sys.executable,
+        "-c",
+        ASKS,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     out, err = await program.communicate(json.dumps([where, asked]).encode())
     told = [json.loads(line) for line in out.decode().splitlines()]
@@ -132,7 +137,9 @@ async def below(doors: Doors, asked: list[tuple[str, str, str]]) -> list[tuple[i
 
 @pytest.mark.needs("linux")
 @pytest.mark.parametrize("door", ["unix", "tcp"])
-async def test_every_route_but_a_few_is_shut_to_what_the_daemon_runs(house: Whole, doors: Doors, door: str) -> None:
+async def test_every_route_but_a_few_is_shut_to_what_the_daemon_runs(
+    house: Whole, doors: Doors, door: str
+) -> None:
     known = sorted(house.routes())
     wanted = [(door, method, re.sub(r"\{[^}]*\}+", "1", path)) for method, path in known]
     told = await below(doors, wanted)
@@ -143,11 +150,17 @@ async def test_every_route_but_a_few_is_shut_to_what_the_daemon_runs(house: Whol
 
 
 @pytest.mark.parametrize("door", ["unix", "tcp"])
-async def test_the_same_program_beside_the_daemon_is_answered(house: Whole, tmp_path: Path, door: str) -> None:
+async def test_the_same_program_beside_the_daemon_is_answered(
+    house: Whole, tmp_path: Path, door: str
+) -> None:
     elsewhere = subprocess.Popen(["sleep", "60"])
     try:
         async with house.open(tmp_path / "run", ancestry=Ancestry(elsewhere.pid)) as doors:
-            wanted = [("GET", "/api/v1/pairing"), ("POST", "/api/v1/login"), ("GET", "/api/v1/events")]
+            wanted = [
+                ("GET", "/api/v1/pairing"),
+                ("POST", "/api/v1/login"),
+                ("GET", "/api/v1/events"),
+            ]
             told = await below(doors, [(door, *one) for one in wanted])
     finally:
         elsewhere.kill()
@@ -156,7 +169,9 @@ async def test_the_same_program_beside_the_daemon_is_answered(house: Whole, tmp_
 
 
 @pytest.mark.needs("linux")
-async def test_a_login_link_is_neither_opened_nor_used_up_by_what_the_daemon_runs(doors: Doors) -> None:
+async def test_a_login_link_is_neither_opened_nor_used_up_by_what_the_daemon_runs(
+    doors: Doors,
+) -> None:
     link = doors.login_link()
     assert link is not None
     assert link.startswith(str(doors.url))

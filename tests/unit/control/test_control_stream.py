@@ -47,7 +47,11 @@ class Reader:
     async def next(self, response: aiohttp.ClientResponse) -> Frame:
         while True:
             block = (await asyncio.wait_for(response.content.readuntil(b"\n\n"), 10)).decode()
-            parts = dict(line.split(": ", 1) for line in block.strip().splitlines() if not line.startswith(":"))
+            parts = dict(
+                line.split(": ", 1)
+                for line in block.strip().splitlines()
+                if not line.startswith(":")
+            )
             if "data" not in parts:
                 continue
             number = int(parts["id"]) if "id" in parts else None
@@ -74,11 +78,15 @@ async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
 
 @pytest.fixture
 async def session(doors: Doors) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))) as session:
+    async with aiohttp.ClientSession(
+        "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
+    ) as session:
         yield session
 
 
-async def test_items_come_first_with_their_numbers_then_the_state_then_ready(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_items_come_first_with_their_numbers_then_the_state_then_ready(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     thread = house.thread_at(place("c"))
     await house.turn(thread, "hi")
     reader = Reader(session)
@@ -87,11 +95,16 @@ async def test_items_come_first_with_their_numbers_then_the_state_then_ready(hou
             pass
     kinds = [frame.kind for frame in reader.frames]
     assert kinds == ["item"] * (len(kinds) - 2) + ["snapshot", "ready"]
-    assert [frame.id for frame in reader.frames if frame.kind == "item"] == [item.seq for item in house.history_of[thread]]
+    assert [frame.id for frame in reader.frames if frame.kind == "item"] == [
+        item.seq for item in house.history_of[thread]
+    ]
 
 
-async def one_turn(house: SmallHouse, session: aiohttp.ClientSession, query: str, cut: int | None) -> tuple[bytes, int]:
-    """A streamed turn while somebody reads and loses the line at frame ``cut``; returns the transcript and how many frames there were."""
+async def one_turn(
+    house: SmallHouse, session: aiohttp.ClientSession, query: str, cut: int | None
+) -> tuple[bytes, int]:
+    """A streamed turn while somebody reads and loses the line at frame ``cut``; returns the
+    transcript and how many frames there were."""
     thread = house.thread_at(place("c"))
     reader, gate = Reader(session), asyncio.Semaphore(0)
     turn: asyncio.Task[None] | None = None
@@ -104,8 +117,14 @@ async def one_turn(house: SmallHouse, session: aiohttp.ClientSession, query: str
                     seen += 1
                     gate.release()
                     if frame.kind == "ready" and turn is None:
-                        turn = asyncio.create_task(house.turn(thread, ANSWER, tool=True, pace=gate.acquire))
-                    ended = turn is not None and turn.done() and reader.last == str(house.history_of[thread][-1].seq)
+                        turn = asyncio.create_task(
+                            house.turn(thread, ANSWER, tool=True, pace=gate.acquire)
+                        )
+                    ended = (
+                        turn is not None
+                        and turn.done()
+                        and reader.last == str(house.history_of[thread][-1].seq)
+                    )
                     if ended:
                         open_again = False
                         break
@@ -127,7 +146,8 @@ def stable(transcript: bytes) -> bytes:
             return {
                 k: strip(v)
                 for k, v in value.items()
-                if k not in ("at", "started", "ready_at", "expires") and not (k == "id" and "outbound" in value)
+                if k not in ("at", "started", "ready_at", "expires")
+                and not (k == "id" and "outbound" in value)
             }
         return [strip(v) for v in value] if isinstance(value, list) else value
 
@@ -135,12 +155,16 @@ def stable(transcript: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("query", ["thread=t1", "chat=c"])
-async def test_a_line_cut_at_every_event_of_a_turn_loses_and_repeats_nothing(tmp_path: Path, query: str) -> None:
+async def test_a_line_cut_at_every_event_of_a_turn_loses_and_repeats_nothing(
+    tmp_path: Path, query: str
+) -> None:
     async def run(cut: int | None) -> tuple[bytes, int, bytes]:
         house = SmallHouse()
         async with (
             house.open(tmp_path / f"run{cut}") as doors,
-            aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))) as session,
+            aiohttp.ClientSession(
+                "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
+            ) as session,
         ):
             house.thread_at(place("c"))
             transcript, frames = await one_turn(house, session, query, cut)
@@ -176,9 +200,16 @@ async def test_a_reader_that_comes_in_the_middle_sees_the_text_so_far_and_no_wor
     assert (snapshot["turn"], snapshot["text"]) == ("t", "abc")
 
 
-async def test_an_answer_that_begins_anew_forgets_what_was_said(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_an_answer_that_begins_anew_forgets_what_was_said(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     thread = house.thread_at(place("c"))
-    for event in (TurnStarted("t", "owner"), TextDelta("t", "wrong"), TextReset("t"), TextDelta("t", "right")):
+    for event in (
+        TurnStarted("t", "owner"),
+        TextDelta("t", "wrong"),
+        TextReset("t"),
+        TextDelta("t", "right"),
+    ):
         house.emit(thread, event)
     await asyncio.sleep(0)
     reader = Reader(session)
@@ -188,7 +219,9 @@ async def test_an_answer_that_begins_anew_forgets_what_was_said(house: SmallHous
     assert frame.data["text"] == "right"
 
 
-async def test_a_turns_end_comes_after_its_answer(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_a_turns_end_comes_after_its_answer(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     thread = house.thread_at(place("c"))
     reader = Reader(session)
     async with reader.open(f"thread={thread}") as response:
@@ -197,12 +230,20 @@ async def test_a_turns_end_comes_after_its_answer(house: SmallHouse, session: ai
         await house.turn(thread, "the answer")
         while (frame := await reader.next(response)).kind != "turn_ended":
             pass
-    assert frame.data == {"thread": thread, "type": "turn_ended", "turn": "turn1", "outcome": "answered", "text": "the answer"}
+    assert frame.data == {
+        "thread": thread,
+        "type": "turn_ended",
+        "turn": "turn1",
+        "outcome": "answered",
+        "text": "the answer",
+    }
     rows = [f for f in reader.frames if f.kind == "item" and f.data["type"] == "out_row"]
     assert rows[-1].data["row"]["outbound"]["text"] == "the answer"
 
 
-async def test_previews_come_as_growth_and_end_with_the_post(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_previews_come_as_growth_and_end_with_the_post(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     thread = house.thread_at(place("c"))
     reader, said = Reader(session), ""
     async with reader.open("chat=c") as response:
@@ -210,7 +251,9 @@ async def test_previews_come_as_growth_and_end_with_the_post(house: SmallHouse, 
             pass
         for text in ("one", "one 🎉", "one 🎉 two", "other", ""):
             await house.web.revise(place("c"), None, text)
-            while (frame := await reader.next(response)).kind != "preview" or (text and not frame.data["text"]):
+            while (frame := await reader.next(response)).kind != "preview" or (
+                text and not frame.data["text"]
+            ):
                 pass
             units = said.encode("utf-16-le")[: 2 * frame.data["keep"]]
             said = units.decode("utf-16-le") + frame.data["text"]
@@ -218,7 +261,9 @@ async def test_previews_come_as_growth_and_end_with_the_post(house: SmallHouse, 
         house.emit(thread, TurnEnded("t", "answered", ""))
 
 
-async def test_a_chat_that_does_not_exist_yet_is_followed_from_its_first_word(house: SmallHouse, session: aiohttp.ClientSession) -> None:
+async def test_a_chat_that_does_not_exist_yet_is_followed_from_its_first_word(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
     reader = Reader(session)
     async with reader.open("chat=fresh") as response:
         while (await reader.next(response)).kind != "ready":
@@ -241,12 +286,16 @@ async def test_open_streams_do_not_hold_the_door(tmp_path: Path) -> None:
     house.thread_at(place("c"))
     async with asyncio.timeout(10):
         async with house.open(tmp_path / "run") as doors:
-            session = aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(doors.socket)))
+            session = aiohttp.ClientSession(
+                "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
+            )
             reader = Reader(session)
             response = await session.get("/api/v1/events?chat=c")
             while (await reader.next(response)).kind != "ready":
                 pass
-        assert (await response.content.read()).endswith(b"\n\n"), "the stream ends between two events"
+        assert (await response.content.read()).endswith(b"\n\n"), (
+            "the stream ends between two events"
+        )
         response.close()
         await session.close()
 
@@ -260,12 +309,21 @@ async def test_a_reader_that_begins_with_the_end_is_told_where_the_rest_is(
     reader = Reader(session)
     async with reader.open("chat=long&last=10") as response:
         first = await reader.next(response)
-        assert (first.kind, first.data, first.id) == ("earlier", {"thread": thread, "before": 21}, None)
+        assert (first.kind, first.data, first.id) == (
+            "earlier",
+            {"thread": thread, "before": 21},
+            None,
+        )
         for number in range(20, 30):
             item = await reader.next(response)
-            assert (item.id, item.data["row"]["outbound"]["text"]) == (number + 1, f"answer {number}")
+            assert (item.id, item.data["row"]["outbound"]["text"]) == (
+                number + 1,
+                f"answer {number}",
+            )
     house.post(thread, "answer 30")
-    async with reader.open("chat=long&last=1") as response:  # it comes back: nothing is left out, however little it asked for at first
+    async with reader.open(
+        "chat=long&last=1"
+    ) as response:  # it comes back: nothing is left out, however little it asked for at first
         missed = await reader.next(response)
         assert (missed.kind, missed.id) == ("item", 31)
     whole = Reader(session)

@@ -17,12 +17,24 @@ NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 class History:
     def __init__(self, prompt: str) -> None:
-        self._wake = Wake("nightly@1", "cron", Address("house", "local", ChatId("nightly")), None, "owner", prompt, NOW)
+        self._wake = Wake(
+            "nightly@1",
+            "cron",
+            Address("house", "local", ChatId("nightly")),
+            None,
+            "owner",
+            prompt,
+            NOW,
+        )
         self.read = 0
 
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[ArrivalInfo]:
+    async def history(
+        self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None
+    ) -> list[ArrivalInfo]:
         self.read += 1
-        return [ArrivalInfo(thread, 1, "wake", "owner", NOW, "waiting", None, None, None, self._wake)]
+        return [
+            ArrivalInfo(thread, 1, "wake", "owner", NOW, "waiting", None, None, None, self._wake)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -37,15 +49,28 @@ class History:
         ("telegram", "notices", ""),
     ],
 )
-async def test_where_nobody_sits_it_is_called_by_what_speaks_there(channel: str, chat: str, title: str) -> None:
+async def test_where_nobody_sits_it_is_called_by_what_speaks_there(
+    channel: str, chat: str, title: str
+) -> None:
     house = Titles(History("" if channel != "house" else "Look at the night."))  # type: ignore[arg-type]
-    info = ThreadInfo("t1", Address(channel, "local", ChatId(chat)), "", None, 0, NOW, "idle", ThreadSettings())
+    info = ThreadInfo(
+        "t1", Address(channel, "local", ChatId(chat)), "", None, 0, NOW, "idle", ThreadSettings()
+    )
     assert await house.of(info) == title
     assert (await house.named(info))[0] == title
 
 
 async def test_a_thread_in_which_nothing_was_said_is_read_once_for_title_and_person() -> None:
     history = History("")
-    info = ThreadInfo("t1", Address("house", "local", ChatId("nightly")), "", "as it was named", 0, NOW, "idle", ThreadSettings())
+    info = ThreadInfo(
+        "t1",
+        Address("house", "local", ChatId("nightly")),
+        "",
+        "as it was named",
+        0,
+        NOW,
+        "idle",
+        ThreadSettings(),
+    )
     assert await Titles(history).named(info) == ("as it was named", "")  # type: ignore[arg-type]
     assert history.read == 1

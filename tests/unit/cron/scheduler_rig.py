@@ -24,12 +24,17 @@ from tests.store_model.store import MemoryStore
 
 
 class Rig:
-    """A scheduler over a store of a kind; ``refused``: how many notices find no room at first; ``bugs``: how many wakes meet a mistake of ours.
-    ``at_once``: the next runs end so before anybody can look, each with its reason, "" for well."""
+    """A scheduler over a store of a kind; ``refused``: how many notices find no room at first;
+    ``bugs``: how many wakes meet a mistake of ours. ``at_once``: the next runs end so before
+    anybody can look, each with its reason, "" for well."""
 
-    def __init__(self, refused: int = 0, bugs: int = 0, kind: type[MemoryStore] = MemoryStore) -> None:
+    def __init__(
+        self, refused: int = 0, bugs: int = 0, kind: type[MemoryStore] = MemoryStore
+    ) -> None:
         self.bugs = bugs
-        self.clock, self.new_id, self.refused = ManualClock(), IdSource(), refused
+        self.clock = ManualClock()
+        self.new_id = IdSource()
+        self.refused = refused
         self.store = kind(clock=self.clock)
         self.told: list[str] = []
         self.at_once: list[str] = []
@@ -37,10 +42,17 @@ class Rig:
         self.recorded_before: list[int] = []
         self.desk = CronDesk(
             DeskParts(
-                self.store, self.publish, lambda text: Address("fake", "bot", ChatId(text)), lambda _: None, (Path("/nowhere"),), "UTC",
-                self.new_id, self.clock, self.nothing,
+                self.store,
+                self.publish,
+                lambda text: Address("fake", "bot", ChatId(text)),
+                lambda _: None,
+                (Path("/nowhere"),),
+                "UTC",
+                self.new_id,
+                self.clock,
+                self.nothing,
             )
-        )  # fmt: skip
+        )
 
     async def publish(self, wake: Wake) -> Accepted:
         if self.bugs:
@@ -65,11 +77,21 @@ class Rig:
     @asynccontextmanager
     async def scheduler(self) -> AsyncGenerator[None]:
         parts = SchedulerParts(
-            self.store, self.desk, self.publish, Incidents(self.store, self.tell, self.store.retry_arrival), self.store.listen, self.alarm,
-            self.clock, lambda _: None, self.nothing, steady=self.clock.steady,
-        )  # fmt: skip
+            self.store,
+            self.desk,
+            self.publish,
+            Incidents(self.store, self.tell, self.store.retry_arrival),
+            self.store.listen,
+            self.alarm,
+            self.clock,
+            lambda _: None,
+            self.nothing,
+            steady=self.clock.steady,
+        )
         self.lives = Scheduler(parts)
-        running = asyncio.create_task(supervised("cron", self.lives.run, sleep=lambda _: asyncio.sleep(0)))
+        running = asyncio.create_task(
+            supervised("cron", self.lives.run, sleep=lambda _: asyncio.sleep(0))
+        )
         try:
             yield
         finally:
@@ -91,16 +113,24 @@ class Rig:
             del arrival
             return UserStep((Text("x"),), "owner", "wake")
 
-        found = await self.store.begin("hand", [self.new_id() for _ in range(8)], ttl=60, collect=lambda _: False, step=step)
+        found = await self.store.begin(
+            "hand", [self.new_id() for _ in range(8)], ttl=60, collect=lambda _: False, step=step
+        )
         for claim, work in found:
             assert work is not None
-            end = End("failed", failing, Report(failing, failed=True)) if failing else End("done", report=Report("", "ok", "d"))
+            end = (
+                End("failed", failing, Report(failing, failed=True))
+                if failing
+                else End("done", report=Report("", "ok", "d"))
+            )
             await self.store.finish(claim, work.turn, (), (), end)
         return len(found)
 
     async def ledger(self, name: str) -> list[tuple[str, str | None]]:
         """State and reason of its slots, the oldest first."""
-        return [(one.state, one.reason) for one in reversed(await self.desk.history(name, limit=1_000))]
+        return [
+            (one.state, one.reason) for one in reversed(await self.desk.history(name, limit=1_000))
+        ]
 
     async def claims(self, *names: str) -> None:
         """Wait until runs of exactly these jobs have begun and not ended."""

@@ -1,7 +1,9 @@
-"""Two schedulers, each with its own connection to one store and no lock between them, are killed at random while virtual days go by.
+"""Two schedulers, each with its own connection to one store and no lock between them, are killed at
+random while virtual days go by.
 
-``python -m tests.unit.cron.soak --slots 1000000 --table docs/evidence/cron-soak.md``: every slot has one row, and no slot ran twice. A round is one seed:
-random jobs in random zones, random gaps in which nobody is awake, deaths at any moment and between a claim and what follows it."""
+``python -m tests.unit.cron.soak --slots 1000000 --table docs/evidence/cron-soak.md``: every slot
+has one row, and no slot ran twice. A round is one seed: random jobs in random zones, random gaps in
+which nobody is awake, deaths at any moment and between a claim and what follows it."""
 
 from __future__ import annotations
 
@@ -39,8 +41,18 @@ from ohmo.ids import IdSource
 from ohmo.store.sqlite import SqliteStore, open_sqlite
 from ohmo_testing.house import ManualClock
 
-ZONES = sorted(name for name in zoneinfo.available_timezones() if name not in ("localtime", "Factory"))
-SCHEDULES = ("*/5 * * * *", "*/2 * * * *", "* * * * *", "30 1,2,3 * * *", "0 9 * * 1-5", "15 0,12 * * *", "*/20 2-4 * * *")
+ZONES = sorted(
+    name for name in zoneinfo.available_timezones() if name not in ("localtime", "Factory")
+)
+SCHEDULES = (
+    "*/5 * * * *",
+    "*/2 * * * *",
+    "* * * * *",
+    "30 1,2,3 * * *",
+    "0 9 * * 1-5",
+    "15 0,12 * * *",
+    "*/20 2-4 * * *",
+)
 DEATH = 0.01  # of the claims end their scheduler
 
 
@@ -59,7 +71,10 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         self.slots, self.kills = self.slots + other.slots, self.kills + other.kills
-        self.doubled, self.unrecorded = self.doubled + other.doubled, self.unrecorded + other.unrecorded
+        self.doubled, self.unrecorded = (
+            self.doubled + other.doubled,
+            self.unrecorded + other.unrecorded,
+        )
         self.states.update(other.states)
         self.wrong += other.wrong
 
@@ -67,8 +82,13 @@ class Tally:
 class Night:
     """The schedulers, and a hand that runs what waits and counts how often."""
 
-    def __init__(self, stores: tuple[SqliteStore, SqliteStore], clock: ManualClock, dice: random.Random) -> None:
-        self.stores, self.clock, self.dice, self.new_id = stores, clock, dice, IdSource()
+    def __init__(
+        self, stores: tuple[SqliteStore, SqliteStore], clock: ManualClock, dice: random.Random
+    ) -> None:
+        self.stores = stores
+        self.clock = clock
+        self.dice = dice
+        self.new_id = IdSource()
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.ran: Counter[tuple[str, datetime]] = Counter()
         self.kills = 0
@@ -98,12 +118,30 @@ class Night:
                 raise Died
 
         desk = CronDesk(
-            DeskParts(store, publish, resolve, lambda _: None, (Path("/nowhere"),), "UTC", self.new_id, self.clock, nothing_asked)
+            DeskParts(
+                store,
+                publish,
+                resolve,
+                lambda _: None,
+                (Path("/nowhere"),),
+                "UTC",
+                self.new_id,
+                self.clock,
+                nothing_asked,
+            )
         )
         parts = SchedulerParts(
-            store, desk, publish, Incidents(store, tell, store.retry_arrival), store.listen, self.clock.alarm, self.clock,
-            failpoint, prepare, steady=lambda: self.clock().timestamp(),
-        )  # fmt: skip
+            store,
+            desk,
+            publish,
+            Incidents(store, tell, store.retry_arrival),
+            store.listen,
+            self.clock.alarm,
+            self.clock,
+            failpoint,
+            prepare,
+            steady=lambda: self.clock().timestamp(),
+        )
         return desk, Scheduler(parts)
 
     def start(self, number: int) -> None:
@@ -124,16 +162,25 @@ class Night:
             return UserStep((Text("x"),), "owner", "wake")
 
         store = self.stores[0]
-        for claim, work in await store.begin("hand", [self.new_id() for _ in range(16)], ttl=3_600, collect=lambda _: False, step=step):
+        for claim, work in await store.begin(
+            "hand",
+            [self.new_id() for _ in range(16)],
+            ttl=3_600,
+            collect=lambda _: False,
+            step=step,
+        ):
             if work is not None:
-                await store.finish(claim, work.turn, (), (), End("done", report=Report("", "ok", "d")))
+                await store.finish(
+                    claim, work.turn, (), (), End("done", report=Report("", "ok", "d"))
+                )
                 for arrival in work.arrivals:
                     assert isinstance(arrival, Wake)
                     assert arrival.occurrence is not None
                     self.ran[arrival.occurrence.job, arrival.occurrence.due] += 1
 
     async def settle(self, *, deadly: bool = True) -> None:
-        """Until nothing waits and nothing moves any more while the clock stands still, or everybody is dead."""
+        """Until nothing waits and nothing moves any more while the clock stands still, or everybody
+        is dead."""
         still, before = 0, None
         while still < 4:
             await asyncio.sleep(0.001)
@@ -143,19 +190,28 @@ class Night:
             if deadly and self.tasks and self.dice.random() < 0.02:
                 await self.kill(self.dice.choice(list(self.tasks)))
             await self.work()
-            now = ([row.next_at for row in await self.stores[0].jobs()], await self.stores[0].claimed())
+            now = (
+                [row.next_at for row in await self.stores[0].jobs()],
+                await self.stores[0].claimed(),
+            )
             still = still + 1 if now == before and not now[1] else 0
             before = now
 
     async def late(self) -> bool:
         due = self.clock() - timedelta(minutes=12)
-        return any(row.next_at is not None and row.next_at <= due for row in await self.stores[0].jobs())
+        return any(
+            row.next_at is not None and row.next_at <= due for row in await self.stores[0].jobs()
+        )
 
 
 @asynccontextmanager
 async def night(folder: Path, clock: ManualClock, dice: random.Random) -> AsyncGenerator[Night]:
-    async with open_sqlite(folder / "ohmo.db", clock=clock, new_id=IdSource(), writer="a", failpoint=inert) as one:
-        async with open_sqlite(folder / "ohmo.db", clock=clock, new_id=IdSource(), writer="b", failpoint=inert) as two:
+    async with open_sqlite(
+        folder / "ohmo.db", clock=clock, new_id=IdSource(), writer="a", failpoint=inert
+    ) as one:
+        async with open_sqlite(
+            folder / "ohmo.db", clock=clock, new_id=IdSource(), writer="b", failpoint=inert
+        ) as two:
             found = Night((one, two), clock, dice)
             try:
                 yield found
@@ -165,18 +221,30 @@ async def night(folder: Path, clock: ManualClock, dice: random.Random) -> AsyncG
 
 
 def random_job(dice: random.Random, number: int) -> dict[str, object]:
-    when: dict[str, object] = {"schedule": dice.choice(SCHEDULES)} if dice.random() < 0.35 else {"every": f"{dice.choice((2, 3, 5))}s"}
+    when: dict[str, object] = (
+        {"schedule": dice.choice(SCHEDULES)}
+        if dice.random() < 0.35
+        else {"every": f"{dice.choice((2, 3, 5))}s"}
+    )
     often = "every" in when or str(when.get("schedule")).startswith(("* ", "*/2 "))
     return {
-        "name": f"job{number}", "prompt": "x", "tz": dice.choice(ZONES), **when, "jitter": dice.choice(("0s", "0s", "4m")),
-        "catch_up": dice.choice(("none", "once") if often else ("none", "once", "all")), "overlap": dice.choice(("skip", "queue")),
-    }  # fmt: skip
+        "name": f"job{number}",
+        "prompt": "x",
+        "tz": dice.choice(ZONES),
+        **when,
+        "jitter": dice.choice(("0s", "0s", "4m")),
+        "catch_up": dice.choice(("none", "once") if often else ("none", "once", "all")),
+        "overlap": dice.choice(("skip", "queue")),
+    }
 
 
 async def one_round(seed: int, folder: Path, steps: int) -> Tally:
     dice = random.Random(seed)
     clock = ManualClock(
-        datetime(dice.randrange(1990, 2036), dice.randrange(1, 13), dice.randrange(1, 28), tzinfo=UTC) + timedelta(seconds=0.123)
+        datetime(
+            dice.randrange(1990, 2036), dice.randrange(1, 13), dice.randrange(1, 28), tzinfo=UTC
+        )
+        + timedelta(seconds=0.123)
     )
     async with night(folder, clock, dice) as it:
         rows = [await it.desk.create(random_job(dice, number)) for number in range(6)]
@@ -200,7 +268,8 @@ async def one_round(seed: int, folder: Path, steps: int) -> Tally:
 
 
 def spanned(due: datetime, reason: str) -> tuple[datetime, datetime] | None:
-    """Of more than a thousand slots that were missed at once the oldest row stands for those that have none, and says so."""
+    """Of more than a thousand slots that were missed at once the oldest row stands for those that
+    have none, and says so."""
     found = re.search(r"and every slot from here to (\S+ \S+) UTC", reason)
     return None if found is None else (due, datetime.fromisoformat(found[1]).replace(tzinfo=UTC))
 
@@ -208,15 +277,25 @@ def spanned(due: datetime, reason: str) -> tuple[datetime, datetime] | None:
 def judged(database: Path, rows: list[JobRow], it: Night) -> Tally:
     """What the ledger must hold by now against what it holds."""
     tally = Tally(kills=it.kills, doubled=sum(count - 1 for count in it.ran.values()))
-    tally.wrong += [f"{job} {due} ran {count} times" for (job, due), count in it.ran.items() if count > 1]
+    tally.wrong += [
+        f"{job} {due} ran {count} times" for (job, due), count in it.ran.items() if count > 1
+    ]
     with closing(sqlite3.connect(database)) as connection:
         for row in rows:
-            found = connection.execute("SELECT due, state, reason FROM occurrences WHERE job = ?", (row.job,)).fetchall()
+            found = connection.execute(
+                "SELECT due, state, reason FROM occurrences WHERE job = ?", (row.job,)
+            ).fetchall()
             tally.states.update(state for _, state, _ in found)
             dues = {datetime.fromtimestamp(due / 1000, UTC) for due, _, _ in found}
-            spans = [span for due, _, why in found if (span := spanned(datetime.fromtimestamp(due / 1000, UTC), why or "")) is not None]
+            spans = [
+                span
+                for due, _, why in found
+                if (span := spanned(datetime.fromtimestamp(due / 1000, UTC), why or "")) is not None
+            ]
             tally.wrong += [
-                f"{row.name} {due}: {state} without a reason" for due, state, why in found if state in ("skipped", "missed") and not why
+                f"{row.name} {due}: {state} without a reason"
+                for due, state, why in found
+                if state in ("skipped", "missed") and not why
             ]
             at = after(row.body, row.body.anchor)
             while at is not None and at <= it.clock() - timedelta(minutes=12):
@@ -224,7 +303,8 @@ def judged(database: Path, rows: list[JobRow], it: Night) -> Tally:
                 if at not in dues and not any(first <= at <= last for first, last in spans):
                     tally.unrecorded += 1
                     tally.wrong.append(
-                        f"{row.name} ({row.body.spec.schedule or row.body.spec.every}, {row.body.spec.tz}) {at} is unrecorded"
+                        f"{row.name} ({row.body.spec.schedule or row.body.spec.every},"
+                        f" {row.body.spec.tz}) {at} is unrecorded"
                     )
                 at = after(row.body, at)
     return tally
@@ -257,7 +337,8 @@ def main() -> int:
         shutil.rmtree(folder)
         rounds += 1
         print(
-            f"{rounds} rounds, {total.slots} slots, {total.kills} deaths, {total.doubled} doubled, {total.unrecorded} unrecorded",
+            f"{rounds} rounds, {total.slots} slots, {total.kills} deaths, {total.doubled} doubled,"
+            f" {total.unrecorded} unrecorded",
             *total.wrong[:5],
             sep="\n  ",
             flush=True,
@@ -273,7 +354,11 @@ def main() -> int:
         total.kills,
     )
     if wanted.table is not None:
-        line = "| " + " | ".join(map(str, (*cells, total.doubled, total.unrecorded, f"{minutes:.0f}"))) + " |\n"
+        line = (
+            "| "
+            + " | ".join(map(str, (*cells, total.doubled, total.unrecorded, f"{minutes:.0f}")))
+            + " |\n"
+        )
         wanted.table.write_text(HEAD + line)
     return 1 if total.wrong else 0
 

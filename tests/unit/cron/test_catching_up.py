@@ -16,7 +16,8 @@ MINUTE = {"tz": "UTC", "prompt": "x", "every": "60s"}
 
 
 async def overslept(seconds: float, **policies: str) -> Rig:
-    """Three daily jobs that make the queue long, and one of each minute behind them; everybody slept."""
+    """Three daily jobs that make the queue long, and one of each minute behind them; everybody
+    slept."""
     rig = Rig()
     for name in ("a", "b", "c"):
         await rig.desk.create({"name": name, "tz": "UTC", "prompt": "x", "schedule": "5 9 * * *"})
@@ -25,7 +26,9 @@ async def overslept(seconds: float, **policies: str) -> Rig:
     return rig
 
 
-async def test_a_slot_that_comes_while_its_job_waits_to_be_caught_up_runs_on_time_and_stands_for_it() -> None:
+async def test_a_slot_that_comes_while_its_job_waits_to_be_caught_up_runs_on_time_and_stands_for_it() -> (
+    None
+):
     rig = await overslept(630)
     async with rig.scheduler():
         await rig.claims("a")  # the others are spread over ten minutes
@@ -52,8 +55,12 @@ async def test_runs_that_all_have_to_be_caught_up_wait_no_longer_than_until_the_
         assert [reason for _, reason in await rig.ledger("often")] == ["caught up"] * 10 + [None]
 
 
-@pytest.mark.parametrize("times", [{"every": "60s"}, {"schedule": "* * * * *"}, {"schedule": "5 9 * * *"}])
-async def test_a_scheduler_that_failed_once_runs_what_is_due_when_it_begins_again(times: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "times", [{"every": "60s"}, {"schedule": "* * * * *"}, {"schedule": "5 9 * * *"}]
+)
+async def test_a_scheduler_that_failed_once_runs_what_is_due_when_it_begins_again(
+    times: dict[str, str],
+) -> None:
     rig = Rig(bugs=1)
     await rig.desk.create({"name": "brief", "tz": "UTC", "prompt": "x", **times})
     async with rig.scheduler():

@@ -1,4 +1,5 @@
-"""What somebody who may make a job tries with it, and what the person who has to allow it is shown."""
+"""What somebody who may make a job tries with it, and what the person who has to allow it is
+shown."""
 
 from __future__ import annotations
 
@@ -22,9 +23,22 @@ PLAIN = {"name": "news", "prompt": "what is new?", "every": "5m"}
 @pytest.mark.parametrize(
     "field",
     [
-        *({"every": None, "at": text} for text in ("9999-12-31 23:59", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00")),
-        *({"expires": text} for text in ("9999-12-31 23:59", "0001-01-01 00:00", "9999-12-31T23:59:59+00:00")),
-        {"every": None, "schedule": "0 0 " + ",".join(["1-31"] * 20_000) + " 2 *"},  # each look at it would take a second
+        *(
+            {"every": None, "at": text}
+            for text in (
+                "9999-12-31 23:59",
+                "9999-12-31T23:59:59-14:00",
+                "0001-01-01T00:00:00+14:00",
+            )
+        ),
+        *(
+            {"expires": text}
+            for text in ("9999-12-31 23:59", "0001-01-01 00:00", "9999-12-31T23:59:59+00:00")
+        ),
+        {
+            "every": None,
+            "schedule": "0 0 " + ",".join(["1-31"] * 20_000) + " 2 *",
+        },  # each look at it would take a second
         {"rules": ["Bash(ls)\nBash(rm:*)"]},
         {"rules": ["Bash(ls \u202e*:mr)"]},
         {"rules": ["Bash(ls\u200b)"]},
@@ -34,7 +48,9 @@ PLAIN = {"name": "news", "prompt": "what is new?", "every": "5m"}
     ids=lambda field: f"{next(iter(field))}-{ascii(list(field.values())[-1])[:30]}",
 )
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Apia", "Etc/GMT+12"])
-def test_what_breaks_a_calendar_stops_the_clock_or_is_not_what_it_looks_like_is_one_line(field: Mapping[str, object], zone: str) -> None:
+def test_what_breaks_a_calendar_stops_the_clock_or_is_not_what_it_looks_like_is_one_line(
+    field: Mapping[str, object], zone: str
+) -> None:
     def made() -> datetime | None:
         return first_slot(JobBody(spec_of({**PLAIN, **field}, zone, NOW), NOW), NOW)
 
@@ -55,21 +71,36 @@ def test_jobs_of_two_people_never_share_a_thread_whatever_they_are_called() -> N
         return JobRow("id", name, "person", JobBody(spec, NOW, "", account), 1, True, NOW, person)
 
     rows = [
-        row("team", "owner", ""), row("other", "owner", "", thread="shared"), row("shared", "slack:U1"), row("team", "slack:U1"),
-        row("team", "slack:U1", "second"), row("team", "slack:U2"), row("x", "slack:U2", thread="shared"),
-    ]  # fmt: skip
+        row("team", "owner", ""),
+        row("other", "owner", "", thread="shared"),
+        row("shared", "slack:U1"),
+        row("team", "slack:U1"),
+        row("team", "slack:U1", "second"),
+        row("team", "slack:U2"),
+        row("x", "slack:U2", thread="shared"),
+    ]
     assert len({place_of(one) for one in rows}) == len(rows)
 
 
 async def test_a_person_makes_neither_many_jobs_nor_ones_that_take_every_turn() -> None:
-    desk, ada, eve = Rig().desk, By("slack:U1", "bot", everything=False), By("slack:U2", "bot", everything=False)
-    for often in ({"every": "59s"}, {"every": None, "schedule": "* * * * * *"}, {"every": None, "schedule": "0 9 * * 1 0,1"}):
+    desk, ada, eve = (
+        Rig().desk,
+        By("slack:U1", "bot", everything=False),
+        By("slack:U2", "bot", everything=False),
+    )
+    for often in (
+        {"every": "59s"},
+        {"every": None, "schedule": "* * * * * *"},
+        {"every": None, "schedule": "0 9 * * 1 0,1"},
+    ):
         with pytest.raises(BadJob, match="once a minute at most"):
             await desk.create({**PLAIN, **often}, ada)
     await desk.create({**PLAIN, "name": "rare", "every": None, "schedule": "0 9 * * 1 30"}, ada)
     for number in range(OF_ONE - 1):
         await desk.create({**PLAIN, "name": f"n{number}"}, ada, job=f"{number}")
-    assert (await desk.create({**PLAIN, "name": "n0"}, ada, job="0")).job == "0"  # the same one again, after a death
+    assert (
+        await desk.create({**PLAIN, "name": "n0"}, ada, job="0")
+    ).job == "0"  # the same one again, after a death
     with pytest.raises(BadJob, match="remove one first"):
         await desk.create({**PLAIN, "name": "more"}, ada)
     await desk.create({**PLAIN, "name": "hers"}, eve)

@@ -15,7 +15,9 @@ from tests.unit.cron.scheduler_rig import Rig
 HOUR = {"tz": "UTC", "prompt": "x", "schedule": "0 * * * *"}
 
 
-async def test_a_scheduler_that_does_not_begin_what_is_due_tells_how_late_it_is_and_no_longer_once_it_was_on_time() -> None:
+async def test_a_scheduler_that_does_not_begin_what_is_due_tells_how_late_it_is_and_no_longer_once_it_was_on_time() -> (
+    None
+):
     rig = Rig()
     await rig.desk.create({**HOUR, "name": "brief"})
     async with rig.scheduler():
@@ -43,15 +45,29 @@ async def test_a_job_that_is_to_begin_some_time_after_its_slot_is_not_late_until
         assert rig.lives.report() == {"lag_seconds": 0.0, "next": begins}
 
 
-async def test_a_report_that_goes_to_the_owner_instead_says_why_and_the_history_has_that_as_a_whole_sentence(tmp_path: Path) -> None:
+async def test_a_report_that_goes_to_the_owner_instead_says_why_and_the_history_has_that_as_a_whole_sentence(
+    tmp_path: Path,
+) -> None:
     def nowhere(to: str) -> Address:
         raise ValueError(f"{to}: the channel slack is not enabled")
 
     owner = Address("web", "local", ChatId("notices"))
     reporter = Reporter(Rig().store, nowhere, lambda: owner, tmp_path)
-    wake = Wake("k", "cron", owner, None, "owner", "x", datetime.now(UTC), terms=Terms("brief", to="slack:C1"))
+    wake = Wake(
+        "k",
+        "cron",
+        owner,
+        None,
+        "owner",
+        "x",
+        datetime.now(UTC),
+        terms=Terms("brief", to="slack:C1"),
+    )
     post, report = await reporter(wake, "All is well.", ())
-    why = "The report of brief could not go where it belongs (slack:C1: the channel slack is not enabled)"
+    why = (
+        "The report of brief could not go where it belongs (slack:C1: the channel slack is not"
+        " enabled)"
+    )
     assert report.reason == why
     assert post is not None
     assert (post.address, post.text) == (owner, f"{why}:\n\nAll is well.")
@@ -60,8 +76,14 @@ async def test_a_report_that_goes_to_the_owner_instead_says_why_and_the_history_
 @pytest.mark.parametrize(
     ("rules", "command"),
     [
-        (("Bash(ohmo triage github a/b --branch main)", "Bash(gh run list:*)", "Read(x)"), "ohmo triage github a/b --branch main"),
-        (("Bash(cat r.xml)", "Bash(ohmo triage read --name x)"), "cat r.xml 2>&1 | ohmo triage read --name x"),
+        (
+            ("Bash(ohmo triage github a/b --branch main)", "Bash(gh run list:*)", "Read(x)"),
+            "ohmo triage github a/b --branch main",
+        ),
+        (
+            ("Bash(cat r.xml)", "Bash(ohmo triage read --name x)"),
+            "cat r.xml 2>&1 | ohmo triage read --name x",
+        ),
         (("Bash(ohmo triage github:*)",), None),
         (("Bash(ohmo triage gitlab a/b)", "Bash(ohmo triage github a/b)"), None),
         (("Bash(make a)", "Bash(make b)", "Bash(ohmo triage read --name x)"), None),
@@ -76,5 +98,7 @@ def test_a_run_begins_with_the_command_its_report_is_made_of_where_the_rules_lea
     reporter = Reporter(Rig().store, lambda _: owner, lambda: owner, tmp_path)
     terms, slot = Terms("triage", rules), Occurrence("j", now)
     by_clock = Wake("k", "cron", owner, None, "owner", "x", now, slot, terms)
-    assert reporter.first(by_clock) == (None if command is None else {"command": command, "timeout": 600.0})
+    assert reporter.first(by_clock) == (
+        None if command is None else {"command": command, "timeout": 600.0}
+    )
     assert reporter.first(Wake("k", "hook", owner, None, "owner", "x", now, terms=terms)) is None

@@ -43,7 +43,9 @@ async def test_with_overlap_queue_runs_wait_behind_each_other_and_at_most_ten_do
         await eventually(ran)
 
 
-async def test_jitter_delays_a_slot_by_at_most_what_is_said_and_by_the_same_after_a_restart() -> None:
+async def test_jitter_delays_a_slot_by_at_most_what_is_said_and_by_the_same_after_a_restart() -> (
+    None
+):
     rig = Rig()
     await rig.desk.create({**JOB, "jitter": "60s"})
     rig.clock.tick(600)
@@ -151,6 +153,10 @@ def test_rules_and_secrets_that_are_not_the_ones_that_were_allowed_are_not_used(
     row = JobRow("j", "brief", "person", JobBody(spec, BIRTH, digest(spec)), 1, True, None, "owner")
     allowed = terms_of(row)
     assert (allowed.rules, allowed.secrets) == (("Bash(ls:*)",), (("T", "env:T"),))
-    for change in ({"rules": ("Bash",)}, {"secrets": (("T", "env:OTHER"),)}, {"rules": ("Bash(ls:*)", "Read")}):
+    for change in (
+        {"rules": ("Bash",)},
+        {"secrets": (("T", "env:OTHER"),)},
+        {"rules": ("Bash(ls:*)", "Read")},
+    ):
         other = terms_of(replace(row, body=replace(row.body, spec=replace(spec, **change))))
         assert (other.rules, other.secrets) == ((), ())

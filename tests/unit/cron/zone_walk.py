@@ -1,6 +1,8 @@
-"""Every change of every zone between 1970 and 2037, and what a job does around it: ``python -m tests.unit.cron.zone_walk`` walks all zones.
+"""Every change of every zone between 1970 and 2037, and what a job does around it: ``python -m
+tests.unit.cron.zone_walk`` walks all zones.
 
-The oracle knows a change as (instant, offset before, offset after) and never asks the product about folds."""
+The oracle knows a change as (instant, offset before, offset after) and never asks the product about
+folds."""
 
 from __future__ import annotations
 
@@ -36,14 +38,21 @@ def changes(zone: ZoneInfo) -> Iterator[Change]:
             low, high = at, at + step
             while high - low > timedelta(seconds=1):
                 middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
-                low, high = (low, middle) if shift(zone, middle) != shift(zone, at) else (middle, high)
+                low, high = (
+                    (low, middle) if shift(zone, middle) != shift(zone, at) else (middle, high)
+                )
             yield Change(high, shift(zone, low), shift(zone, high))
         at += step
 
 
 def expected(change: Change, wall: datetime) -> datetime | None:
     """When a wall-clock time around one change counts; None: its date was left out."""
-    low, high = sorted((change.at.replace(tzinfo=None) + change.before, change.at.replace(tzinfo=None) + change.after))
+    low, high = sorted(
+        (
+            change.at.replace(tzinfo=None) + change.before,
+            change.at.replace(tzinfo=None) + change.after,
+        )
+    )
     if not low <= wall < high:
         return (wall - (change.before if wall < low else change.after)).replace(tzinfo=UTC)
     if change.after < change.before:
@@ -53,23 +62,41 @@ def expected(change: Change, wall: datetime) -> datetime | None:
     return None if left_out else change.at
 
 
-def daily_problems(zone: ZoneInfo, change: Change, alone: bool, clock: tuple[int, int]) -> list[str]:
+def daily_problems(
+    zone: ZoneInfo, change: Change, alone: bool, clock: tuple[int, int]
+) -> list[str]:
     hour, minute = clock
-    fields, found, at = fields_of(f"{minute} {hour} * * *", zone), list[datetime](), change.at - AROUND
+    fields, found, at = (
+        fields_of(f"{minute} {hour} * * *", zone),
+        list[datetime](),
+        change.at - AROUND,
+    )
     while (at := fields.after(at) or LAST) <= change.at + AROUND:
         found.append(at)
     first, last = (change.at + edge for edge in (-AROUND, AROUND))
     days: list[date] = [(change.at + n * DAY).date() for n in range(-5, 6)]
-    wanted = {expected(change, datetime(day.year, day.month, day.day, hour, minute)) for day in days}  # noqa: DTZ001 - wall clock
+    wanted = {
+        expected(change, datetime(day.year, day.month, day.day, hour, minute))  # noqa: DTZ001
+        for day in days
+    }
     right = sorted(at for at in wanted if at is not None and first < at <= last)
     if alone and found != right:
         return [f"{zone.key} {change.at} at {hour:02}:{minute:02}: {found} is not {right}"]
-    return [f"{zone.key} {change.at} at {hour:02}:{minute:02}: not in order"] if sorted(set(found)) != found else []
+    return (
+        [f"{zone.key} {change.at} at {hour:02}:{minute:02}: not in order"]
+        if sorted(set(found)) != found
+        else []
+    )
 
 
 def elapsed_problems(zone: ZoneInfo, change: Change) -> list[str]:
-    """Every quarter of an hour of the wall clock, by elapsed time: nothing is left out and nothing comes twice at one instant."""
-    fields, found, at = fields_of("*/15 * * * *", zone), list[datetime](), change.at - timedelta(hours=3)
+    """Every quarter of an hour of the wall clock, by elapsed time: nothing is left out and nothing
+    comes twice at one instant."""
+    fields, found, at = (
+        fields_of("*/15 * * * *", zone),
+        list[datetime](),
+        change.at - timedelta(hours=3),
+    )
     end = change.at + timedelta(hours=3)
     probe, right = at.replace(second=0, microsecond=0), list[datetime]()
     while (at := fields.after(at) or LAST) <= end:
@@ -81,13 +108,24 @@ def elapsed_problems(zone: ZoneInfo, change: Change) -> list[str]:
             right.append(probe)
         probe += timedelta(minutes=1)
     whole = shift(zone, start).seconds % 60 == 0 and shift(zone, end).seconds % 60 == 0
-    return [f"{zone.key} {change.at} every quarter: {found} is not {right}"] if whole and found != right else []
+    return (
+        [f"{zone.key} {change.at} every quarter: {found} is not {right}"]
+        if whole and found != right
+        else []
+    )
 
 
 def clocks(change: Change, draw: random.Random) -> list[tuple[int, int]]:
     """The times around the change, and one by chance."""
-    near = [change.at + change.before, change.at + change.after, change.at + (change.before + change.after) / 2]
-    return [*dict.fromkeys((at.hour, at.minute) for at in near), (draw.randrange(24), draw.randrange(60))]
+    near = [
+        change.at + change.before,
+        change.at + change.after,
+        change.at + (change.before + change.after) / 2,
+    ]
+    return [
+        *dict.fromkeys((at.hour, at.minute) for at in near),
+        (draw.randrange(24), draw.randrange(60)),
+    ]
 
 
 def problems(name: str, draw: random.Random) -> tuple[int, list[str]]:

@@ -1,4 +1,5 @@
-"""What is in deploy/ and the Dockerfile: valid against the schemas, linted, and as careful as the README says."""
+"""What is in deploy/ and the Dockerfile: valid against the schemas, linted, and as careful as the
+README says."""
 
 from __future__ import annotations
 
@@ -33,7 +34,13 @@ def manifests() -> list[Path]:
 
 
 def test_the_dockerfile_has_nothing_to_complain_about() -> None:
-    found = subprocess.run([tool("hadolint"), str(ROOT / "Dockerfile")], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        [tool("hadolint"), str(ROOT / "Dockerfile")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (found.returncode, found.stdout) == (0, "")
 
 
@@ -41,9 +48,14 @@ def test_the_image_runs_as_nobody_special_and_asks_itself_how_it_is() -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     last = lines[max(number for number, line in enumerate(lines) if line.startswith("FROM ")) :]
     assert "USER 10001:10001" in last
-    assert any(line.startswith("HEALTHCHECK") and '["ohmo", "status", "--check", "live"]' in line for line in last)
+    assert any(
+        line.startswith("HEALTHCHECK") and '["ohmo", "status", "--check", "live"]' in line
+        for line in last
+    )
     assert "STOPSIGNAL SIGTERM" in last
-    assert not [line for line in last if line.startswith("RUN") and ("apt" in line or "pip" in line)]
+    assert not [
+        line for line in last if line.startswith("RUN") and ("apt" in line or "pip" in line)
+    ]
 
 
 def test_what_the_image_is_built_from_reaches_the_builder() -> None:
@@ -54,7 +66,13 @@ def test_what_the_image_is_built_from_reaches_the_builder() -> None:
 
 @pytest.mark.parametrize("path", manifests(), ids=lambda path: path.name)
 def test_every_manifest_is_valid_for_kubernetes(path: Path) -> None:
-    found = subprocess.run([tool("kubernetes-validate"), "--strict", str(path)], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        [tool("kubernetes-validate"), "--strict", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert found.returncode == 0, found.stdout + found.stderr
 
 
@@ -67,14 +85,28 @@ def test_the_kustomization_names_every_manifest_but_the_secret() -> None:
 def test_kustomize_builds_what_validates(tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     assert kubectl is not None
-    built = subprocess.run([kubectl, "kustomize", str(KUBERNETES)], capture_output=True, text=True, timeout=60, check=False)
+    built = subprocess.run(
+        [kubectl, "kustomize", str(KUBERNETES)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert built.returncode == 0, built.stderr
     whole = tmp_path / "built.yaml"
     whole.write_text(built.stdout, encoding="utf-8")
-    found = subprocess.run([tool("kubernetes-validate"), "--strict", str(whole)], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        [tool("kubernetes-validate"), "--strict", str(whole)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert found.returncode == 0, found.stdout + found.stderr
     parts: list[Any] = list(YAML(typ="safe", pure=True).load_all(built.stdout))
-    assert {part["metadata"].get("namespace", part["metadata"]["name"]) for part in parts} == {"ohmo"}
+    assert {part["metadata"].get("namespace", part["metadata"]["name"]) for part in parts} == {
+        "ohmo"
+    }
     stateful = next(part for part in parts if part["kind"] == "StatefulSet")
     assert stateful["spec"]["template"]["spec"]["containers"][0]["image"] == "ohmo:0.1.0"
 
@@ -88,22 +120,48 @@ def test_the_pod_meets_the_restricted_standard_and_asks_for_what_the_readme_says
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
-    }  # fmt: skip
-    assert container["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"] == {
+        "requests": {"cpu": "100m", "memory": "256Mi"},
+        "limits": {"cpu": "2", "memory": "2Gi"},
+    }
     assert container["livenessProbe"]["exec"]["command"] == ["ohmo", "status", "--check", "live"]
     assert container["readinessProbe"]["exec"]["command"] == ["ohmo", "status", "--check", "ready"]
     assert pod["terminationGracePeriodSeconds"] >= 30
-    assert yaml(KUBERNETES / "namespace.yaml")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert (
+        yaml(KUBERNETES / "namespace.yaml")["metadata"]["labels"][
+            "pod-security.kubernetes.io/enforce"
+        ]
+        == "restricted"
+    )
 
 
 def test_nobody_calls_in_and_no_command_gets_the_machines_credentials_from_the_cloud() -> None:
     spec = yaml(KUBERNETES / "network.yaml")["spec"]
     assert (set(spec["policyTypes"]), spec["ingress"]) == ({"Ingress", "Egress"}, [])
-    blocks = {one["ipBlock"]["cidr"]: one["ipBlock"]["except"] for one in spec["egress"][0]["to"] if "ipBlock" in one}
-    for address in ("169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200"):
-        assert any(ip_address(address) in ip_network(closed) for closed in blocks["0.0.0.0/0"]), address
-    assert all(ip_network(closed).subnet_of(ip_network(cidr)) for cidr, found in blocks.items() for closed in found)  # type: ignore[arg-type]
+    blocks = {
+        one["ipBlock"]["cidr"]: one["ipBlock"]["except"]
+        for one in spec["egress"][0]["to"]
+        if "ipBlock" in one
+    }
+    for address in (
+        "169.254.169.254",
+        "169.254.170.2",
+        "169.254.170.23",
+        "168.63.129.16",
+        "100.100.100.200",
+    ):
+        assert any(ip_address(address) in ip_network(closed) for closed in blocks["0.0.0.0/0"]), (
+            address
+        )
+    assert all(
+        ip_network(closed).subnet_of(ip_network(cidr))
+        for cidr, found in blocks.items()
+        for closed in found
+    )  # type: ignore[arg-type]
 
 
 def test_a_file_with_tokens_is_not_committed_by_accident() -> None:
@@ -112,7 +170,9 @@ def test_a_file_with_tokens_is_not_committed_by_accident() -> None:
 
 def test_the_configuration_in_the_cluster_loads(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text(yaml(KUBERNETES / "configuration.yaml")["data"]["config.yaml"], encoding="utf-8")
+    file.write_text(
+        yaml(KUBERNETES / "configuration.yaml")["data"]["config.yaml"], encoding="utf-8"
+    )
     found = load(file, environ={"HOME": str(tmp_path), "OHMO_HOME": str(tmp_path / ".ohmo")})
     assert [channel.name for channel in found.channels if channel.enabled] == ["web"]
 
@@ -129,4 +189,6 @@ def test_compose_opens_only_this_machine_and_keeps_the_home() -> None:
     assert service["restart"] == "unless-stopped"
     targets = {volume.partition(":")[2] for volume in service["volumes"]}
     assert {"/home/ohmo/.ohmo", "/home/ohmo/ohmo-workspace"} == targets
-    assert (ROOT / "deploy" / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    assert (
+        ROOT / "deploy" / service["build"]["context"] / service["build"]["dockerfile"]
+    ).is_file()

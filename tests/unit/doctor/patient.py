@@ -38,7 +38,8 @@ CHANNEL = {"state": "connected", "last_event": None, "last_delivery": None, "det
 
 
 class Patient:
-    """Everything is right until a test changes it. ``status`` None: no daemon runs; else what the daemon says."""
+    """Everything is right until a test changes it. ``status`` None: no daemon runs; else what the
+    daemon says."""
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder / "home")
@@ -46,26 +47,50 @@ class Patient:
         self.home.prepare()
         self.work.mkdir()
         self.environ: dict[str, str] = {
-            "HOME": str(folder), "OHMO_HOME": str(self.home.root), "TELEGRAM_TOKEN": TOKEN, "OPENAI_API_KEY": "key-1", "SECOND_KEY": "key-2",
-        }  # fmt: skip
+            "HOME": str(folder),
+            "OHMO_HOME": str(self.home.root),
+            "TELEGRAM_TOKEN": TOKEN,
+            "OPENAI_API_KEY": "key-1",
+            "SECOND_KEY": "key-2",
+        }
         self.now = datetime.now(UTC)
         self.machine: dict[str, Any] = {
-            "python": (3, 12), "encoding": "utf-8", "has_program": lambda name: True, "has_module": lambda name: True,
-            "room": lambda path: (10 * 2**30, 10**6), "open_files": lambda: 1024, "mounts": lambda: "", "memory": lambda: "MemAvailable: 9000000 kB\n",
-            "port_is_free": lambda host, port: True, "user": os.geteuid(), "may_write": lambda path: True,
-            "may_read": lambda path: True, "memory_share": lambda: None,
-        }  # fmt: skip
+            "python": (3, 12),
+            "encoding": "utf-8",
+            "has_program": lambda name: True,
+            "has_module": lambda name: True,
+            "room": lambda path: (10 * 2**30, 10**6),
+            "open_files": lambda: 1024,
+            "mounts": lambda: "",
+            "memory": lambda: "MemAvailable: 9000000 kB\n",
+            "port_is_free": lambda host, port: True,
+            "user": os.geteuid(),
+            "may_write": lambda path: True,
+            "may_read": lambda path: True,
+            "memory_share": lambda: None,
+        }
         self.status: dict[str, Any] | None = {
-            "ready": True, "version": "", "warnings": [], "model": "fake-1", "provider": "openai", "turns_parked": 0,
+            "ready": True,
+            "version": "",
+            "warnings": [],
+            "model": "fake-1",
+            "provider": "openai",
+            "turns_parked": 0,
             "channels": {"telegram": dict(CHANNEL), "web": dict(CHANNEL)},
-        }  # fmt: skip
+        }
         self.deaf = False  # somebody holds the home and does not answer
-        self.kept: Kept | None = Kept("background process", installed=True, standing=Standing("running", 4711))
+        self.kept: Kept | None = Kept(
+            "background process", installed=True, standing=Standing("running", 4711)
+        )
         self.upgrade = ""
         self.broken: tuple[str, ...] = ()
         self.raw: list[RawChannel] = []  # channels beside those of the file
         self.write("config.yaml", CONFIG.replace("@WORK", str(self.work)))
-        for name, text in (("SOUL.md", starter.SOUL), ("USER.md", starter.USER), ("AGENTS.md", starter.AGENTS)):
+        for name, text in (
+            ("SOUL.md", starter.SOUL),
+            ("USER.md", starter.USER),
+            ("AGENTS.md", starter.AGENTS),
+        ):
             self.write(name, text)
         create(self.home.database, inert, MIGRATIONS)
         make_backup(self.home.root, self.home.database, self.home.backups, self.now)
@@ -93,7 +118,9 @@ class Patient:
             self.status["version"] = survey(self.environ, ask).version
         found = survey(self.environ, ask, machine=Machine(**self.machine), now=self.now)
         if found.config is not None and self.raw:
-            found = replace(found, config=replace(found.config, channels=(*found.config.channels, *self.raw)))
+            found = replace(
+                found, config=replace(found.config, channels=(*found.config.channels, *self.raw))
+            )
         return replace(
             found,
             holder="4711" if self.status is not None else None,

@@ -1,4 +1,5 @@
-"""Every named check: one thing is broken, this check and no other says so, and its next step can be read."""
+"""Every named check: one thing is broken, this check and no other says so, and its next step can be
+read."""
 
 from __future__ import annotations
 
@@ -37,9 +38,18 @@ def sql(patient: Patient, *statements: str) -> None:
 
 
 def arrival(state: str, *, at: int, ending: str = "NULL", ended: str = "NULL") -> tuple[str, str]:
-    thread = "INSERT INTO threads (thread, channel, account, chat, topic, person, ready_at) VALUES ('t', 'telegram', '1', '1', '', '', 1)"
-    columns = "thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, state, ending, ended_at"
-    values = f"'t', 1, '1', 'message', 'm', '', '1', {at}, {at}, {at}, '{{}}', '{state}', {ending}, {ended}"
+    thread = (
+        "INSERT INTO threads (thread, channel, account, chat, topic, person, ready_at) VALUES ('t',"
+        " 'telegram', '1', '1', '', '', 1)"
+    )
+    columns = (
+        "thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, state,"
+        " ending, ended_at"
+    )
+    values = (
+        f"'t', 1, '1', 'message', 'm', '', '1', {at}, {at}, {at}, '{{}}', '{state}', {ending},"
+        f" {ended}"
+    )
     return thread, f"INSERT INTO inbox ({columns}) VALUES ({values})"
 
 
@@ -54,15 +64,27 @@ def damage(patient: Patient) -> None:
     patient.home.database.write_bytes(raw)
 
 
-def job(patient: Patient, state: str = "", *, spec: JobSpec | None = None, next_at: int | None = None, **ago: float) -> None:
+def job(
+    patient: Patient,
+    state: str = "",
+    *,
+    spec: JobSpec | None = None,
+    next_at: int | None = None,
+    **ago: float,
+) -> None:
     """An hourly job called j; ``state``: of its run so long ago, "": it never ran."""
     body = JobBody(spec or JobSpec("j", "p", "UTC", schedule="0 * * * *"), patient.now)
     values = f"'{write_job(body)}', 1, 1, {next_at or 'NULL'}, 'owner'"
-    sql(patient, f"INSERT INTO jobs (job, name, origin, body, revision, enabled, next_at, person) VALUES ('J', 'j', 'person', {values})")
+    sql(
+        patient,
+        "INSERT INTO jobs (job, name, origin, body, revision, enabled, next_at, person) VALUES"
+        f" ('J', 'j', 'person', {values})",
+    )
     if state:
         sql(
             patient,
-            f"INSERT INTO occurrences (job, due, state, reason, at) VALUES ('J', {ms(patient, **ago)}, '{state}', 'why', {ms(patient, **ago)})",
+            "INSERT INTO occurrences (job, due, state, reason, at) VALUES ('J',"
+            f" {ms(patient, **ago)}, '{state}', 'why', {ms(patient, **ago)})",
         )
 
 
@@ -104,7 +126,9 @@ def alone(then: Break | None = None) -> Break:
 
 
 def kept(**fields: Any) -> Break:
-    return lambda patient: setattr(patient, "kept", Kept("background process", installed=True, **fields))
+    return lambda patient: setattr(
+        patient, "kept", Kept("background process", installed=True, **fields)
+    )
 
 
 def gone(patient: Patient) -> None:
@@ -115,72 +139,196 @@ def gone(patient: Patient) -> None:
 TELEGRAM = "telegram: {enabled: true, groups: open}"
 # name: how it is broken, words of the next step, other checks that cannot but say something too
 BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
-    "backup.recent": (lambda p: [one.unlink() for one in p.home.backups.iterdir()], "ohmo backup", frozenset()),
-    "backup.whole": (lambda p: next(p.home.backups.iterdir()).write_bytes(b"no archive"), "delete it", frozenset()),
+    "backup.recent": (
+        lambda p: [one.unlink() for one in p.home.backups.iterdir()],
+        "ohmo backup",
+        frozenset(),
+    ),
+    "backup.whole": (
+        lambda p: next(p.home.backups.iterdir()).write_bytes(b"no archive"),
+        "delete it",
+        frozenset(),
+    ),
     "cron.failing": (lambda p: job(p, "failed", hours=1), "ohmo cron history j", frozenset()),
     "cron.missed": (lambda p: job(p, "missed", hours=1), "ohmo service install", frozenset()),
     "cron.late": (lambda p: job(p, next_at=ms(p, hours=1)), "ohmo logs", frozenset()),
     "cron.open": (lambda p: job(p, "claimed", hours=30), "ohmo approvals list", frozenset()),
-    "cron.target": (lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", to="slack:C1")), "ohmo cron edit j --to", frozenset()),
+    "cron.target": (
+        lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", to="slack:C1")),
+        "ohmo cron edit j --to",
+        frozenset(),
+    ),
     "cron.secret": (
-        lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", secrets=(("T", "env:NOT_THERE"),))), ".env", frozenset({"cron.allowed"}),
+        lambda p: job(
+            p,
+            spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", secrets=(("T", "env:NOT_THERE"),)),
+        ),
+        ".env",
+        frozenset({"cron.allowed"}),
     ),
     "cron.allowed": (
-        lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", rules=("Bash(ls)",))), "ohmo cron edit j", frozenset(),
+        lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", rules=("Bash(ls)",))),
+        "ohmo cron edit j",
+        frozenset(),
     ),
-    "cron.often": (lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="* * * * * */5")), "ohmo cron edit j --every 5m", frozenset()),
+    "cron.often": (
+        lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="* * * * * */5")),
+        "ohmo cron edit j --every 5m",
+        frozenset(),
+    ),
     "cron.programs": (
-        lambda p: (job(p, spec=JobSpec("j", "Run ohmo triage gitlab a/b.", "UTC", schedule="0 * * * *")), without("glab")(p)), "install glab", frozenset(),
+        lambda p: (
+            job(p, spec=JobSpec("j", "Run ohmo triage gitlab a/b.", "UTC", schedule="0 * * * *")),
+            without("glab")(p),
+        ),
+        "install glab",
+        frozenset(),
     ),
     "cron.recipes": (lambda p: p.write("recipes/mine.yaml", "schedule: ["), "mend", frozenset()),
-    "channels.some": (lambda p: (p.config(TELEGRAM, "web: {enabled: false}"), p.config("telegram:1", "web:1")), "channels.web.enabled: true",
-                      frozenset({"configuration.reachable"})),
+    "channels.some": (
+        lambda p: (p.config(TELEGRAM, "web: {enabled: false}"), p.config("telegram:1", "web:1")),
+        "channels.web.enabled: true",
+        frozenset({"configuration.reachable"}),
+    ),
     "channels.sdk": (without_module("telegram"), "pip install 'ohmo[telegram]'", frozenset()),
     "channels.encryption": (
-        lambda p: (p.raw.append(RawChannel("matrix", ChannelPolicy(enabled=True, groups="open"), {"encryption": True})), without_module("vodozemac")(p)),
+        lambda p: (
+            p.raw.append(
+                RawChannel(
+                    "matrix", ChannelPolicy(enabled=True, groups="open"), {"encryption": True}
+                )
+            ),
+            without_module("vodozemac")(p),
+        ),
         "pip install 'ohmo[e2ee]'",
         frozenset(),
     ),
-    "channels.deaf": (edit("groups: open", "dm: off, groups: off"), "channels.telegram.dm: pairing", frozenset()),
+    "channels.deaf": (
+        edit("groups: open", "dm: off, groups: off"),
+        "channels.telegram.dm: pairing",
+        frozenset(),
+    ),
     "channels.groups": (edit(", groups: open", ""), "channels.telegram.allow.groups", frozenset()),
     "channels.twins": (
-        edit(TELEGRAM, "telegram:\n    - {enabled: true, groups: open, account: a, token: env:TELEGRAM_TOKEN}\n"
-                       "    - {enabled: true, groups: open, account: b, token: env:TELEGRAM_TOKEN}"),
-        "its own token", frozenset(),
+        edit(
+            TELEGRAM,
+            "telegram:\n    - {enabled: true, groups: open, account: a, token:"
+            " env:TELEGRAM_TOKEN}\n    - {enabled: true, groups: open, account: b, token:"
+            " env:TELEGRAM_TOKEN}",
+        ),
+        "its own token",
+        frozenset(),
     ),
-    "channels.starting": (lambda p: channel(p, "telegram", state="starting"), "ohmo logs", frozenset()),
-    "channels.refused": (lambda p: channel(p, "telegram", state="auth_failed", detail="Unauthorized"), "@BotFather", frozenset()),
-    "channels.conflict": (lambda p: channel(p, "telegram", state="conflict", detail="409"), "stop the other program", frozenset()),
-    "channels.connected": (lambda p: channel(p, "telegram", state="reconnecting", detail="no answer"), "--only channels.telegram", frozenset()),
-    "configuration.file": (edit("models: [fake-1]", "modls: [fake-1]"), "ohmo config edit", frozenset()),
+    "channels.starting": (
+        lambda p: channel(p, "telegram", state="starting"),
+        "ohmo logs",
+        frozenset(),
+    ),
+    "channels.refused": (
+        lambda p: channel(p, "telegram", state="auth_failed", detail="Unauthorized"),
+        "@BotFather",
+        frozenset(),
+    ),
+    "channels.conflict": (
+        lambda p: channel(p, "telegram", state="conflict", detail="409"),
+        "stop the other program",
+        frozenset(),
+    ),
+    "channels.connected": (
+        lambda p: channel(p, "telegram", state="reconnecting", detail="no answer"),
+        "--only channels.telegram",
+        frozenset(),
+    ),
+    "configuration.file": (
+        edit("models: [fake-1]", "modls: [fake-1]"),
+        "ohmo config edit",
+        frozenset(),
+    ),
     "configuration.there": (
-        lambda p: (p.home.config.unlink(), p.environ.update(OHMO__OWNER='["web:1"]', OHMO__WORKSPACE=str(p.work))), "ohmo init", frozenset()
+        lambda p: (
+            p.home.config.unlink(),
+            p.environ.update(OHMO__OWNER='["web:1"]', OHMO__WORKSPACE=str(p.work)),
+        ),
+        "ohmo init",
+        frozenset(),
     ),
-    "configuration.edited": (lambda p: p.write("config.edited.yaml", "x: 1"), "ohmo config edit", frozenset()),
-    "configuration.packages": (lambda p: setattr(p, "broken", ("entry point x: ImportError",)), "uninstall it", frozenset()),
+    "configuration.edited": (
+        lambda p: p.write("config.edited.yaml", "x: 1"),
+        "ohmo config edit",
+        frozenset(),
+    ),
+    "configuration.packages": (
+        lambda p: setattr(p, "broken", ("entry point x: ImportError",)),
+        "uninstall it",
+        frozenset(),
+    ),
     "configuration.workspace": (lambda p: p.work.rmdir(), "--fix", frozenset()),
-    "configuration.wide": (lambda p: p.environ.update(HOME=str(p.work)), "workspace to a folder of its own", frozenset()),
+    "configuration.wide": (
+        lambda p: p.environ.update(HOME=str(p.work)),
+        "workspace to a folder of its own",
+        frozenset(),
+    ),
     "configuration.owner": (edit('owner: ["telegram:1"]', "owner: []"), "/whoami", frozenset()),
-    "configuration.reachable": (edit("telegram:1", "slack:U1"), "channels.slack.enabled: true", frozenset()),
+    "configuration.reachable": (
+        edit("telegram:1", "slack:U1"),
+        "channels.slack.enabled: true",
+        frozenset(),
+    ),
     "configuration.roles": (
-        edit("cron:", 'access: {roles: {admin: ["telegram:2"], guest: ["telegram:2"]}}\ncron:'), "remove one", frozenset()
+        edit("cron:", 'access: {roles: {admin: ["telegram:2"], guest: ["telegram:2"]}}\ncron:'),
+        "remove one",
+        frozenset(),
     ),
-    "configuration.rules": (edit("Bash(git status:*)", "WebFetch(example.org)"), "this rule in config.yaml", frozenset()),
-    "configuration.conflicts": (edit('allow: ["Bash(git status:*)"]', 'allow: ["Bash(git status:*)"], deny: [Bash]'), "one of the two", frozenset()),
+    "configuration.rules": (
+        edit("Bash(git status:*)", "WebFetch(example.org)"),
+        "this rule in config.yaml",
+        frozenset(),
+    ),
+    "configuration.conflicts": (
+        edit('allow: ["Bash(git status:*)"]', 'allow: ["Bash(git status:*)"], deny: [Bash]'),
+        "one of the two",
+        frozenset(),
+    ),
     "configuration.zone": (
-        lambda p: (p.config("Europe/Berlin", "local"), p.environ.update(TZ="Europe/Belrin")), "Europe/Berlin", frozenset(),
+        lambda p: (p.config("Europe/Berlin", "local"), p.environ.update(TZ="Europe/Belrin")),
+        "Europe/Berlin",
+        frozenset(),
     ),
-    "configuration.port": (alone(machine(port_is_free=lambda host, port: False)), "7718", frozenset({"daemon.running"})),
-    "configuration.listen": (edit("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:'), "127.0.0.1:7717", frozenset()),
-    "configuration.backups": (edit("cron:", "backups: {every: null}\ncron:"), "every: 24h", frozenset()),
+    "configuration.port": (
+        alone(machine(port_is_free=lambda host, port: False)),
+        "7718",
+        frozenset({"daemon.running"}),
+    ),
+    "configuration.listen": (
+        edit("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:'),
+        "127.0.0.1:7717",
+        frozenset(),
+    ),
+    "configuration.backups": (
+        edit("cron:", "backups: {every: null}\ncron:"),
+        "every: 24h",
+        frozenset(),
+    ),
     "configuration.secret": (
         edit("provider: openai,", "provider: auto, api_key: file:/nowhere/key,"),
         "put the key there",
         frozenset(),
     ),
-    "home.folder": (gone, "ohmo init", frozenset({"daemon.running", "configuration.there", "configuration.owner", "configuration.workspace"})),
+    "home.folder": (
+        gone,
+        "ohmo init",
+        frozenset(
+            {
+                "daemon.running",
+                "configuration.there",
+                "configuration.owner",
+                "configuration.workspace",
+            }
+        ),
+    ),
     "home.foreign": (
-        lambda p: (p.home.database.unlink(), p.home.config.unlink(), p.write("gateway.json", "{}")), "--from openharness",
+        lambda p: (p.home.database.unlink(), p.home.config.unlink(), p.write("gateway.json", "{}")),
+        "--from openharness",
         frozenset({"configuration.there", "configuration.owner", "configuration.workspace"}),
     ),
     "home.owner": (lambda p: p.machine.update(user=os.geteuid() + 1), "chown", frozenset()),
@@ -192,43 +340,102 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "home.env_mode": (lambda p: p.write(".env", "A=b\n").chmod(0o644), "chmod go=", frozenset()),
     "home.env": (lambda p: p.write(".env", "no value\n").chmod(0o600), "NAME=value", frozenset()),
     "home.folders": (lambda p: (p.home.root / "spill").rmdir(), "--fix", frozenset()),
-    "home.writable": (lambda p: p.machine.update(may_write=lambda path: path.name != "media"), "chmod u+rwx", frozenset()),
+    "home.writable": (
+        lambda p: p.machine.update(may_write=lambda path: path.name != "media"),
+        "chmod u+rwx",
+        frozenset(),
+    ),
     "home.local": (
-        lambda p: p.machine.update(mounts=lambda: f"1 1 0:1 / {p.home.root} rw - nfs4 server:/x rw\n"), "local disk", frozenset()
+        lambda p: p.machine.update(
+            mounts=lambda: f"1 1 0:1 / {p.home.root} rw - nfs4 server:/x rw\n"
+        ),
+        "local disk",
+        frozenset(),
     ),
     "home.room": (machine(room=lambda path: (2**20, 10**6)), "make room", frozenset()),
     "home.entries": (machine(room=lambda path: (10 * 2**30, 3)), "df -i", frozenset()),
-    "home.leftovers": (lambda p: p.write(".config.yaml.abcd1234", "half", age=timedelta(hours=2)), "--fix", frozenset()),
+    "home.leftovers": (
+        lambda p: p.write(".config.yaml.abcd1234", "half", age=timedelta(hours=2)),
+        "--fix",
+        frozenset(),
+    ),
     "home.pages": (lambda p: (p.home.root / "SOUL.md").unlink(), "ohmo init", frozenset()),
     "home.text": (lambda p: p.write("USER.md", b"\xff\xfe\xff"), "UTF-8", frozenset()),
-    "home.socket": (alone(lambda p: p.write("run/ohmo.sock", "")), "--fix", frozenset({"daemon.running"})),
-    "home.quarantine": (lambda p: p.write("quarantine/ohmo.db-1/ohmo.db", "x"), "ohmo inbox audit", frozenset()),
+    "home.socket": (
+        alone(lambda p: p.write("run/ohmo.sock", "")),
+        "--fix",
+        frozenset({"daemon.running"}),
+    ),
+    "home.quarantine": (
+        lambda p: p.write("quarantine/ohmo.db-1/ohmo.db", "x"),
+        "ohmo inbox audit",
+        frozenset(),
+    ),
     "machine.python": (machine(python=(3, 10)), "Python 3.11", frozenset()),
     "machine.encoding": (machine(encoding="ascii"), "LANG=C.UTF-8", frozenset()),
     "machine.files": (machine(open_files=lambda: 64), "ulimit -n", frozenset()),
-    "machine.memory": (machine(memory=lambda: "MemAvailable: 1000 kB\n"), "stop what you do not need", frozenset()),
-    "machine.root": (machine(user=0), "user of its own", frozenset() if os.geteuid() == 0 else frozenset({"home.owner"})),
+    "machine.memory": (
+        machine(memory=lambda: "MemAvailable: 1000 kB\n"),
+        "stop what you do not need",
+        frozenset(),
+    ),
+    "machine.root": (
+        machine(user=0),
+        "user of its own",
+        frozenset() if os.geteuid() == 0 else frozenset({"home.owner"}),
+    ),
     "machine.bash": (without("bash"), "apt install bash", frozenset()),
     "machine.git": (without("git"), "apt install git", frozenset()),
     "machine.rg": (without("rg"), "apt install ripgrep", frozenset()),
     "machine.uvloop": (without_module("uvloop"), "pip install uvloop", frozenset()),
     "machine.traces": (
-        lambda p: (p.environ.update(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4318"), without_module("opentelemetry.sdk")(p)),
-        "ohmo[otel]", frozenset(),
+        lambda p: (
+            p.environ.update(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4318"),
+            without_module("opentelemetry.sdk")(p),
+        ),
+        "ohmo[otel]",
+        frozenset(),
     ),
     "model.key": (
-        lambda p: (p.environ.pop("OPENAI_API_KEY"), p.config('{provider: openai, base_url: "http://127.0.0.1:1", models: [fake-1], ', "{")),
-        "ANTHROPIC_API_KEY", frozenset(),
+        lambda p: (
+            p.environ.pop("OPENAI_API_KEY"),
+            p.config('{provider: openai, base_url: "http://127.0.0.1:1", models: [fake-1], ', "{"),
+        ),
+        "ANTHROPIC_API_KEY",
+        frozenset(),
     ),
-    "model.chain": (edit("fallback: [second]}", "fallback: [same]}\n  same: {provider: openai, base_url: \"http://127.0.0.1:1\", models: [fake-1]}"), "remove same",
-                    frozenset()),
+    "model.chain": (
+        edit(
+            "fallback: [second]}",
+            'fallback: [same]}\n  same: {provider: openai, base_url: "http://127.0.0.1:1", models:'
+            " [fake-1]}",
+        ),
+        "remove same",
+        frozenset(),
+    ),
     "model.wire": (edit("http://127.0.0.1:1", "http://gateway.example"), "https://", frozenset()),
     "service.asked": (kept(broken="systemctl: no answer"), "ohmo service status", frozenset()),
-    "service.installed": (lambda p: setattr(p, "kept", Kept("background process")), "ohmo service install", frozenset()),
+    "service.installed": (
+        lambda p: setattr(p, "kept", Kept("background process")),
+        "ohmo service install",
+        frozenset(),
+    ),
     "service.current": (kept(stale=True), "ohmo service install", frozenset()),
-    "service.state": (kept(standing=Standing("failed", detail="exit code 78")), "ohmo service logs", frozenset()),
-    "service.keeper": (kept(standing=Standing("running", 4711, alone=True)), "ohmo service start", frozenset()),
-    "service.upgrade": (lambda p: setattr(p, "upgrade", "installing"), "ohmo service stop", frozenset()),
+    "service.state": (
+        kept(standing=Standing("failed", detail="exit code 78")),
+        "ohmo service logs",
+        frozenset(),
+    ),
+    "service.keeper": (
+        kept(standing=Standing("running", 4711, alone=True)),
+        "ohmo service start",
+        frozenset(),
+    ),
+    "service.upgrade": (
+        lambda p: setattr(p, "upgrade", "installing"),
+        "ohmo service stop",
+        frozenset(),
+    ),
     "daemon.running": (alone(), "ohmo run", frozenset()),
     "daemon.answers": (lambda p: setattr(p, "deaf", True), "kill 4711", frozenset()),
     "daemon.ready": (said(ready=False), "ohmo logs", frozenset()),
@@ -236,33 +443,82 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "daemon.warnings": (said(warnings=["the store was damaged"]), "ohmo status", frozenset()),
     "daemon.model": (said(model="offline"), "docs/models.md", frozenset()),
     "daemon.questions": (said(turns_parked=2), "ohmo approvals list", frozenset()),
-    "log.writable": (lambda p: (log(p, event="x"), p.machine.update(may_write=lambda path: path.suffix != ".jsonl")), "chmod u+rw", frozenset()),
-    "log.errors": (lambda p: log(p, level="error", event="channel_failed"), "--level error", frozenset()),
+    "log.writable": (
+        lambda p: (
+            log(p, event="x"),
+            p.machine.update(may_write=lambda path: path.suffix != ".jsonl"),
+        ),
+        "chmod u+rw",
+        frozenset(),
+    ),
+    "log.errors": (
+        lambda p: log(p, level="error", event="channel_failed"),
+        "--level error",
+        frozenset(),
+    ),
     "log.lost": (lambda p: log(p, level="warning", event="log.lost", lines=7), "disk", frozenset()),
     "store.sound": (damage, "ohmo restore", frozenset()),
-    "store.version": (lambda p: sql(p, "UPDATE meta SET value = '999' WHERE name = 'schema'"), "ohmo restore", frozenset()),
-    "store.log": (lambda p: os.truncate(p.write("ohmo.db-wal", b""), 300 * 2**20), "ohmo store compact", frozenset()),
+    "store.version": (
+        lambda p: sql(p, "UPDATE meta SET value = '999' WHERE name = 'schema'"),
+        "ohmo restore",
+        frozenset(),
+    ),
+    "store.log": (
+        lambda p: os.truncate(p.write("ohmo.db-wal", b""), 300 * 2**20),
+        "ohmo store compact",
+        frozenset(),
+    ),
     "store.hollow": (
-        lambda p: sql(p, "CREATE TABLE big (x BLOB)", "INSERT INTO big VALUES (zeroblob(70000000))", "DROP TABLE big"), "ohmo store compact",
+        lambda p: sql(
+            p,
+            "CREATE TABLE big (x BLOB)",
+            "INSERT INTO big VALUES (zeroblob(70000000))",
+            "DROP TABLE big",
+        ),
+        "ohmo store compact",
         frozenset(),
     ),
     "store.laws": (
-        lambda p: sql(p, *arrival("waiting", at=ms(p)), "UPDATE threads SET ready_at = NULL"), "ohmo inbox audit", frozenset(),
+        lambda p: sql(p, *arrival("waiting", at=ms(p)), "UPDATE threads SET ready_at = NULL"),
+        "ohmo inbox audit",
+        frozenset(),
     ),
-    "store.dead_letters": (lambda p: sql(p, *arrival("ended", at=ms(p), ending="'dead'", ended="1")), "ohmo inbox retry", frozenset()),
+    "store.dead_letters": (
+        lambda p: sql(p, *arrival("ended", at=ms(p), ending="'dead'", ended="1")),
+        "ohmo inbox retry",
+        frozenset(),
+    ),
     "store.dead_posts": (
-        lambda p: sql(p, *arrival("ended", at=ms(p), ending="'answered'", ended="1"),
-                      "INSERT INTO outbox (id, thread, seq, channel, account, kind, body, state, at, ready_at, expires, ttl, ended_at)"
-                      " VALUES ('o', 't', 2, 'telegram', '1', 'message', '{}', 'dead', 1, 1, 1, 1, 1)"),
-        "ohmo outbox retry", frozenset(),
+        lambda p: sql(
+            p,
+            *arrival("ended", at=ms(p), ending="'answered'", ended="1"),
+            "INSERT INTO outbox (id, thread, seq, channel, account, kind, body, state, at,"
+            " ready_at, expires, ttl, ended_at) VALUES ('o', 't', 2, 'telegram', '1', 'message',"
+            " '{}', 'dead', 1, 1, 1, 1, 1)",
+        ),
+        "ohmo outbox retry",
+        frozenset(),
     ),
-    "store.waiting": (lambda p: sql(p, *arrival("waiting", at=ms(p, hours=1))), "ohmo inbox why", frozenset()),
-    "store.clock": (lambda p: sql(p, *arrival("ended", at=ms(p, hours=-2), ending="'answered'", ended="1")), "timedatectl", frozenset()),
+    "store.waiting": (
+        lambda p: sql(p, *arrival("waiting", at=ms(p, hours=1))),
+        "ohmo inbox why",
+        frozenset(),
+    ),
+    "store.clock": (
+        lambda p: sql(p, *arrival("ended", at=ms(p, hours=-2), ending="'answered'", ended="1")),
+        "timedatectl",
+        frozenset(),
+    ),
     "store.asking": (
-        lambda p: sql(p, "INSERT INTO people (channel, account, person, name, role, at) VALUES ('telegram', '1', '2', 'Eve', 'asking', 1)"),
-        "ohmo pairing approve", frozenset(),
+        lambda p: sql(
+            p,
+            "INSERT INTO people (channel, account, person, name, role, at) VALUES ('telegram', '1',"
+            " '2', 'Eve', 'asking', 1)",
+        ),
+        "ohmo pairing approve",
+        frozenset(),
     ),
-}  # fmt: skip
+}
 USUAL = frozenset({"machine.root"} if os.geteuid() == 0 else ())  # tests may run as root
 LIVE = frozenset(one.name for one in checks() if one.live)
 
@@ -273,7 +529,11 @@ def patient(tmp_path: Path) -> Patient:
 
 
 def wanting(patient: Patient) -> set[str]:
-    return {one.check.name for one in examine(patient.ground()) if one.finding.state in ("problem", "warning", "note")}
+    return {
+        one.check.name
+        for one in examine(patient.ground())
+        if one.finding.state in ("problem", "warning", "note")
+    }
 
 
 def test_every_check_has_a_test_that_breaks_it() -> None:
@@ -284,7 +544,11 @@ def test_every_check_has_a_test_that_breaks_it() -> None:
 
 def test_nothing_is_wrong_with_the_healthy(patient: Patient) -> None:
     assert wanting(patient) <= USUAL
-    assert not [one for one in examine(patient.ground()) if one.finding.state == "skipped" and not one.check.live]
+    assert not [
+        one
+        for one in examine(patient.ground())
+        if one.finding.state == "skipped" and not one.check.live
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(BREAKS))
@@ -302,12 +566,21 @@ MENDABLE = sorted(one.name for one in checks() if one.mend is not None)
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_what_is_marked_fixable_is_mended_and_may_be_mended_again(name: str, patient: Patient) -> None:
+def test_what_is_marked_fixable_is_mended_and_may_be_mended_again(
+    name: str, patient: Patient
+) -> None:
     BREAKS[name][0](patient)
-    real = name in ("home.writable", "log.writable")  # whether a file may be written is asked of the machine, which the test stands for
+    real = name in (
+        "home.writable",
+        "log.writable",
+    )  # whether a file may be written is asked of the machine, which the test stands for
     if real:
-        patient.machine["may_write"] = lambda path: not path.is_relative_to(patient.home.root) or bool(path.stat().st_mode & 0o200)
-        (patient.home.log if name == "log.writable" else patient.home.media).chmod(0o400 if name == "log.writable" else 0o500)
+        patient.machine["may_write"] = lambda path: (
+            not path.is_relative_to(patient.home.root) or bool(path.stat().st_mode & 0o200)
+        )
+        (patient.home.log if name == "log.writable" else patient.home.media).chmod(
+            0o400 if name == "log.writable" else 0o500
+        )
     for _ in range(2):
         ground = patient.ground()
         results = mend(ground, examine(ground), patient.ground)
@@ -318,7 +591,11 @@ def test_what_is_marked_fixable_is_mended_and_may_be_mended_again(name: str, pat
 
 def stamps(home: Path) -> dict[Path, int]:
     """SQLite's shared memory is touched by every reader."""
-    return {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file() and path.suffix != ".db-shm"}
+    return {
+        path: path.stat().st_mtime_ns
+        for path in home.rglob("*")
+        if path.is_file() and path.suffix != ".db-shm"
+    }
 
 
 def test_mending_changes_nothing_of_the_healthy(patient: Patient) -> None:
@@ -333,7 +610,9 @@ def finding(patient: Patient, name: str) -> Finding:
     return next(one.finding for one in examine(patient.ground()) if one.check.name == name)
 
 
-def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(patient: Patient) -> None:
+def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(
+    patient: Patient,
+) -> None:
     """Those of a channel hold the keys of its device."""
     names = [f"{folder}.x.abcd1234" for folder in ("", "memory/", "run/", "state/matrix/")]
     for name in names:
@@ -344,8 +623,17 @@ def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(patie
     assert [path.name for path in patient.home.root.rglob(".?.????????")] == [".y.abcd1234"]
 
 
-def test_what_somebody_put_aside_under_a_name_of_their_own_is_not_taken_for_half_written(patient: Patient) -> None:
-    names = [".env.template", ".env.original", ".env.20261122", "memory/.note.20261122", "state/matrix/.keys.personal", "notes.new"]
+def test_what_somebody_put_aside_under_a_name_of_their_own_is_not_taken_for_half_written(
+    patient: Patient,
+) -> None:
+    names = [
+        ".env.template",
+        ".env.original",
+        ".env.20261122",
+        "memory/.note.20261122",
+        "state/matrix/.keys.personal",
+        "notes.new",
+    ]
     for name in names:
         patient.write(name, "mine", age=timedelta(hours=2))
     ground = patient.ground()
@@ -360,7 +648,9 @@ def foreign(patient: Patient) -> None:
 
 
 @pytest.mark.parametrize("broken", [foreign, machine(user=os.geteuid() + 1)])
-def test_nothing_is_mended_in_a_home_that_is_somebody_elses(patient: Patient, broken: Break) -> None:
+def test_nothing_is_mended_in_a_home_that_is_somebody_elses(
+    patient: Patient, broken: Break
+) -> None:
     broken(patient)
     patient.home.root.chmod(0o755)
     before = {path: path.stat().st_mode for path in patient.home.root.rglob("*")}
@@ -371,7 +661,9 @@ def test_nothing_is_mended_in_a_home_that_is_somebody_elses(patient: Patient, br
     assert "left as it is" in next(one.mended for one in results if one.check.name == "home.mode")
 
 
-def test_whoever_may_not_look_into_the_home_hears_of_that_alone_and_not_that_nobody_runs(patient: Patient) -> None:
+def test_whoever_may_not_look_into_the_home_hears_of_that_alone_and_not_that_nobody_runs(
+    patient: Patient,
+) -> None:
     patient.machine.update(user=os.geteuid() + 1, may_read=lambda path: False)
     assert wanting(patient) - USUAL == {"home.owner"}
     assert "ask as that user: sudo -u '#" in finding(patient, "home.owner").next
@@ -391,7 +683,12 @@ def test_a_daemon_that_does_not_answer_is_asked_once(patient: Patient) -> None:
 
 
 def test_lines_of_the_log_that_were_lost_long_ago_are_no_longer_told(patient: Patient) -> None:
-    event = {"at": (patient.now - timedelta(days=3)).isoformat(), "level": "warning", "event": "log.lost", "lines": 7}
+    event = {
+        "at": (patient.now - timedelta(days=3)).isoformat(),
+        "level": "warning",
+        "event": "log.lost",
+        "lines": 7,
+    }
     patient.write("logs/ohmo.jsonl", json.dumps(event) + "\n")
     assert finding(patient, "log.lost").state == "ok"
 
@@ -403,16 +700,24 @@ def test_what_is_usual_in_a_container_is_not_told_as_wrong(patient: Patient) -> 
     assert wanting(patient) <= USUAL
 
 
-def test_a_container_that_has_no_memory_left_is_found_whatever_its_machine_has(patient: Patient) -> None:
+def test_a_container_that_has_no_memory_left_is_found_whatever_its_machine_has(
+    patient: Patient,
+) -> None:
     patient.machine["memory_share"] = lambda: 0.9
     assert "90%" in finding(patient, "machine.memory").text
 
 
 @pytest.mark.parametrize(
     ("stage", "runs", "step"),
-    [("keeping", True, "upgrade again"), ("trying", True, "ask again in two minutes"), ("trying", False, "returns")],
+    [
+        ("keeping", True, "upgrade again"),
+        ("trying", True, "ask again in two minutes"),
+        ("trying", False, "returns"),
+    ],
 )
-def test_an_interrupted_upgrade_is_told_with_what_comes_next(patient: Patient, stage: str, runs: bool, step: str) -> None:
+def test_an_interrupted_upgrade_is_told_with_what_comes_next(
+    patient: Patient, stage: str, runs: bool, step: str
+) -> None:
     patient.upgrade = stage
     if not runs:
         patient.status = None

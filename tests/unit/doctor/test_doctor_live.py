@@ -28,7 +28,8 @@ class Served:
 
     def __init__(self) -> None:
         self.server = ModelServer()
-        self._up, self._down = threading.Event(), threading.Event()
+        self._up = threading.Event()
+        self._down = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     async def _serve(self) -> None:
@@ -72,10 +73,22 @@ def asked(patient: Patient, name: str) -> Finding:
             "there is no model fake-1 at this endpoint",
             "one of these into models:",
         ),
-        (Turn(status=404, kind="model_not_found", message="no such model"), "; it has fake-1", "models:"),
+        (
+            Turn(status=404, kind="model_not_found", message="no such model"),
+            "; it has fake-1",
+            "models:",
+        ),
         (Turn(status=402, message="Insufficient Balance"), "the account cannot pay", "add credit"),
-        (Turn(status=403, message="no access to this model"), "the key may not use this", "what the key may use"),
-        (Turn(status=401, kind="invalid_api_key", message="wrong key"), "the key is not accepted", "make a new key"),
+        (
+            Turn(status=403, message="no access to this model"),
+            "the key may not use this",
+            "what the key may use",
+        ),
+        (
+            Turn(status=401, kind="invalid_api_key", message="wrong key"),
+            "the key is not accepted",
+            "make a new key",
+        ),
         (Turn(empty=True), "answered with nothing", "another model"),
         (Turn(status=529, kind="overloaded_error", message="busy"), "overloaded", "fallback"),
         (Turn(status=400, message="this field is not known"), "refuses the request", "same wire"),
@@ -101,7 +114,9 @@ def test_a_model_server_that_is_not_there_is_said_to_be_absent_and_not_slow(tmp_
     assert "start the model server" in found.next
 
 
-def test_a_model_that_is_not_there_is_told_with_those_that_are(patient: Patient, model: ModelServer) -> None:
+def test_a_model_that_is_not_there_is_told_with_those_that_are(
+    patient: Patient, model: ModelServer
+) -> None:
     model.models = ["llama-3", "fake-2", "text-embedding-3", *(f"other-{n:02}" for n in range(20))]
     found = asked(patient, "model.answers")
     assert "there is no model fake-1 at this endpoint" in found.text
@@ -118,7 +133,10 @@ def test_model_and_fallback_that_answer_are_right(patient: Patient, model: Model
 
 
 def test_nothing_is_asked_without_live(patient: Patient, model: ModelServer) -> None:
-    assert {one.finding.state for one in examine(patient.ground(), only=("model.answers", "channels.telegram"))} == {"skipped"}
+    assert {
+        one.finding.state
+        for one in examine(patient.ground(), only=("model.answers", "channels.telegram"))
+    } == {"skipped"}
     assert model.count == 0
 
 
@@ -131,8 +149,12 @@ def test_nothing_is_asked_without_live(patient: Patient, model: ModelServer) -> 
         (-300, "5 hours behind"),
     ],
 )
-def test_a_wrong_clock_is_told_by_the_date_of_whoever_answers(minutes: int, said: str, patient: Patient, model: ModelServer) -> None:
-    patient.config("{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}")
+def test_a_wrong_clock_is_told_by_the_date_of_whoever_answers(
+    minutes: int, said: str, patient: Patient, model: ModelServer
+) -> None:
+    patient.config(
+        "{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}"
+    )
     patient.machine["clock"] = lambda: time.time() + 60 * minutes
     found = asked(patient, "machine.clock")
     assert found.state == "problem", found
@@ -142,15 +164,22 @@ def test_a_wrong_clock_is_told_by_the_date_of_whoever_answers(minutes: int, said
 
 
 @pytest.mark.parametrize("seconds", [0, 90, -90])
-def test_a_clock_that_is_right_or_nearly_so_is_fine(seconds: int, patient: Patient, model: ModelServer) -> None:
-    patient.config("{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}")
+def test_a_clock_that_is_right_or_nearly_so_is_fine(
+    seconds: int, patient: Patient, model: ModelServer
+) -> None:
+    patient.config(
+        "{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}"
+    )
     patient.machine["clock"] = lambda: time.time() + seconds
     assert asked(patient, "machine.clock").state == "ok"
 
 
 def test_a_slow_trip_is_no_wrong_clock(patient: Patient, model: ModelServer) -> None:
-    """Ten minutes between the question and the answer: the Date lies somewhere between. The platform and the model are one place here, asked once."""
-    patient.config("{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}")
+    """Ten minutes between the question and the answer: the Date lies somewhere between. The
+    platform and the model are one place here, asked once."""
+    patient.config(
+        "{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}"
+    )
     began = time.time()
     times = iter([began - 300, began + 300])
     patient.machine["clock"] = lambda: next(times)
@@ -167,11 +196,16 @@ def test_who_is_asked_for_the_time_and_says_none_is_no_problem(patient: Patient)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         patient.write(
-            "config.yaml", f"profiles: {{default: {{provider: openai, base_url: '{url}', api_key: env:OPENAI_API_KEY, models: [m]}}}}\n"
+            "config.yaml",
+            f"profiles: {{default: {{provider: openai, base_url: '{url}', api_key:"
+            " env:OPENAI_API_KEY, models: [m]}}\n",
         )
         found = asked(patient, "machine.clock")
         server.shutdown()
-    assert (found.state, found.text) == ("skipped", "nobody who could be asked for the time answered")
+    assert (found.state, found.text) == (
+        "skipped",
+        "nobody who could be asked for the time answered",
+    )
 
 
 def test_whoever_is_asked_for_the_time_is_told_no_password_that_the_machine_keeps(
@@ -193,7 +227,9 @@ def test_whoever_is_asked_for_the_time_is_told_no_password_that_the_machine_keep
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         patient.write(
-            "config.yaml", f"profiles: {{default: {{provider: openai, base_url: '{url}', api_key: env:OPENAI_API_KEY, models: [m]}}}}\n"
+            "config.yaml",
+            f"profiles: {{default: {{provider: openai, base_url: '{url}', api_key:"
+            " env:OPENAI_API_KEY, models: [m]}}\n",
         )
         found = asked(patient, "machine.clock")
         server.shutdown()
@@ -209,18 +245,28 @@ def test_a_machine_with_nobody_to_ask_says_so(patient: Patient) -> None:
 
 CHANNELS = {
     "telegram": "telegram: {enabled: true, groups: open, api_url: @URL}",
-    "slack": "slack: {enabled: true, groups: open, bot_token: env:BOT, app_token: env:APP, api_url: @URL/api/}",
-    "matrix": 'matrix: {enabled: true, groups: open, homeserver: @URL, user: "@o:x", access_token: env:BOT}',
+    "slack": (
+        "slack: {enabled: true, groups: open, bot_token: env:BOT, app_token: env:APP, api_url:"
+        " @URL/api/}"
+    ),
+    "matrix": (
+        'matrix: {enabled: true, groups: open, homeserver: @URL, user: "@o:x", access_token:'
+        " env:BOT}"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", sorted(CHANNELS))
-def test_a_platform_that_cannot_be_reached_is_told_with_the_next_step(name: str, patient: Patient) -> None:
+def test_a_platform_that_cannot_be_reached_is_told_with_the_next_step(
+    name: str, patient: Patient
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         patient.environ.update(BOT="xoxb-1", APP="xapp-1")
-        patient.config("telegram: {enabled: true, groups: open}", CHANNELS[name].replace("@URL", url))
+        patient.config(
+            "telegram: {enabled: true, groups: open}", CHANNELS[name].replace("@URL", url)
+        )
         found = asked(patient, f"channels.{name}")
     assert found.state == "problem", found
     assert "network, proxy, api_url" in found.next

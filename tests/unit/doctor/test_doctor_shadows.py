@@ -41,11 +41,15 @@ def found(folder: Path, kind: str, higher: str, lower: str) -> str:
 
 @pytest.mark.parametrize("kind", ["deny", "ask"])
 @pytest.mark.parametrize(("higher", "lower"), SHADOWED)
-def test_a_rule_that_decides_nothing_is_named_with_what_beats_it(tmp_path: Path, kind: str, higher: str, lower: str) -> None:
+def test_a_rule_that_decides_nothing_is_named_with_what_beats_it(
+    tmp_path: Path, kind: str, higher: str, lower: str
+) -> None:
     text = f"permissions.allow: {lower} has no effect, permissions.{kind}: {higher} beats it"
     assert found(tmp_path, kind, higher, lower) == text
 
 
 @pytest.mark.parametrize(("higher", "lower"), FREE)
-def test_a_rule_that_still_decides_something_is_left_alone(tmp_path: Path, higher: str, lower: str) -> None:
+def test_a_rule_that_still_decides_something_is_left_alone(
+    tmp_path: Path, higher: str, lower: str
+) -> None:
     assert found(tmp_path, "deny", higher, lower) == ""

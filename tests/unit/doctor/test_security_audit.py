@@ -1,4 +1,5 @@
-"""Each way in is named with its severity and the step that closes it; a careful home has none that is grave."""
+"""Each way in is named with its severity and the step that closes it; a careful home has none that
+is grave."""
 
 from __future__ import annotations
 
@@ -17,20 +18,35 @@ TELEGRAM = "telegram: {enabled: true, groups: open}"
 CAREFUL = "telegram: {enabled: true}"
 WAYS = {
     "open_door_full_auto": (
-        [(CAREFUL, "telegram: {enabled: true, dm: open}"), ("permissions: {", "permissions: {mode: full_auto, ")],
+        [
+            (CAREFUL, "telegram: {enabled: true, dm: open}"),
+            ("permissions: {", "permissions: {mode: full_auto, "),
+        ],
         "critical",
         "dm: pairing",
     ),
     "open_door": ([(CAREFUL, "telegram: {enabled: true, dm: open}")], "high", "dm: pairing"),
     "open_groups": ([(CAREFUL, TELEGRAM)], "medium", "groups: allowlist"),
-    "default_admin": ([("cron:", "access: {default_role: admin}\ncron:")], "high", "default_role: user"),
+    "default_admin": (
+        [("cron:", "access: {default_role: admin}\ncron:")],
+        "high",
+        "default_role: user",
+    ),
     "no_owner": ([('owner: ["telegram:1"]', "owner: []")], "low", "owner:"),
     "full_auto": ([("permissions: {", "permissions: {mode: full_auto, ")], "high", "mode: default"),
     "wide_rule": ([('"Bash(git status:*)"', '"Bash"')], "high", "single commands"),
-    "reads_outside": ([("permissions: {", "permissions: {read_outside: allow, ")], "low", "read_outside: ask"),
+    "reads_outside": (
+        [("permissions: {", "permissions: {read_outside: allow, ")],
+        "low",
+        "read_outside: ask",
+    ),
     "listens": ([("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:')], "high", "127.0.0.1:7717"),
     "plain_model": ([("http://127.0.0.1:1", "http://gateway.example")], "high", "https://"),
-    "literal_secret": ([("models: [fake-1]", "models: [fake-1], api_key: sk-literal")], "low", "env:NAME"),
+    "literal_secret": (
+        [("models: [fake-1]", "models: [fake-1], api_key: sk-literal")],
+        "low",
+        "env:NAME",
+    ),
 }
 
 
@@ -41,9 +57,14 @@ def patient(tmp_path: Path) -> Patient:
     return found
 
 
-def findings(patient: Patient, user: int = 1000, packages: Path = PACKAGES) -> dict[str, tuple[str, str]]:
+def findings(
+    patient: Patient, user: int = 1000, packages: Path = PACKAGES
+) -> dict[str, tuple[str, str]]:
     """But that there is no sandbox yet, which is so in every home."""
-    found = {risk.name: (risk.severity, risk.next) for risk in audit(load(environ=patient.environ), user, packages)}
+    found = {
+        risk.name: (risk.severity, risk.next)
+        for risk in audit(load(environ=patient.environ), user, packages)
+    }
     assert found.pop("no_sandbox")[0] == "medium"
     return found
 
@@ -54,10 +75,18 @@ def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
 
 
 @pytest.mark.parametrize("backend", ["auto", "none"])
-def test_a_sandbox_that_is_not_built_is_promised_by_no_setting(backend: str, patient: Patient) -> None:
+def test_a_sandbox_that_is_not_built_is_promised_by_no_setting(
+    backend: str, patient: Patient
+) -> None:
     patient.config("cron:", f"sandbox: {{backend: {backend}}}\ncron:")
-    (told,) = [risk for risk in audit(load(environ=patient.environ), 1000) if risk.name == "no_sandbox"]
-    assert told.text == f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend} changes nothing"
+    (told,) = [
+        risk for risk in audit(load(environ=patient.environ), 1000) if risk.name == "no_sandbox"
+    ]
+    assert (
+        told.text
+        == "commands run without a sandbox: there is none in this version, sandbox.backend:"
+        f" {backend} changes nothing"
+    )
     assert "auto" not in told.next
 
 
@@ -73,19 +102,26 @@ def test_each_way_in_is_named(name: str, patient: Patient) -> None:
 
 
 @pytest.mark.parametrize("name", ["packages", "packages/ohmo", "above"])
-def test_folders_in_which_somebody_else_could_put_another_ohmo_or_home_are_named(name: str, patient: Patient, tmp_path: Path) -> None:
+def test_folders_in_which_somebody_else_could_put_another_ohmo_or_home_are_named(
+    name: str, patient: Patient, tmp_path: Path
+) -> None:
     packages = tmp_path / "packages"
     (packages / "ohmo").mkdir(parents=True)
     folder = patient.home.root.parent if name == "above" else tmp_path / name
     assert findings(patient, packages=packages) == {}
     folder.chmod(0o757)
-    assert findings(patient, packages=packages) == {"exchangeable": ("critical", f"chmod o-w {folder}")}
+    assert findings(patient, packages=packages) == {
+        "exchangeable": ("critical", f"chmod o-w {folder}")
+    }
     folder.chmod(0o1777)  # as /tmp: nobody replaces what is not theirs
     assert findings(patient, packages=packages) == {}
     folder.chmod(0o755)
 
 
-HOOK = "webhooks: {ci: {secret: a-secret-in-a-private-file, prompt: 'look', to: 'telegram:1', role: owner, rules: ['Bash']}}\ncron:"
+HOOK = (
+    "webhooks: {ci: {secret: a-secret-in-a-private-file, prompt: 'look', to: 'telegram:1', role:"
+    " owner, rules: ['Bash']}}\ncron:"
+)
 
 
 def test_what_runs_when_nobody_is_there_is_looked_at_too(patient: Patient) -> None:

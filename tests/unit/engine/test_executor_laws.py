@@ -1,4 +1,5 @@
-"""Tool calls: every exit is a value, same-path writes never overlap, and a cancelled call leaves nothing running."""
+"""Tool calls: every exit is a value, same-path writes never overlap, and a cancelled call leaves
+nothing running."""
 
 from __future__ import annotations
 
@@ -15,7 +16,17 @@ from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.events import ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import CallResult, CallStarted, Json, Step, ToolCall, ToolResult
 from ohmo.contracts.provider import ToolSpec
-from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Question, ToolOutput, Verdict
+from ohmo.contracts.tool import (
+    Allow,
+    Ask,
+    CallContext,
+    Decision,
+    Deny,
+    Footprint,
+    Question,
+    ToolOutput,
+    Verdict,
+)
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.stream import merged
@@ -36,8 +47,12 @@ class Doing:
 
     name, description, input = "Do", "does", Input
 
-    def __init__(self, run: Run, *, effect: Effect = "once", broken: Exception | None = None) -> None:
-        self._run, self._effect, self._broken = run, effect, broken
+    def __init__(
+        self, run: Run, *, effect: Effect = "once", broken: Exception | None = None
+    ) -> None:
+        self._run = run
+        self._effect = effect
+        self._broken = broken
 
     def footprint(self, arguments: Input, cwd: Path) -> Footprint:
         if self._broken is not None:
@@ -50,16 +65,25 @@ class Doing:
 
 class Deciding:
     def __init__(self, decision: Decision | Exception | None = None, *, asks: bool = False) -> None:
-        self._decision, self._asks = decision, asks
+        self._decision = decision
+        self._asks = asks
 
     async def judge(
-        self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+        self,
+        call: ToolCall,
+        footprint: Footprint,
+        context: CallContext,
+        answered: Callable[[str], Awaitable[Verdict | None]],
     ) -> Decision:
         if isinstance(self._decision, Exception):
             raise self._decision
         if self._asks:
             verdict = await answered("digest")
-            return Allow("approval") if verdict is not None else Ask("rule", Question("permission", "?", "", (), "digest"))
+            return (
+                Allow("approval")
+                if verdict is not None
+                else Ask("rule", Question("permission", "?", "", (), "digest"))
+            )
         return self._decision or Allow("rule")
 
 
@@ -67,12 +91,20 @@ class Notebook:
     """A ledger in a list. ``deadline``: seconds from now; ``verdict``: what a person said."""
 
     def __init__(
-        self, *, deadline: float = 60.0, verdict: Verdict | None = None, fails: Exception | None = None, tools: tuple[ToolSpec, ...] = (),
+        self,
+        *,
+        deadline: float = 60.0,
+        verdict: Verdict | None = None,
+        fails: Exception | None = None,
+        tools: tuple[ToolSpec, ...] = (),
         hidden: frozenset[str] = frozenset(),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.steps: list[Step] = []
-        self._tools, self._hidden = tools, hidden
-        self._deadline, self._verdict, self._fails = deadline, verdict, fails
+        self._tools = tools
+        self._hidden = hidden
+        self._deadline = deadline
+        self._verdict = verdict
+        self._fails = fails
 
     async def record(self, *steps: Step, usage: object = None) -> None:
         if self._fails is not None:
@@ -113,17 +145,28 @@ class Notebook:
 
 
 def opened(
-    number: int = 1, values: Mapping[str, Json] | None = None, *, name: str = "Do", started: bool = False, interrupted: bool = False
+    number: int = 1,
+    values: Mapping[str, Json] | None = None,
+    *,
+    name: str = "Do",
+    started: bool = False,
+    interrupted: bool = False,
 ) -> OpenCall:
     return OpenCall(ToolCall(f"c{number}", name, values or {}, f"f{number}"), started, interrupted)
 
 
-async def execute(tool: Doing, ledger: Notebook, *calls: OpenCall, gate: Deciding | None = None, width: int = 8) -> list[Any]:
+async def execute(
+    tool: Doing, ledger: Notebook, *calls: OpenCall, gate: Deciding | None = None, width: int = 8
+) -> list[Any]:
     def explain(name: str, error: ValidationError) -> str:
         return f"{name}: {error.errors()[0]['loc'][0]} does not fit"
 
-    executor = Executor({"Do": tool}, gate or Deciding(), width=width, explain=explain, failpoint=inert)  # type: ignore[arg-type]
-    return [event async for event in executor.execute("t", calls or (opened(),), ledger, LoopGuard())]  # type: ignore[arg-type]
+    executor = Executor(
+        {"Do": tool}, gate or Deciding(), width=width, explain=explain, failpoint=inert
+    )  # type: ignore[arg-type]
+    return [
+        event async for event in executor.execute("t", calls or (opened(),), ledger, LoopGuard())
+    ]  # type: ignore[arg-type]
 
 
 async def fine(arguments: Input, context: CallContext) -> ToolOutput:
@@ -190,7 +233,9 @@ async def test_a_tool_that_meets_the_deadline_is_stopped_and_says_so() -> None:
     assert "deadline" in ledger.results[0].text
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no such user"), TypeError("odd"), OSError("loop"), ValueError("nul")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no such user"), TypeError("odd"), OSError("loop"), ValueError("nul")]
+)
 async def test_a_footprint_that_cannot_be_made_is_an_error_result(error: Exception) -> None:
     ledger = Notebook()
     await execute(Doing(fine, broken=error), ledger)
@@ -219,7 +264,12 @@ async def test_an_unknown_tool_names_the_known_ones() -> None:
 
 
 async def test_a_turn_may_use_no_more_tools_than_it_was_given() -> None:
-    ledger = Notebook(tools=(ToolSpec("Other", "", {}), *(ToolSpec(f"Tool{number}", "", {}) for number in range(100))))
+    ledger = Notebook(
+        tools=(
+            ToolSpec("Other", "", {}),
+            *(ToolSpec(f"Tool{number}", "", {}) for number in range(100)),
+        )
+    )
     await execute(Doing(fine), ledger, opened(), opened(2, name="Tool500"))
     assert [result.error for result in ledger.results] == [True, True]
     assert "no tool named Do." in ledger.results[0].text
@@ -270,7 +320,9 @@ async def test_a_rewritten_call_is_validated_again() -> None:
         ("house", False, NOT_EXECUTED),
     ],
 )
-async def test_an_interrupted_call_runs_again_only_when_that_is_harmless(effect: Effect, started: bool, expected: str) -> None:
+async def test_an_interrupted_call_runs_again_only_when_that_is_harmless(
+    effect: Effect, started: bool, expected: str
+) -> None:
     if effect == "repeatable" and started:
         expected = "fine"
     ledger = Notebook()
@@ -332,7 +384,9 @@ async def test_calls_that_write_the_same_path_never_overlap() -> None:
         return ToolOutput(ToolResult(context.call, "fine"))
 
     ledger = Notebook()
-    await execute(Doing(writes), ledger, *[opened(number, {"path": f"/{number % 3}"}) for number in range(30)])
+    await execute(
+        Doing(writes), ledger, *[opened(number, {"path": f"/{number % 3}"}) for number in range(30)]
+    )
     assert [result.error for result in ledger.results] == [False] * 30
     assert together == 3
 
@@ -351,8 +405,16 @@ async def test_one_file_under_two_names_is_one_path(tmp_path: Path) -> None:
         running -= 1
         return ToolOutput(ToolResult(context.call, "fine"))
 
-    names = (tmp_path / "real" / "a", tmp_path / "link" / "a", tmp_path / "real" / ".." / "link" / "a")
-    await execute(Doing(writes), Notebook(), *[opened(number, {"path": str(name)}) for number, name in enumerate(names)])
+    names = (
+        tmp_path / "real" / "a",
+        tmp_path / "link" / "a",
+        tmp_path / "real" / ".." / "link" / "a",
+    )
+    await execute(
+        Doing(writes),
+        Notebook(),
+        *[opened(number, {"path": str(name)}) for number, name in enumerate(names)],
+    )
     assert most == 1
 
 
@@ -369,7 +431,9 @@ async def test_a_cancelled_turn_leaves_no_tool_running() -> None:
 
     before = asyncio.all_tasks()
     ledger = Notebook()
-    turn = asyncio.create_task(execute(Doing(cleans_up), ledger, *[opened(n, {"path": f"/{n}"}) for n in range(3)]))
+    turn = asyncio.create_task(
+        execute(Doing(cleans_up), ledger, *[opened(n, {"path": f"/{n}"}) for n in range(3)])
+    )
     while len(ledger.started) < 3:
         await asyncio.sleep(0)
     turn.cancel()
@@ -389,7 +453,9 @@ async def test_progress_is_told_under_the_call_it_belongs_to() -> None:
         return ToolOutput(ToolResult(context.call, "fine"))
 
     events = await execute(Doing(talks), Notebook())
-    assert [(event.call, event.text) for event in events if isinstance(event, ToolProgress)] == [("c1", "half")]
+    assert [(event.call, event.text) for event in events if isinstance(event, ToolProgress)] == [
+        ("c1", "half")
+    ]
 
 
 async def test_merged_events_come_in_the_order_in_which_they_happen() -> None:
@@ -444,7 +510,11 @@ WRITES, READS = Footprint(writes=(A,)), Footprint(reads=(A,), effect="none")
         (Footprint(command="make", touches=None), Footprint(command="make", touches=None), True),
         (Footprint(command="cp x a", touches=(A,)), READS, True),
         (Footprint(command="cat a", touches=(A,), effect="none"), READS, False),
-        (Footprint(command="make", touches=None), Footprint(hosts=("example.org",), effect="none"), False),
+        (
+            Footprint(command="make", touches=None),
+            Footprint(hosts=("example.org",), effect="none"),
+            False,
+        ),
     ],
 )
 async def test_a_call_waits_for_those_before_it_that_touch_what_it_changes_or_change_what_it_touches(
@@ -460,7 +530,9 @@ async def test_a_call_waits_for_those_before_it_that_touch_what_it_changes_or_ch
 
     calls = [opened(1, {"path": "first"}), opened(2, {"path": "second"})]
     ledger = Notebook()
-    running = asyncio.create_task(execute(Touching(run, {"first": first, "second": second}), ledger, *calls))
+    running = asyncio.create_task(
+        execute(Touching(run, {"first": first, "second": second}), ledger, *calls)
+    )
     for _ in range(50):
         await asyncio.sleep(0)
     assert begun == (["first"] if waits else ["first", "second"])
@@ -473,14 +545,27 @@ async def test_a_call_waits_for_those_before_it_that_touch_what_it_changes_or_ch
 async def test_what_only_reads_behind_a_call_that_is_asked_about_stays_open() -> None:
     class Asking(Deciding):
         async def judge(
-            self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+            self,
+            call: ToolCall,
+            footprint: Footprint,
+            context: CallContext,
+            answered: Callable[[str], Awaitable[Verdict | None]],
         ) -> Decision:
             if footprint.effect == "none":
                 return Allow("rule")
             return Ask("rule", Question("permission", "?", "", (), "digest"))
 
-    ledger, tool = Notebook(), Touching(fine, {"first": WRITES, "second": READS, "third": Footprint(reads=(OTHER,), effect="none")})
-    calls = [opened(number, {"path": name}) for number, name in enumerate(("first", "second", "third"), 1)]
+    ledger, tool = (
+        Notebook(),
+        Touching(
+            fine,
+            {"first": WRITES, "second": READS, "third": Footprint(reads=(OTHER,), effect="none")},
+        ),
+    )
+    calls = [
+        opened(number, {"path": name})
+        for number, name in enumerate(("first", "second", "third"), 1)
+    ]
     events = await execute(tool, ledger, *calls, gate=Asking())
     assert isinstance(events[-1], Parked)
     assert [call.id for call, _ in events[-1].questions] == ["c1"]
@@ -492,9 +577,17 @@ async def test_a_call_that_waited_is_judged_once_more() -> None:
 
     class Watching(Deciding):
         async def judge(
-            self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+            self,
+            call: ToolCall,
+            footprint: Footprint,
+            context: CallContext,
+            answered: Callable[[str], Awaitable[Verdict | None]],
         ) -> Decision:
-            return Deny("sensitive", "it is a link now") if done and footprint.effect == "none" else Allow("rule")
+            return (
+                Deny("sensitive", "it is a link now")
+                if done and footprint.effect == "none"
+                else Allow("rule")
+            )
 
     async def run(arguments: Input, context: CallContext) -> ToolOutput:
         nonlocal done
@@ -504,5 +597,10 @@ async def test_a_call_that_waited_is_judged_once_more() -> None:
 
     ledger = Notebook()
     calls = [opened(1, {"path": "first"}), opened(2, {"path": "second"})]
-    await execute(Touching(run, {"first": WRITES, "second": READS}), ledger, *calls, gate=Watching())
-    assert [one.text for one in ledger.results] == ["fine", "Not allowed (sensitive): it is a link now"]
+    await execute(
+        Touching(run, {"first": WRITES, "second": READS}), ledger, *calls, gate=Watching()
+    )
+    assert [one.text for one in ledger.results] == [
+        "fine",
+        "Not allowed (sensitive): it is a link now",
+    ]

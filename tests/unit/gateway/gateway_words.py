@@ -1,4 +1,5 @@
-"""Short words for what the gateway tests say again and again: a fake platform, a store in memory, a clock that stands still."""
+"""Short words for what the gateway tests say again and again: a fake platform, a store in memory, a
+clock that stands still."""
 
 from __future__ import annotations
 
@@ -58,9 +59,17 @@ def ident(name: str) -> str:
 
 
 def post(
-    name: str, text: str = "", *, at: Address | None = None, files: Sequence[Path] = (), kind: Any = "message", **fields: Any
+    name: str,
+    text: str = "",
+    *,
+    at: Address | None = None,
+    files: Sequence[Path] = (),
+    kind: Any = "message",
+    **fields: Any,
 ) -> PostRow:
-    return PostRow(ident(name), kind, Outbound(at or place(), text or name, files=tuple(files)), **fields)
+    return PostRow(
+        ident(name), kind, Outbound(at or place(), text or name, files=tuple(files)), **fields
+    )
 
 
 def choices(*labels: str) -> tuple[Choice, ...]:
@@ -103,7 +112,14 @@ class Stage:
     hits: list[str] = field(default_factory=list[str])
 
     def sender(self) -> Sender:
-        return Sender(self.channel, self.store, clock=self.clock, pace=self.pace, failpoint=self.hits.append, sleep=self.sleeps)
+        return Sender(
+            self.channel,
+            self.store,
+            clock=self.clock,
+            pace=self.pace,
+            failpoint=self.hits.append,
+            sleep=self.sleeps,
+        )
 
     def delivery(self, store: Any = None, *, pauses: Pauses | None = None) -> Delivery:
         async def dead(row: OutRow, reason: str) -> None:
@@ -114,10 +130,22 @@ class Stage:
 
         news = DeliveryNews(dead, lambda row, _: self.shown.append(row.row.id.rstrip("0")), before)
         quick = pauses or Pauses(poll=0.02, whole=0.1, grace=0.2)
-        return Delivery(self.channel, "fake", store or self.store, self.sender(), clock=self.clock, news=news, pauses=quick)
+        return Delivery(
+            self.channel,
+            "fake",
+            store or self.store,
+            self.sender(),
+            clock=self.clock,
+            news=news,
+            pauses=quick,
+        )
 
     async def head(self, chat: str = "dm:ada") -> OutRow:
-        return next(row for row in await self.store.outgoing("fake", "bot") if row.row.outbound.address.chat == chat)
+        return next(
+            row
+            for row in await self.store.outgoing("fake", "bot")
+            if row.row.outbound.address.chat == chat
+        )
 
     async def row(self, name: str) -> OutRow:
         return next(row for row in await self.store.outbox() if row.row.id == ident(name))

@@ -1,4 +1,5 @@
-"""Who may speak, command and answer, and where it belongs: the whole table, and nothing but what is handed in."""
+"""Who may speak, command and answer, and where it belongs: the whole table, and nothing but what is
+handed in."""
 
 from __future__ import annotations
 
@@ -9,7 +10,18 @@ from typing import Any
 import pytest
 from gateway_words import BIRTH, choices, ident, place
 
-from channels.contract import Address, Answer, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted
+from channels.contract import (
+    Address,
+    Answer,
+    Attachment,
+    ChatId,
+    Edited,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+    Reacted,
+)
 from ohmo.assembly.house import commands
 from ohmo.commands.contract import parse
 from ohmo.contracts.arrivals import Wake
@@ -22,23 +34,45 @@ OPEN_GROUP = Policy(groups="allowlist", chats=frozenset({"group"}))
 
 
 def access(
-    policy: Policy | None = None, *, asked: Sequence[Asked] = (), per_person: bool = False, default: Any = "user", **named: Any
+    policy: Policy | None = None,
+    *,
+    asked: Sequence[Asked] = (),
+    per_person: bool = False,
+    default: Any = "user",
+    **named: Any,
 ) -> Access:
     """``named``: people of the channel ``fake`` with their roles in the configuration."""
     roles = Roles({f"fake:{person}": role for person, role in named.items()}, default)
     return Access(
-        lambda channel, account: policy or Policy(), roles, is_command=lambda text: (said := parse(text)) is not None and said[0] in KNOWN,
-        open_question=lambda at: [one for one in asked if one.address == at], per_person=per_person,
-    )  # fmt: skip
+        lambda channel, account: policy or Policy(),
+        roles,
+        is_command=lambda text: (said := parse(text)) is not None and said[0] in KNOWN,
+        open_question=lambda at: [one for one in asked if one.address == at],
+        per_person=per_person,
+    )
 
 
-def said(text: str = "hello", *, person: str = "ada", at: Address | None = None, private: bool | None = None, **fields: Any) -> Inbound:
+def said(
+    text: str = "hello",
+    *,
+    person: str = "ada",
+    at: Address | None = None,
+    private: bool | None = None,
+    **fields: Any,
+) -> Inbound:
     where = at or place()
     alone = where.chat.startswith("dm:") if private is None else private
     usual: dict[str, Any] = {
-        "key": f"k-{text}", "address": where, "person": Person(PersonId(person), person.title()), "at": BIRTH, "order": "1",
-        "message": MessageId("m1"), "text": text, "private": alone, "addressed": True,
-    }  # fmt: skip
+        "key": f"k-{text}",
+        "address": where,
+        "person": Person(PersonId(person), person.title()),
+        "at": BIRTH,
+        "order": "1",
+        "message": MessageId("m1"),
+        "text": text,
+        "private": alone,
+        "addressed": True,
+    }
     return Inbound(**{**usual, **fields})
 
 
@@ -52,7 +86,16 @@ def row(person: str, role: Any) -> PersonRow:
 
 def asking(kind: Any = "question", *, person: str = "ada", at: Address | None = None) -> Asked:
     question = Question(kind, "Which?", "", choices("red", "blue"), digest="d")
-    return Asked(Ask(ident("q"), "t.1", question, "/"), "thread", "turn", at or place(), person, "asked", None, BIRTH)
+    return Asked(
+        Ask(ident("q"), "t.1", question, "/"),
+        "thread",
+        "turn",
+        at or place(),
+        person,
+        "asked",
+        None,
+        BIRTH,
+    )
 
 
 def spoken(seat: Seat) -> str:
@@ -72,7 +115,9 @@ STRANGER = "command"  # handled by intake: a pairing card
         ("off", "refused", "refused", "refused", "refused"),
     ],
 )
-def test_who_is_heard_in_private(dm: Any, stranger: str, allowed: str, paired: str, named: str) -> None:
+def test_who_is_heard_in_private(
+    dm: Any, stranger: str, allowed: str, paired: str, named: str
+) -> None:
     house = access(Policy(dm=dm, people=frozenset({"ann"})), ned="admin")
     house.learn([row("pam", "user")])
     heard = [spoken(house.seat(said(person=person))) for person in ("eve", "ann", "pam", "ned")]
@@ -90,12 +135,22 @@ def test_who_is_heard_in_private(dm: Any, stranger: str, allowed: str, paired: s
         ("off", ("group",), (), "noted", "noted"),
     ],
 )
-def test_who_is_heard_in_a_group(groups: Any, chats: Sequence[str], people: Sequence[str], stranger: str, named: str) -> None:
-    house = access(Policy(groups=groups, chats=frozenset(chats), people=frozenset(people)), ned="owner")
-    assert [spoken(house.seat(group(person=person))) for person in ("eve", "ned")] == [stranger, named]
+def test_who_is_heard_in_a_group(
+    groups: Any, chats: Sequence[str], people: Sequence[str], stranger: str, named: str
+) -> None:
+    house = access(
+        Policy(groups=groups, chats=frozenset(chats), people=frozenset(people)), ned="owner"
+    )
+    assert [spoken(house.seat(group(person=person))) for person in ("eve", "ned")] == [
+        stranger,
+        named,
+    ]
 
 
-@pytest.mark.parametrize(("required", "addressed", "heard"), [(True, True, "message"), (True, False, "noted"), (False, False, "message")])
+@pytest.mark.parametrize(
+    ("required", "addressed", "heard"),
+    [(True, True, "message"), (True, False, "noted"), (False, False, "message")],
+)
 def test_in_a_group_a_mention_may_be_required(required: bool, addressed: bool, heard: str) -> None:
     house = access(replace(OPEN_GROUP, mention_required=required), ned="owner")
     assert spoken(house.seat(group(person="ned", addressed=addressed))) == heard
@@ -118,7 +173,9 @@ def test_bots_are_noted_whoever_they_are() -> None:
     assert access(ada="owner").seat(replace(said("/stop"), person=bot)).ending == "noted"
 
 
-@pytest.mark.parametrize("policy", [Policy(dm="open"), Policy(dm="allowlist", people=frozenset({"ada"}))])
+@pytest.mark.parametrize(
+    "policy", [Policy(dm="open"), Policy(dm="allowlist", people=frozenset({"ada"}))]
+)
 def test_who_was_revoked_is_refused_although_the_door_is_open(policy: Policy) -> None:
     house = access(policy)
     house.learn([row("ada", "revoked")])
@@ -165,12 +222,36 @@ def test_people_let_in_by_an_open_door_have_the_default_role(default: Any) -> No
 # commands
 
 
-@pytest.mark.parametrize("text", ["/stop", "/STOP", " /stop ", "/stop@ohmo_bot", "/stop@ohmo_bot now", "/approve session", "/mode\nplan"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/stop",
+        "/STOP",
+        " /stop ",
+        "/stop@ohmo_bot",
+        "/stop@ohmo_bot now",
+        "/approve session",
+        "/mode\nplan",
+    ],
+)
 def test_a_command_is_known_in_all_its_spellings(text: str) -> None:
     assert access(ada="user").seat(said(text)).kind == "command"
 
 
-@pytest.mark.parametrize("text", ["/stopp", "/etc/passwd", "/usr/bin is full", "//stop", "stop", "please /stop", "/", "/stop!", "/stop-it"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/stopp",
+        "/etc/passwd",
+        "/usr/bin is full",
+        "//stop",
+        "stop",
+        "please /stop",
+        "/",
+        "/stop!",
+        "/stop-it",
+    ],
+)
 def test_what_is_no_command_of_ours_is_a_message(text: str) -> None:
     assert access(ada="user").seat(said(text)).kind == "message"
 
@@ -185,12 +266,20 @@ def test_a_guest_may_command_too_and_intake_says_what() -> None:
 def test_words_answer_the_open_question_of_the_person_who_is_asked() -> None:
     house = access(asked=[asking()], ada="user", bob="user", ned="admin", gus="guest")
     heard = [house.seat(said("red", person=person)).kind for person in ("ada", "bob", "ned", "gus")]
-    assert heard == ["answer", "message", "message", "message"]  # an admin's words are their own; their button would count
+    assert heard == [
+        "answer",
+        "message",
+        "message",
+        "message",
+    ]  # an admin's words are their own; their button would count
 
 
 def test_a_message_with_a_file_is_no_answer() -> None:
     picture = Attachment("f1", "a.png", "image/png", 1)
-    assert access(asked=[asking()], ada="user").seat(replace(said(""), attachments=(picture,))).kind == "message"
+    assert (
+        access(asked=[asking()], ada="user").seat(replace(said(""), attachments=(picture,))).kind
+        == "message"
+    )
 
 
 def test_words_never_answer_a_permission() -> None:
@@ -198,12 +287,20 @@ def test_words_never_answer_a_permission() -> None:
 
 
 def test_words_to_somebody_else_in_the_group_are_no_answer() -> None:
-    house = access(replace(OPEN_GROUP, mention_required=False), asked=[asking(at=place("group"))], ada="user")
-    assert [house.seat(group("red", addressed=addressed)).kind for addressed in (True, False)] == ["answer", "message"]
+    house = access(
+        replace(OPEN_GROUP, mention_required=False), asked=[asking(at=place("group"))], ada="user"
+    )
+    assert [house.seat(group("red", addressed=addressed)).kind for addressed in (True, False)] == [
+        "answer",
+        "message",
+    ]
 
 
 def test_words_elsewhere_are_no_answer() -> None:
-    assert access(asked=[asking(at=place("dm:ada", "7"))], ada="user").seat(said("red")).kind == "message"
+    assert (
+        access(asked=[asking(at=place("dm:ada", "7"))], ada="user").seat(said("red")).kind
+        == "message"
+    )
 
 
 def test_a_command_is_a_command_although_a_question_is_open() -> None:
@@ -215,11 +312,20 @@ def test_a_command_is_a_command_although_a_question_is_open() -> None:
 
 @pytest.mark.parametrize(
     ("role", "own", "others"),
-    [("owner", True, True), ("admin", True, True), ("user", True, False), ("guest", False, False), (None, False, False)],
+    [
+        ("owner", True, True),
+        ("admin", True, True),
+        ("user", True, False),
+        ("guest", False, False),
+        (None, False, False),
+    ],
 )
 def test_who_may_answer_whose_question(role: Any, own: bool, others: bool) -> None:
     house = access(**({"ada": role} if role else {}))
-    assert (house.may_answer(asking(person="ada"), said()), house.may_answer(asking(person="bob"), said())) == (own, others)
+    assert (
+        house.may_answer(asking(person="ada"), said()),
+        house.may_answer(asking(person="bob"), said()),
+    ) == (own, others)
 
 
 def test_a_person_of_the_same_name_behind_another_door_is_somebody_else() -> None:
@@ -229,7 +335,8 @@ def test_a_person_of_the_same_name_behind_another_door_is_somebody_else() -> Non
 
 
 def test_a_closed_group_makes_nobody_an_admin() -> None:
-    """A pressed button does not say whether its chat is private; the kinder reading must not be kinder than the owner."""
+    """A pressed button does not say whether its chat is private; the kinder reading must not be
+    kinder than the owner."""
     pressed = Answer(
         key="p",
         address=place("dm:eve"),
@@ -260,11 +367,21 @@ def test_at_the_machine_there_is_one_mind() -> None:
 def test_everybody_answers_the_question_of_their_own_mind() -> None:
     waiting = [asking(person="ada", at=place("group")), asking(person="bob", at=place("group"))]
     house = access(OPEN_GROUP, asked=waiting, per_person=True, ned="admin")
-    assert [house.seat(group("red", person=person)).kind for person in ("ada", "bob", "ned")] == ["answer", "answer", "message"]
+    assert [house.seat(group("red", person=person)).kind for person in ("ada", "bob", "ned")] == [
+        "answer",
+        "answer",
+        "message",
+    ]
 
 
 def test_edits_reactions_answers_and_wakes_have_seats_of_their_own() -> None:
-    common: dict[str, Any] = {"key": "k", "address": place(), "person": Person(PersonId("ada"), "Ada"), "at": BIRTH, "order": "1"}
+    common: dict[str, Any] = {
+        "key": "k",
+        "address": place(),
+        "person": Person(PersonId("ada"), "Ada"),
+        "at": BIRTH,
+        "order": "1",
+    }
     message = MessageId("m")
     seats = [
         access().seat(Edited(message=message, text="x", **common)),
@@ -272,7 +389,12 @@ def test_edits_reactions_answers_and_wakes_have_seats_of_their_own() -> None:
         access().seat(Answer(message=message, choice="x", token="t", **common)),
         access(per_person=True).seat(Wake("w", "cron", place(), None, "owner", "go", BIRTH)),
     ]
-    assert [(seat.kind, seat.ending) for seat in seats] == [("edit", None), ("reaction", None), ("answer", None), ("wake", None)]
+    assert [(seat.kind, seat.ending) for seat in seats] == [
+        ("edit", None),
+        ("reaction", None),
+        ("answer", None),
+        ("wake", None),
+    ]
 
 
 def test_an_album_waits_for_its_pieces() -> None:
@@ -291,5 +413,9 @@ def test_a_seat_depends_on_nothing_but_what_is_handed_in() -> None:
 def test_a_configuration_that_is_coming_takes_away_and_gives_nothing_yet() -> None:
     house, coming = access(ada="admin", bob="user", eve="owner"), access(ada="guest", bob="owner")
     house.tighten(coming)
-    assert [house.standing("fake", "bot", person) for person in ("ada", "bob", "eve")] == ["guest", "user", None]
+    assert [house.standing("fake", "bot", person) for person in ("ada", "bob", "eve")] == [
+        "guest",
+        "user",
+        None,
+    ]
     assert house.let_in(said(person="eve"), private=True) is None

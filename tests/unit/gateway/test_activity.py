@@ -15,9 +15,15 @@ USAGE = Usage("m", "turn", 1_000, 200, 34, 56, 0)
 def worked(calls: int) -> Tally:
     steps: list[ModelStep | CallResult] = []
     for number in range(calls):
-        steps.append(ModelStep((ToolCall(str(number), "Read", {"file_path": f"/w/{number}"}, ""),), "m", "tools"))
+        steps.append(
+            ModelStep(
+                (ToolCall(str(number), "Read", {"file_path": f"/w/{number}"}, ""),), "m", "tools"
+            )
+        )
         steps.append(CallResult(ToolResult(str(number), "a\nb\n")))
-    return Tally(tuple(steps), 1_234, 56, 12.4).and_then((ModelStep((Text("done"),), "m", "end"),), None)
+    return Tally(tuple(steps), 1_234, 56, 12.4).and_then(
+        (ModelStep((Text("done"),), "m", "end"),), None
+    )
 
 
 def test_a_line_has_an_icon_the_tool_its_argument_and_how_many_lines_came_back() -> None:
@@ -27,7 +33,10 @@ def test_a_line_has_an_icon_the_tool_its_argument_and_how_many_lines_came_back()
     assert seen.shown(0).splitlines()[:2] == ["💻 Bash `ls -la`", "📖 Read `/etc/hosts`"]
     seen.ended("2", ToolResult("2", "one\ntwo\n"))
     seen.ended("1", ToolResult("1", "no such file", error=True))
-    assert seen.shown(0).splitlines()[:2] == ["💻 Bash `ls -la` ✗ 1 line", "📖 Read `/etc/hosts` → 2 lines"]
+    assert seen.shown(0).splitlines()[:2] == [
+        "💻 Bash `ls -la` ✗ 1 line",
+        "📖 Read `/etc/hosts` → 2 lines",
+    ]
 
 
 def test_a_long_shell_line_is_cut_at_120_characters_and_line_breaks_are_shown() -> None:
@@ -62,16 +71,29 @@ def test_an_argument_is_never_markup(argument: str) -> None:
     seen = Activity()
     seen.started("1", "Bash", argument)
     paragraph = parse(seen.shown(0).splitlines()[0]).children[0].children[0]
-    assert [child.content for child in paragraph.children if child.type == "code_inline"] == [argument.strip()]
+    assert [child.content for child in paragraph.children if child.type == "code_inline"] == [
+        argument.strip()
+    ]
 
 
-@pytest.mark.parametrize(("tool", "sign"), [("Bash", "💻"), ("mcp__git__log", "🔌"), ("CronCreate", "⏰"), ("Whatever", "🔧")])
+@pytest.mark.parametrize(
+    ("tool", "sign"),
+    [("Bash", "💻"), ("mcp__git__log", "🔌"), ("CronCreate", "⏰"), ("Whatever", "🔧")],
+)
 def test_each_kind_of_tool_has_an_icon(tool: str, sign: str) -> None:
     assert icon(tool) == sign
 
 
 @pytest.mark.parametrize(
-    ("count", "shown"), [(0, "0"), (999, "999"), (1_000, "1.0k"), (999_949, "999.9k"), (999_950, "1.0M"), (2_500_000, "2.5M")]
+    ("count", "shown"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1.0k"),
+        (999_949, "999.9k"),
+        (999_950, "1.0M"),
+        (2_500_000, "2.5M"),
+    ],
 )
 def test_tokens_are_told_short(count: int, shown: str) -> None:
     assert footer(count, 0, 0, 0, 0).startswith(f"_{shown} in")
@@ -80,7 +102,11 @@ def test_tokens_are_told_short(count: int, shown: str) -> None:
 def test_beneath_an_answer_stands_the_footer_and_the_lines_when_they_are_to_be_kept() -> None:
     foot = "_1.2k in / 56 out · 12 s · 3 turns · 2 calls_"
     assert footnote("live", worked(2)) == foot
-    assert footnote("keep", worked(2)).splitlines() == ["📖 Read `/w/0` → 2 lines", "📖 Read `/w/1` → 2 lines", foot]
+    assert footnote("keep", worked(2)).splitlines() == [
+        "📖 Read `/w/0` → 2 lines",
+        "📖 Read `/w/1` → 2 lines",
+        foot,
+    ]
     assert footnote("keep", worked(25)).splitlines()[MOST] == "+5 more"
     assert footnote("off", worked(2)) == footnote("live", worked(0)) == ""
 

@@ -1,4 +1,5 @@
-"""Connected means: heard within the platform's interval, and known to the platform within ten minutes (mission, section M, 10)."""
+"""Connected means: heard within the platform's interval, and known to the platform within ten
+minutes (mission, section M, 10)."""
 
 from __future__ import annotations
 
@@ -34,10 +35,14 @@ def test_a_clock_that_is_set_is_no_silence_and_hides_none() -> None:
     assert health.report(T0 + ahead + 3 * SILENCE, lambda _: ahead).state == "reconnecting"
     health = met()
     assert health.report(T0 + back).state == "connected"
-    assert health.report(T0 + back + 3 * SILENCE).state == "reconnecting"  # a mute one is not believed for two hours
+    assert (
+        health.report(T0 + back + 3 * SILENCE).state == "reconnecting"
+    )  # a mute one is not believed for two hours
 
 
-def test_a_platform_that_greets_is_not_called_connected_before_it_did_also_when_it_takes_what_we_say() -> None:
+def test_a_platform_that_greets_is_not_called_connected_before_it_did_also_when_it_takes_what_we_say() -> (
+    None
+):
     health = Health()
     health.connected(T0, account="bot", silence=SILENCE, probed=True, greets=True)
     health.delivered(T0 + timedelta(seconds=1))
@@ -45,7 +50,9 @@ def test_a_platform_that_greets_is_not_called_connected_before_it_did_also_when_
     assert (early.state, early.detail) == ("starting", DEAF)
     health.heard(T0 + timedelta(seconds=3))
     assert health.report(T0 + timedelta(seconds=3)).state == "connected"
-    health.connected(T0 + timedelta(seconds=60), account="bot", silence=SILENCE, probed=True, greets=True)
+    health.connected(
+        T0 + timedelta(seconds=60), account="bot", silence=SILENCE, probed=True, greets=True
+    )
     assert health.report(T0 + timedelta(seconds=61)).state == "reconnecting"
 
 

@@ -1,4 +1,5 @@
-"""In order within a thread, side by side otherwise, whatever the platform or the store does meanwhile."""
+"""In order within a thread, side by side otherwise, whatever the platform or the store does
+meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ NEVER = Pauses(poll=0.02, whole=3_600.0, grace=0.2)  # hints alone
 
 
 @asynccontextmanager
-async def delivering(stage: Stage, *, pauses: Pauses | None = None, store: Any = None) -> AsyncGenerator[asyncio.Task[None]]:
+async def delivering(
+    stage: Stage, *, pauses: Pauses | None = None, store: Any = None
+) -> AsyncGenerator[asyncio.Task[None]]:
     task = asyncio.create_task(stage.delivery(store, pauses=pauses).run())
     try:
         yield task
@@ -42,7 +45,9 @@ async def test_a_thread_is_said_in_order_although_its_head_has_to_wait(stage: St
 
 async def test_a_chat_that_is_limited_delays_no_other(stage: Stage) -> None:
     stage.channel.capabilities = RISK
-    threads = [post(f"t{number}", at=place("dm:ada", str(number))) for number in range(RISKY_WIDTH + 2)]
+    threads = [
+        post(f"t{number}", at=place("dm:ada", str(number))) for number in range(RISKY_WIDTH + 2)
+    ]
     await stage.store.post(threads[:1])
     stage.platform.limit_next(600.0)
     async with delivering(stage):
@@ -61,7 +66,10 @@ async def test_at_most_four_sends_are_in_flight_where_a_kill_may_repeat_them(sta
         await until(lambda: len(stage.keys()) == RISKY_WIDTH)
         await asyncio.sleep(0.1)  # time enough for a fifth
         assert len(stage.keys()) == RISKY_WIDTH
-        assert sum(one.row.state == "sending" for one in stage.store.tables.posts.values()) == RISKY_WIDTH
+        assert (
+            sum(one.row.state == "sending" for one in stage.store.tables.posts.values())
+            == RISKY_WIDTH
+        )
         stage.platform.release()
         await until(lambda: len(stage.shown) == 10)
 
@@ -76,7 +84,9 @@ class Deaf(MemoryStore):
         del hear
         return lambda: None
 
-    async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
+    async def outgoing(
+        self, channel: str, account: str, threads: Collection[str] | None = None
+    ) -> list[OutRow]:
         if threads is None:
             self.whole += 1
         else:
@@ -120,7 +130,13 @@ async def test_a_hint_for_another_account_asks_for_nothing(stage: Stage) -> None
     store = stage.store = Loud(clock=stage.clock)
     async with delivering(stage, pauses=NEVER):
         await until(lambda: store.whole == 1)
-        store.hear([Hint("post", "t", "slack", "bot"), Hint("post", "t", "fake", "other"), Hint("ready", "t")])
+        store.hear(
+            [
+                Hint("post", "t", "slack", "bot"),
+                Hint("post", "t", "fake", "other"),
+                Hint("ready", "t"),
+            ]
+        )
         await asyncio.sleep(0.1)
         assert (store.whole, store.single) == (1, 0)
         store.hear([Hint("any")])
@@ -132,7 +148,9 @@ class Away(MemoryStore):
 
     away = 3
 
-    async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
+    async def outgoing(
+        self, channel: str, account: str, threads: Collection[str] | None = None
+    ) -> list[OutRow]:
         if self.away:
             self.away -= 1
             raise Unavailable("disk full")
@@ -151,9 +169,12 @@ class Slow(MemoryStore):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(clock=stage.clock)
-        self.stage, self.late = stage, False
+        self.stage = stage
+        self.late = False
 
-    async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
+    async def outgoing(
+        self, channel: str, account: str, threads: Collection[str] | None = None
+    ) -> list[OutRow]:
         rows = await super().outgoing(channel, account, threads)
         if self.late:
             self.late = False
@@ -184,7 +205,12 @@ async def test_a_row_in_doubt_is_held_back_and_settled_later(stage: Stage) -> No
         await until(lambda: stage.shown != [])
         assert "b" in stage.shown or "a" in stage.shown
         await until(lambda: len(stage.shown) == 2)
-    assert set(stage.texts() + stage.texts("dm:bob")) <= {"hello", "b", f"hello ({MARK})", f"b ({MARK})"}
+    assert set(stage.texts() + stage.texts("dm:bob")) <= {
+        "hello",
+        "b",
+        f"hello ({MARK})",
+        f"b ({MARK})",
+    }
 
 
 async def test_refused_credentials_end_the_delivery_and_leave_the_rows(stage: Stage) -> None:
@@ -226,7 +252,9 @@ async def test_a_send_in_flight_comes_to_its_receipt_when_the_connection_ends(st
     stage.channel.capabilities = RISK
     await stage.store.post([post("a", "hello")])
     stage.platform.hold()
-    task = asyncio.create_task(stage.delivery(pauses=Pauses(poll=0.02, whole=0.1, grace=20.0)).run())
+    task = asyncio.create_task(
+        stage.delivery(pauses=Pauses(poll=0.02, whole=0.1, grace=20.0)).run()
+    )
     await until(lambda: len(stage.keys()) == 1)
     task.cancel()
     stage.platform.release()

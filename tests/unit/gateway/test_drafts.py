@@ -1,4 +1,5 @@
-"""What is seen while a turn runs: one draft, typing that ends, and never an older text over a newer one."""
+"""What is seen while a turn runs: one draft, typing that ends, and never an older text over a newer
+one."""
 
 # pyright: reportPrivateUsage=false
 
@@ -17,7 +18,17 @@ from gateway_words import BIRTH, Odd, Stage, ended, ident, place, until
 from channels.contract import Address, MessageId, Outbound, Part, Receipt
 from channels.errors import NotReady, RateLimited
 from ohmo.bus.events import EventStream
-from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import (
+    ModelDone,
+    Status,
+    TextDelta,
+    TextReset,
+    ToolDone,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from ohmo.contracts.messages import ToolResult, Usage
 from ohmo.contracts.store import OutRow, PartState, PostRow
 from ohmo.gateway.drafts import DraftRows, Drafts, Look, Way
@@ -68,7 +79,11 @@ class Screen:
     async def begins(self, at: Address | None = None, turn: str = TURN) -> None:
         self.say(TurnStarted(turn, "ada", at or place()))
         slots = self.drafts._slots
-        await until(lambda: THREAD in slots and slots[THREAD].turn == turn and slots[THREAD].life is not None)
+        await until(
+            lambda: (
+                THREAD in slots and slots[THREAD].turn == turn and slots[THREAD].life is not None
+            )
+        )
         await settled()
 
     def shown(self, message: str = "m1") -> None:
@@ -105,7 +120,16 @@ async def screen(stage: Stage, able: Any = EDITS, way: Way | None = None) -> Asy
         return made.old if turn == TURN else None
 
     rows = DraftRows(open_draft, lambda: ident(f"d{next(numbers)}"), standing)
-    drafts = Drafts(stage.channel, "fake", stream.listen, rows, Look(way), pace=stage.pace, sleep=gate, now=lambda: 0.0)
+    drafts = Drafts(
+        stage.channel,
+        "fake",
+        stream.listen,
+        rows,
+        Look(way),
+        pace=stage.pace,
+        sleep=gate,
+        now=lambda: 0.0,
+    )
     made = Screen(stage, drafts, stream, gate)
     task = asyncio.create_task(drafts.run())
     await settled()
@@ -122,7 +146,9 @@ async def test_a_turn_opens_one_draft_and_its_text_is_frozen(stage: Stage) -> No
         await settled()
         assert seen.opened == []  # a short answer comes whole
         await seen.gate.passes()
-        assert [(row.kind, row.outbound) for row in seen.opened] == [("draft", Outbound(place(), "Hello", draft=True))]
+        assert [(row.kind, row.outbound) for row in seen.opened] == [
+            ("draft", Outbound(place(), "Hello", draft=True))
+        ]
         seen.say(TextDelta(TURN, " world"))
         for _ in range(5):
             await seen.gate.passes()
@@ -167,7 +193,9 @@ async def test_a_text_that_begins_anew_replaces_the_old_one(stage: Stage) -> Non
         assert seen.stage.platform.previews[-1] == f"next\n\n💻 Bash `ls`\n{FOOT}"
         seen.say(Status(TURN, "the model is busy"))
         await seen.gate.passes()
-        assert seen.stage.platform.previews[-1] == f"next\n\n💻 Bash `ls`\n_the model is busy_\n{FOOT}"
+        assert (
+            seen.stage.platform.previews[-1] == f"next\n\n💻 Bash `ls`\n_the model is busy_\n{FOOT}"
+        )
         assert seen.opened == []
 
 
@@ -240,12 +268,18 @@ async def test_a_turn_that_goes_on_grows_in_the_draft_it_left(stage: Stage) -> N
         assert seen.drafts.newest(ident("old")) == "again"
 
 
-async def test_a_draft_that_is_settled_after_the_restart_is_found_when_it_is_visible(stage: Stage) -> None:
-    """Whether it stands was not known at the crash: delivery finds out, before or after the turn goes on."""
+async def test_a_draft_that_is_settled_after_the_restart_is_found_when_it_is_visible(
+    stage: Stage,
+) -> None:
+    """Whether it stands was not known at the crash: delivery finds out, before or after the turn
+    goes on."""
     async with screen(stage) as seen:
         receipt = stage.platform.post(place(), Shown("", "half", by_bot=True), "k", fold=False)
         old = out(PostRow(ident("old"), "draft", Outbound(place(), "half")))
-        seen.refuse, seen.old = True, replace(old, state="sending", parts=(PartState(Part("post", "{}")),))
+        seen.refuse, seen.old = (
+            True,
+            replace(old, state="sending", parts=(PartState(Part("post", "{}")),)),
+        )
         seen.drafts.shown(old, [receipt])
         await seen.begins()
         seen.say(TextDelta(TURN, "again"))
@@ -264,7 +298,10 @@ async def test_time_alone_is_no_reason_to_revise(stage: Stage) -> None:
         seen.say(ToolDone(TURN, "c", ToolResult("c", "done\n")))
         for _ in range(3):
             await seen.gate.passes()
-        assert [shown.splitlines()[0] for shown in stage.platform.previews] == ["💻 Bash `sleep 60`", "💻 Bash `sleep 60` → 1 line"]
+        assert [shown.splitlines()[0] for shown in stage.platform.previews] == [
+            "💻 Bash `sleep 60`",
+            "💻 Bash `sleep 60` → 1 line",
+        ]
 
 
 async def test_a_call_that_was_refused_has_a_line_too(stage: Stage) -> None:
@@ -278,7 +315,9 @@ async def test_a_call_that_was_refused_has_a_line_too(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-async def test_a_platform_that_asks_to_wait_is_not_revised_meanwhile(stage: Stage, everywhere: bool) -> None:
+async def test_a_platform_that_asks_to_wait_is_not_revised_meanwhile(
+    stage: Stage, everywhere: bool
+) -> None:
     async with screen(stage, EVERYTHING) as seen:
         await seen.begins()
         stage.platform.fail("revise", RateLimited(60.0, everywhere=everywhere))
@@ -300,7 +339,8 @@ class Slow(Odd):
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage.platform, EDITS)
         self._account = "bot"
-        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
         self.done: list[str] = []
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
@@ -310,7 +350,9 @@ class Slow(Odd):
         self.done.append(text)
 
 
-async def test_what_replaces_a_draft_waits_for_the_revision_in_flight_and_none_follows(stage: Stage) -> None:
+async def test_what_replaces_a_draft_waits_for_the_revision_in_flight_and_none_follows(
+    stage: Stage,
+) -> None:
     slow = stage.channel = Slow(stage)
     async with screen(stage) as seen:
         await seen.begins()
@@ -322,7 +364,9 @@ async def test_what_replaces_a_draft_waits_for_the_revision_in_flight_and_none_f
         await seen.gate.passes()
         await asyncio.wait_for(slow.begun.wait(), 30)
         seen.say(TurnEnded(TURN, "answered", "whole"))
-        final = PostRow(ident("final"), "edit", Outbound(place(), "whole"), target=seen.opened[0].id)
+        final = PostRow(
+            ident("final"), "edit", Outbound(place(), "whole"), target=seen.opened[0].id
+        )
         waiting = asyncio.create_task(seen.drafts.make_way(out(final)))
         await settled()
         assert not waiting.done()
@@ -336,7 +380,9 @@ async def test_what_replaces_a_draft_waits_for_the_revision_in_flight_and_none_f
 
 async def test_other_rows_wait_for_nobody(stage: Stage) -> None:
     async with screen(stage) as seen:
-        await asyncio.wait_for(seen.drafts.make_way(out(PostRow(ident("x"), "message", Outbound(place(), "x")))), 30)
+        await asyncio.wait_for(
+            seen.drafts.make_way(out(PostRow(ident("x"), "message", Outbound(place(), "x")))), 30
+        )
 
 
 async def test_a_turn_that_answers_elsewhere_is_not_shown_here(stage: Stage) -> None:
@@ -360,10 +406,15 @@ async def test_a_newer_turn_of_the_thread_takes_the_place_of_the_old_one(stage: 
 @pytest.mark.parametrize(
     ("able", "wanted", "previews", "drafts"),
     [
-        (EVERYTHING, None, 1, 0), (EVERYTHING, "edits", 0, 1), (EVERYTHING, "off", 0, 0), (EDITS, None, 0, 1), (EDITS, "preview", 0, 1),
-        (replace(EDITS, revise=None), "edits", 0, 0), (replace(EDITS, revise=None), None, 0, 0),
+        (EVERYTHING, None, 1, 0),
+        (EVERYTHING, "edits", 0, 1),
+        (EVERYTHING, "off", 0, 0),
+        (EDITS, None, 0, 1),
+        (EDITS, "preview", 0, 1),
+        (replace(EDITS, revise=None), "edits", 0, 0),
+        (replace(EDITS, revise=None), None, 0, 0),
     ],
-)  # fmt: skip
+)
 async def test_what_was_asked_for_is_done_where_the_platform_can(
     stage: Stage, able: Any, wanted: Way | None, previews: int, drafts: int
 ) -> None:
@@ -375,7 +426,9 @@ async def test_what_was_asked_for_is_done_where_the_platform_can(
         assert (len(stage.platform.previews), len(seen.opened)) == (previews, drafts)
 
 
-async def test_a_draft_that_can_only_grow_holds_whole_words_of_the_answer_and_nothing_else(stage: Stage) -> None:
+async def test_a_draft_that_can_only_grow_holds_whole_words_of_the_answer_and_nothing_else(
+    stage: Stage,
+) -> None:
     async with screen(stage, replace(EDITS, appends=True)) as seen:
         await seen.begins()
         seen.say(ToolStarted(TURN, "c1", "Read", "a.txt"))
@@ -408,7 +461,9 @@ async def test_of_two_turns_in_one_place_the_last_takes_typing_back(stage: Stage
     async with screen(stage, replace(EDITS, revise=None)) as seen:
         await seen.begins()
         seen.stream.emit("other", TurnStarted("other", "bob", place()))
-        await until(lambda: "other" in seen.drafts._slots and seen.drafts._slots["other"].life is not None)
+        await until(
+            lambda: "other" in seen.drafts._slots and seen.drafts._slots["other"].life is not None
+        )
         await settled()
         seen.say(TurnEnded(TURN, "answered", "x"))
         await settled()

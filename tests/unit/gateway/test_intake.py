@@ -12,7 +12,19 @@ from typing import Any
 import pytest
 from gateway_words import BIRTH, Clock, choices, ended, ident, place, until
 
-from channels.contract import Address, Answer, Arrival, Choice, Inbound, MessageId, Part, Person, PersonId, Reacted, Receipt
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    Choice,
+    Inbound,
+    MessageId,
+    Part,
+    Person,
+    PersonId,
+    Reacted,
+    Receipt,
+)
 from channels.errors import Unavailable
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
@@ -31,13 +43,25 @@ from ohmo.gateway.questions import OpenQuestions
 from tests.store_model.store import MemoryStore
 
 KNOWN = commands()
-ASK = (Choice("once", "Allow once"), Choice("session", "Allow for this session"), Choice("always", "Always allow"), Choice("deny", "Deny"))
-ROLES: dict[str, Any] = {"fake:ada": "user", "fake:bob": "user", "fake:ned": "admin", "fake:olga": "owner", "fake:gus": "guest"}
+ASK = (
+    Choice("once", "Allow once"),
+    Choice("session", "Allow for this session"),
+    Choice("always", "Always allow"),
+    Choice("deny", "Deny"),
+)
+ROLES: dict[str, Any] = {
+    "fake:ada": "user",
+    "fake:bob": "user",
+    "fake:ned": "admin",
+    "fake:olga": "owner",
+    "fake:gus": "guest",
+}
 
 
 @dataclass
 class House:
-    """Access, intake and a store; what is said is accepted as the bus would, and handled when intake runs."""
+    """Access, intake and a store; what is said is accepted as the bus would, and handled when
+    intake runs."""
 
     clock: Clock
     store: MemoryStore = field(init=False)
@@ -58,9 +82,12 @@ class House:
         """The store has been set."""
         self.questions = OpenQuestions(self.store)
         self.access = Access(
-            lambda channel, account: self.policy, Roles(ROLES), is_command=lambda text: (found := parse(text)) is not None and found[0] in KNOWN,
-            open_question=self.questions.at, may_ask=self.questions.may_ask,
-        )  # fmt: skip
+            lambda channel, account: self.policy,
+            Roles(ROLES),
+            is_command=lambda text: (found := parse(text)) is not None and found[0] in KNOWN,
+            open_question=self.questions.at,
+            may_ask=self.questions.may_ask,
+        )
 
     def new_id(self) -> str:
         self._number += 1
@@ -83,12 +110,29 @@ class House:
         async def status() -> HouseStatus:
             return HouseStatus(True, "1", BIRTH, "offline", "none", {}, {}, {}, None, 0, 0, {}, {})
 
-        desk = HouseDesk(self.store, self.store, status, lambda _: None, KNOWN, self.questions, self.access, self.clock)
+        desk = HouseDesk(
+            self.store,
+            self.store,
+            status,
+            lambda _: None,
+            KNOWN,
+            self.questions,
+            self.access,
+            self.clock,
+        )
         return IntakeParts(
-            self.store, self.access, KNOWN, desk, stopped,
-            lambda thread, now: self.arrived.append(f"{thread} now" if now else thread), acknowledge, self.new_id, self.clock, self.hits.append,
+            self.store,
+            self.access,
+            KNOWN,
+            desk,
+            stopped,
+            lambda thread, now: self.arrived.append(f"{thread} now" if now else thread),
+            acknowledge,
+            self.new_id,
+            self.clock,
+            self.hits.append,
             cards=self.questions.shown,
-        )  # fmt: skip
+        )
 
     async def hears(self, arrival: Arrival) -> tuple[str, int]:
         """Stored and told, in this order."""
@@ -107,7 +151,11 @@ class House:
             yield
             await until(
                 lambda: (
-                    not any(letter.state != "ended" for letter in self.store.tables.inbox.values() if letter.kind in ("command", "answer"))
+                    not any(
+                        letter.state != "ended"
+                        for letter in self.store.tables.inbox.values()
+                        if letter.kind in ("command", "answer")
+                    )
                 )
             )
         finally:
@@ -122,11 +170,19 @@ class House:
         assert found is not None
         return found
 
-    async def presses(self, choice: str, *, person: str = "ada", number: int = 1, at: Address | None = None) -> ArrivalInfo:
+    async def presses(
+        self, choice: str, *, person: str = "ada", number: int = 1, at: Address | None = None
+    ) -> ArrivalInfo:
         pressed = Answer(
-            key=f"press{number}", address=at or place(), person=Person(PersonId(person), person.title()), at=BIRTH, order=f"9{number}",
-            message=MessageId("card"), choice=choice, token="t",
-        )  # fmt: skip
+            key=f"press{number}",
+            address=at or place(),
+            person=Person(PersonId(person), person.title()),
+            at=BIRTH,
+            order=f"9{number}",
+            message=MessageId("card"),
+            choice=choice,
+            token="t",
+        )
         thread, seq = await self.hears(pressed)
         async with self.working():
             pass
@@ -136,21 +192,44 @@ class House:
 
     async def replies(self) -> list[str]:
         """Texts of what was posted, cards and their closings aside, in the order of the threads."""
-        rows = sorted(self.store.tables.posts.values(), key=lambda one: (one.row.thread, one.row.seq))
+        rows = sorted(
+            self.store.tables.posts.values(), key=lambda one: (one.row.thread, one.row.seq)
+        )
         return [one.row.row.outbound.text for one in rows if one.row.row.kind == "notice"]
 
     async def closings(self) -> list[str]:
-        return [one.row.row.outbound.text for one in self.store.tables.posts.values() if one.row.row.kind == "edit"]
+        return [
+            one.row.row.outbound.text
+            for one in self.store.tables.posts.values()
+            if one.row.row.kind == "edit"
+        ]
 
-    async def parked(self, *questions: Question, person: str = "ada", at: Address | None = None, card_known: bool = True) -> Claim:
-        """A turn of ``person`` that waits for answers; the cards have been shown. ``card_known``: and the platform has said so."""
+    async def parked(
+        self,
+        *questions: Question,
+        person: str = "ada",
+        at: Address | None = None,
+        card_known: bool = True,
+    ) -> Claim:
+        """A turn of ``person`` that waits for answers; the cards have been shown. ``card_known``:
+        and the platform has said so."""
         arrival = words("do it", person=person, at=at)
         await self.store.accept([(arrival, self.access.seat(arrival))])
         (claim,) = await self.store.claim("me", limit=1, ttl=30)
-        work = await self.store.work(claim, ident("turn"), collect=False, step=lambda _: UserStep((Text("do it"),), person, "message"))
+        work = await self.store.work(
+            claim,
+            ident("turn"),
+            collect=False,
+            step=lambda _: UserStep((Text("do it"),), person, "message"),
+        )
         assert work is not None
-        asks = [Ask(ident(f"q{number}"), f"t.{number}", question, "/") for number, question in enumerate(questions, 1)]
-        await self.store.park(claim, work.turn, asks, timeout=300, card=card, closing=closing(self.new_id, "parked"))
+        asks = [
+            Ask(ident(f"q{number}"), f"t.{number}", question, "/")
+            for number, question in enumerate(questions, 1)
+        ]
+        await self.store.park(
+            claim, work.turn, asks, timeout=300, card=card, closing=closing(self.new_id, "parked")
+        )
         if card_known:
             await self.shown(asks[0].id)
         else:
@@ -163,16 +242,32 @@ class House:
 
     async def verdicts(self) -> dict[str, tuple[str, str]]:
         """State and word of every question."""
-        return {name.rstrip("0"): (question.state, question.word or "") for name, question in self.store.tables.questions.items()}
+        return {
+            name.rstrip("0"): (question.state, question.word or "")
+            for name, question in self.store.tables.questions.items()
+        }
 
 
-def words(text: str, *, person: str = "ada", at: Address | None = None, key: str = "", private: bool | None = None) -> Inbound:
+def words(
+    text: str,
+    *,
+    person: str = "ada",
+    at: Address | None = None,
+    key: str = "",
+    private: bool | None = None,
+) -> Inbound:
     where = at or place()
     return Inbound(
-        key=key or f"{person}-{text}-{where.chat}-{where.topic}", address=where, person=Person(PersonId(person), person.title()), at=BIRTH,
-        order=f"5{len(text):04d}{text}", message=MessageId(f"m-{text}"), text=text,
-        private=where.chat.startswith("dm:") if private is None else private, addressed=True,
-    )  # fmt: skip
+        key=key or f"{person}-{text}-{where.chat}-{where.topic}",
+        address=where,
+        person=Person(PersonId(person), person.title()),
+        at=BIRTH,
+        order=f"5{len(text):04d}{text}",
+        message=MessageId(f"m-{text}"),
+        text=text,
+        private=where.chat.startswith("dm:") if private is None else private,
+        addressed=True,
+    )
 
 
 def permission(rule: str = "Bash(ls:*)") -> Question:
@@ -197,7 +292,11 @@ async def test_a_stranger_is_told_one_code_an_hour(house: House) -> None:
         assert (info.state, info.ending) == ("ended", "refused")
     assert len(await house.replies()) == 1
     (row,) = await house.store.people()
-    assert (row.role, row.person, row.expires) == ("asking", "eve", house.clock() + timedelta(hours=1))
+    assert (row.role, row.person, row.expires) == (
+        "asking",
+        "eve",
+        house.clock() + timedelta(hours=1),
+    )
     house.clock.tick(3_601)
     await house.said("hello?", person="eve", at=place("dm:eve"))
     first, second = await house.replies()
@@ -268,7 +367,9 @@ async def test_a_command_is_answered_beside_the_mailbox(house: House) -> None:
 
 @pytest.mark.parametrize("command", sorted(KNOWN))
 @pytest.mark.parametrize("person", ["gus", "ada", "ned", "olga"])
-async def test_everybody_may_say_every_command_and_hears_something(house: House, command: str, person: str) -> None:
+async def test_everybody_may_say_every_command_and_hears_something(
+    house: House, command: str, person: str
+) -> None:
     info = await house.said(f"/{command}", person=person, at=place(f"dm:{person}"))
     allowed = ROLES[f"fake:{person}"] in KNOWN[command].standings
     assert info.ending == ("answered" if allowed else "refused")
@@ -297,11 +398,17 @@ async def test_new_begins_a_session(house: House) -> None:
 
 
 @pytest.mark.parametrize("command", ["/queue", "/interrupt", "/collect", "/stop", "/new"])
-async def test_words_behind_a_command_that_reads_none_are_not_dropped_in_silence(house: House, command: str) -> None:
+async def test_words_behind_a_command_that_reads_none_are_not_dropped_in_silence(
+    house: House, command: str
+) -> None:
     await house.said(f"{command} and look at the logs too")
     await house.said(command)
     told, plain = await house.replies()
-    assert told == f"{plain} The words behind `{command}` were not read: say them again as a message of their own."
+    assert (
+        told
+        == f"{plain} The words behind `{command}` were not read: say them again as a message of"
+        " their own."
+    )
 
 
 @pytest.mark.parametrize("busy", ["queue", "steer", "collect", "interrupt"])
@@ -315,7 +422,9 @@ async def test_a_busy_mode_is_the_threads_own(house: House, busy: str) -> None:
 
 
 @pytest.mark.parametrize(("person", "mode"), [("ada", None), ("ned", None), ("olga", "full_auto")])
-async def test_only_the_owner_lets_tools_run_freely(house: House, person: str, mode: str | None) -> None:
+async def test_only_the_owner_lets_tools_run_freely(
+    house: House, person: str, mode: str | None
+) -> None:
     info = await house.said("/mode full-auto --i-know", person=person, at=place(f"dm:{person}"))
     thread = await house.store.thread(info.thread)
     assert thread is not None
@@ -334,7 +443,9 @@ async def test_only_the_owner_lets_tools_run_freely(house: House, person: str, m
         (3, "denied", "Denied by Ada"),
     ],
 )
-async def test_a_button_answers_and_closes_the_card(house: House, number: int, state: str, note: str) -> None:
+async def test_a_button_answers_and_closes_the_card(
+    house: House, number: int, state: str, note: str
+) -> None:
     await house.parked(permission())
     info = await house.presses(f"{number}:{ident('q1')}")
     assert (info.ending, await house.verdicts()) == ("answered", {"q1": (state, "")})
@@ -345,7 +456,9 @@ async def test_a_button_answers_and_closes_the_card(house: House, number: int, s
 
 
 @pytest.mark.parametrize(("number", "scope"), [(1, "session"), (2, "always")])
-async def test_a_grant_is_given_to_the_person_who_asked_whoever_allowed_it(house: House, number: int, scope: str) -> None:
+async def test_a_grant_is_given_to_the_person_who_asked_whoever_allowed_it(
+    house: House, number: int, scope: str
+) -> None:
     claim = await house.parked(permission())
     await house.presses(f"{number}:{ident('q1')}", person="ned")
     (grant,) = await house.store.grants()
@@ -361,7 +474,9 @@ async def test_once_and_denied_leave_no_grant(house: House, number: int) -> None
 
 
 @pytest.mark.parametrize("answer", ["button", "/approve always"])
-async def test_without_a_rule_nothing_is_remembered_and_nothing_else_is_claimed(house: House, answer: str) -> None:
+async def test_without_a_rule_nothing_is_remembered_and_nothing_else_is_claimed(
+    house: House, answer: str
+) -> None:
     await house.parked(permission(rule=""))
     await (house.presses(f"2:{ident('q1')}") if answer == "button" else house.said(answer))
     assert await house.store.grants() == []
@@ -377,11 +492,20 @@ async def test_a_question_is_not_answered_by_somebody_else(house: House, person:
     assert await house.replies() == []
 
 
-@pytest.mark.parametrize(("person", "said"), [("bob", "This question is not yours to answer."), ("gus", "`/approve` is not for a guest.")])
-async def test_a_command_of_somebody_else_approves_nothing(house: House, person: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("person", "said"),
+    [("bob", "This question is not yours to answer."), ("gus", "`/approve` is not for a guest.")],
+)
+async def test_a_command_of_somebody_else_approves_nothing(
+    house: House, person: str, said: str
+) -> None:
     await house.parked(permission(), at=place("group"))
     info = await house.said("/approve", person=person, at=place("group"))
-    assert (info.ending, await house.replies(), await house.verdicts()) == ("refused", [said], {"q1": ("asked", "")})
+    assert (info.ending, await house.replies(), await house.verdicts()) == (
+        "refused",
+        [said],
+        {"q1": ("asked", "")},
+    )
 
 
 @pytest.mark.parametrize(
@@ -419,7 +543,11 @@ async def test_a_question_in_words_is_not_approved_blindly(house: House) -> None
 async def test_words_answer_a_question(house: House) -> None:
     await house.parked(free())
     info = await house.said("green, please")
-    assert (info.kind, info.ending, await house.verdicts()) == ("answer", "answered", {"q1": ("allowed", "green, please")})
+    assert (info.kind, info.ending, await house.verdicts()) == (
+        "answer",
+        "answered",
+        {"q1": ("allowed", "green, please")},
+    )
 
 
 async def test_a_button_answers_a_question_with_its_label(house: House) -> None:
@@ -436,16 +564,23 @@ async def test_words_of_somebody_else_are_a_message(house: House) -> None:
     assert (info.kind, info.state) == ("message", "waiting")
 
 
-async def test_words_that_were_meant_for_a_question_never_answer_the_permission_behind_it(house: House) -> None:
-    """The question was closed by a button while the words were on their way; now a permission is asked."""
+async def test_words_that_were_meant_for_a_question_never_answer_the_permission_behind_it(
+    house: House,
+) -> None:
+    """The question was closed by a button while the words were on their way; now a permission is
+    asked."""
     await house.parked(free(), permission())
     await house.hears(words("yes"))
-    outcome = await house.store.answer(Ruling(ident("q1"), "denied", "ned"), card=card, closing=closing(house.new_id, "closed"))
+    outcome = await house.store.answer(
+        Ruling(ident("q1"), "denied", "ned"), card=card, closing=closing(house.new_id, "closed")
+    )
     assert outcome == "ok"
     async with house.working():
         pass
     assert (await house.verdicts())["q2"][0] == "asked"
-    assert await house.replies() == ["The question this answered is closed. Please say it again as a message."]
+    assert await house.replies() == [
+        "The question this answered is closed. Please say it again as a message."
+    ]
 
 
 async def test_questions_of_one_turn_are_asked_one_after_the_other(house: House) -> None:
@@ -458,7 +593,10 @@ async def test_an_answer_after_the_deadline_is_too_late(house: House) -> None:
     await house.parked(permission())
     house.clock.tick(301)
     info = await house.presses(f"0:{ident('q1')}")
-    assert (info.ending, house.acknowledged) == ("refused", [("ada", "Too late: this question is closed.")])
+    assert (info.ending, house.acknowledged) == (
+        "refused",
+        [("ada", "Too late: this question is closed.")],
+    )
     assert (await house.verdicts())["q1"][0] == "asked"  # until its expiry, which is a denial
     assert await house.replies() == ["Too late: this question is closed."]
 
@@ -472,12 +610,27 @@ async def test_a_second_press_finds_the_question_closed(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "choice", ["", "0", ":", "x:y", "-1:q", "9:" + ident("q1"), "0:" + ident("nobody"), "²:" + ident("q1"), "0" * 50 + ":q"]
+    "choice",
+    [
+        "",
+        "0",
+        ":",
+        "x:y",
+        "-1:q",
+        "9:" + ident("q1"),
+        "0:" + ident("nobody"),
+        "²:" + ident("q1"),
+        "0" * 50 + ":q",
+    ],
 )
 async def test_a_button_that_is_none_of_ours_answers_nothing(house: House, choice: str) -> None:
     await house.parked(permission())
     info = await house.presses(choice)
-    assert (info.ending, (await house.verdicts())["q1"][0], len(house.acknowledged)) == ("refused", "asked", 1)
+    assert (info.ending, (await house.verdicts())["q1"][0], len(house.acknowledged)) == (
+        "refused",
+        "asked",
+        1,
+    )
 
 
 # crashes
@@ -510,9 +663,18 @@ class Broken(MemoryStore):
 
     def __init__(self, clock: Clock, errors: Sequence[Exception], *, committed: bool) -> None:
         super().__init__(clock=clock)
-        self.errors, self.committed = list(errors), committed
+        self.errors = list(errors)
+        self.committed = committed
 
-    async def end_arrival(self, thread: str, seq: int, ending: Any, reason: str = "", posts: Sequence[PostRow] = (), **more: Any) -> bool:
+    async def end_arrival(
+        self,
+        thread: str,
+        seq: int,
+        ending: Any,
+        reason: str = "",
+        posts: Sequence[PostRow] = (),
+        **more: Any,
+    ) -> bool:
         if not self.errors or ending == "dead":
             return await super().end_arrival(thread, seq, ending, reason, posts, **more)
         if self.committed:
@@ -528,7 +690,9 @@ def on(house: House, store: MemoryStore) -> House:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_an_ending_whose_commit_was_not_heard_of_happens_once(house: House, committed: bool) -> None:
+async def test_an_ending_whose_commit_was_not_heard_of_happens_once(
+    house: House, committed: bool
+) -> None:
     on(house, Broken(house.clock, [Unavailable("lost")], committed=committed))
     await house.said("/whoami")
     assert len(await house.replies()) == 1
@@ -537,7 +701,10 @@ async def test_an_ending_whose_commit_was_not_heard_of_happens_once(house: House
 async def test_a_command_that_fails_each_time_ends_dead_and_says_so(house: House) -> None:
     on(house, Broken(house.clock, [ValueError("bad row")] * 3, committed=False))
     info = await house.said("/whoami")
-    assert (info.ending, await house.replies()) == ("dead", ["This could not be carried out: bad row"])
+    assert (info.ending, await house.replies()) == (
+        "dead",
+        ["This could not be carried out: bad row"],
+    )
 
 
 class Hesitant(Broken):
@@ -545,17 +712,30 @@ class Hesitant(Broken):
 
     refusals = 1
 
-    async def end_arrival(self, thread: str, seq: int, ending: Any, reason: str = "", posts: Sequence[PostRow] = (), **more: Any) -> bool:
+    async def end_arrival(
+        self,
+        thread: str,
+        seq: int,
+        ending: Any,
+        reason: str = "",
+        posts: Sequence[PostRow] = (),
+        **more: Any,
+    ) -> bool:
         if ending == "dead" and self.refusals:
             self.refusals -= 1
             raise Unavailable("disk full")
         return await super().end_arrival(thread, seq, ending, reason, posts, **more)
 
 
-async def test_a_command_that_fails_each_time_ends_also_when_the_store_is_away_for_a_moment(house: House) -> None:
+async def test_a_command_that_fails_each_time_ends_also_when_the_store_is_away_for_a_moment(
+    house: House,
+) -> None:
     on(house, Hesitant(house.clock, [ValueError("bad row")] * 9, committed=False))
     info = await house.said("/whoami")
-    assert (info.ending, await house.replies()) == ("dead", ["This could not be carried out: bad row"])
+    assert (info.ending, await house.replies()) == (
+        "dead",
+        ["This could not be carried out: bad row"],
+    )
 
 
 async def test_commands_of_one_thread_are_handled_in_their_order(house: House) -> None:
@@ -573,7 +753,8 @@ class Watched(MemoryStore):
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock=clock)
-        self.looks, self.away = 0, 0
+        self.looks = 0
+        self.away = 0
 
     async def open_questions(self, thread: str | None = None) -> list[Any]:
         if thread is None:
@@ -586,15 +767,23 @@ class Watched(MemoryStore):
 
 def thumb(emoji: str, number: int) -> Reacted:
     return Reacted(
-        key=f"thumb{number}", address=place(), person=Person(PersonId("ada"), "Ada"), at=BIRTH, order=f"9{number}", message=MessageId("card"),
-        emoji=emoji, added=True,
-    )  # fmt: skip
+        key=f"thumb{number}",
+        address=place(),
+        person=Person(PersonId("ada"), "Ada"),
+        at=BIRTH,
+        order=f"9{number}",
+        message=MessageId("card"),
+        emoji=emoji,
+        added=True,
+    )
 
 
 def told(store: MemoryStore, id: str) -> Any:
     """The platform's word on a card comes in."""
     outbound = store.tables.posts[id].row.row.outbound
-    return store.sent(id, [PartState(Part("post", outbound.text), Receipt(MessageId("card"), BIRTH))])
+    return store.sent(
+        id, [PartState(Part("post", outbound.text), Receipt(MessageId("card"), BIRTH))]
+    )
 
 
 async def test_of_two_thumbs_on_a_card_that_nobody_knows_yet_the_first_counts(house: House) -> None:
@@ -603,7 +792,9 @@ async def test_of_two_thumbs_on_a_card_that_nobody_knows_yet_the_first_counts(ho
     async with house.working():
         await house.hears(thumb("👎", 1))
         before = store.looks
-        await until(lambda: store.looks >= before + 6)  # it looks the more rarely the longer it waits
+        await until(
+            lambda: store.looks >= before + 6
+        )  # it looks the more rarely the longer it waits
         await house.hears(thumb("👍", 2))
         for _ in range(20):
             await asyncio.sleep(0)  # the second one begins
@@ -622,7 +813,9 @@ async def test_a_thumb_waits_for_the_cards_name_also_while_the_store_is_away(hou
     assert (await house.verdicts())["q1"][0] == "allowed"
 
 
-async def test_a_platform_that_hangs_on_a_button_does_not_hold_up_another_thread(house: House) -> None:
+async def test_a_platform_that_hangs_on_a_button_does_not_hold_up_another_thread(
+    house: House,
+) -> None:
     await house.parked(permission())
     house.hangs = True
     await house.hears(
@@ -639,10 +832,20 @@ async def test_a_platform_that_hangs_on_a_button_does_not_hold_up_another_thread
     )
     async with house.working():
         await house.hears(words("/whoami", person="bob", at=place("dm:bob")))
-        await until(lambda: any(one.row.row.kind == "notice" for one in house.store.tables.posts.values()))
+        await until(
+            lambda: any(one.row.row.kind == "notice" for one in house.store.tables.posts.values())
+        )
 
 
-def typed(text: str, at: Address, *, key: str = "k", origin: Any = "api", person: str = "owner", mind: str = "") -> Wake:
+def typed(
+    text: str,
+    at: Address,
+    *,
+    key: str = "k",
+    origin: Any = "api",
+    person: str = "owner",
+    mind: str = "",
+) -> Wake:
     """What somebody said by the local API, into a place."""
     return Wake(f"api:{key}", origin, at, at, person, text, BIRTH, mind=mind)
 
@@ -672,8 +875,12 @@ async def test_a_new_session_is_begun_in_the_mind_that_was_named(house: House) -
     assert all(info.session_seq > 0 for info in infos if info is not None)
 
 
-@pytest.mark.parametrize(("origin", "person"), [("hook", "owner"), ("cron", "owner"), ("api", "fake:ada")])
-async def test_what_a_job_or_a_webhook_says_is_never_a_command(house: House, origin: str, person: str) -> None:
+@pytest.mark.parametrize(
+    ("origin", "person"), [("hook", "owner"), ("cron", "owner"), ("api", "fake:ada")]
+)
+async def test_what_a_job_or_a_webhook_says_is_never_a_command(
+    house: House, origin: str, person: str
+) -> None:
     thread, seq = await house.hears(typed("/new", place(), origin=origin, person=person))
     found = await house.store.arrival(thread, seq)
     assert found is not None
@@ -696,9 +903,14 @@ async def test_the_owner_answers_anybodys_question_from_the_keyboard(house: Hous
         ("/compact", "`/compact` comes in a later version. `/help` shows what there is."),
     ],
 )
-async def test_a_command_that_there_is_not_is_named_and_never_reaches_the_model(house: House, said: str, reply: str) -> None:
+async def test_a_command_that_there_is_not_is_named_and_never_reaches_the_model(
+    house: House, said: str, reply: str
+) -> None:
     house.access = Access(
-        lambda channel, account: house.policy, Roles(ROLES), is_command=lambda text: is_order(text, KNOWN), open_question=house.questions.at
+        lambda channel, account: house.policy,
+        Roles(ROLES),
+        is_command=lambda text: is_order(text, KNOWN),
+        open_question=house.questions.at,
     )
     house.intake = house.fresh()
     info = await house.said(said, person="ada")
@@ -708,7 +920,9 @@ async def test_a_command_that_there_is_not_is_named_and_never_reaches_the_model(
 
 async def test_a_restart_is_the_owners_and_asked_for_once_its_reply_is_stored(house: House) -> None:
     asked: list[int] = []
-    house.intake = Intake(replace(house.intake_parts(), restart=lambda: asked.append(len(house.store.tables.posts))))
+    house.intake = Intake(
+        replace(house.intake_parts(), restart=lambda: asked.append(len(house.store.tables.posts)))
+    )
     assert (await house.said("/restart", person="ned", at=place("dm:ned"))).ending == "refused"
     assert (await house.said("/restart", person="olga", at=place("dm:olga"))).ending == "answered"
     assert asked == [2]

@@ -27,7 +27,16 @@ def house(clock: Clock) -> House:
 
 
 def asked(detail: str, at: Address) -> Asked:
-    return Asked(Ask("q1", "c", replace(QUESTION, detail=detail), "/"), "t1", "u1", at, "ada", "asked", None, None)
+    return Asked(
+        Ask("q1", "c", replace(QUESTION, detail=detail), "/"),
+        "t1",
+        "u1",
+        at,
+        "ada",
+        "asked",
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("answer", ["button", "thumb", "/approve", "/approve always"])
@@ -78,7 +87,9 @@ async def test_it_cannot_be_run_later_from_a_chat_either(house: House) -> None:
     assert TOO_LONG not in text
 
 
-@pytest.mark.parametrize("channel", ["slack", "discord", "telegram", "feishu", "matrix", "web", "console", "house"])
+@pytest.mark.parametrize(
+    "channel", ["slack", "discord", "telegram", "feishu", "matrix", "web", "console", "house"]
+)
 def test_whoever_may_allow_is_shown_everything(channel: str) -> None:
     """At either side of the limit: the whole text and a button that allows, or neither."""
     at = Address(channel, "a", ChatId("c"))
@@ -91,7 +102,9 @@ def test_whoever_may_allow_is_shown_everything(channel: str) -> None:
         assert {node.type for node in parse(made.text).children} <= {"paragraph", "fence"}
 
 
-async def test_words_allow_what_was_shown_before_they_were_said_and_nothing_later(house: House) -> None:
+async def test_words_allow_what_was_shown_before_they_were_said_and_nothing_later(
+    house: House,
+) -> None:
     """The question they meant was answered meanwhile; another one stands there now."""
     await house.parked(permission(), permission())
     await house.presses(f"3:{ident('q1')}")
@@ -100,7 +113,9 @@ async def test_words_allow_what_was_shown_before_they_were_said_and_nothing_late
     await house.store.sent(ident("q2"), [PartState(Part("post", card_of_second.text), receipt)])
     assert (await house.said("/approve")).ending == "refused"
     assert (await house.verdicts())["q2"][0] == "asked"
-    assert await house.replies() == ["This was asked after you said that: Run it?. If you mean it, say it again."]
+    assert await house.replies() == [
+        "This was asked after you said that: Run it?. If you mean it, say it again."
+    ]
     later = replace(words("/approve"), key="again", order="6", at=BIRTH + timedelta(seconds=1))
     await house.hears(later)
     async with house.working():
@@ -113,7 +128,10 @@ async def test_a_press_counts_on_the_message_that_is_the_card_and_in_its_chat(ho
     await told(house.store, ident("q1"))
     pressed = f"0:{ident('q1')}"
     info = await house.presses(pressed, person="ned", at=place("elsewhere"))
-    assert (info.ending, house.acknowledged[-1][1]) == ("refused", "This is not the card of this question.")
+    assert (info.ending, house.acknowledged[-1][1]) == (
+        "refused",
+        "This is not the card of this question.",
+    )
     assert await house.verdicts() == {"q1": ("asked", "")}
     await house.presses(pressed, person="ned", at=place("group"), number=2)
     assert (await house.verdicts())["q1"][0] == "allowed"

@@ -1,4 +1,5 @@
-"""The small rooms of the gateway: what the owner hears, how fast one may speak, and how strangers become people."""
+"""The small rooms of the gateway: what the owner hears, how fast one may speak, and how strangers
+become people."""
 
 from __future__ import annotations
 
@@ -34,11 +35,16 @@ def notices(store: MemoryStore, clock: Clock, *owners: str) -> Notices:
             raise ValueError("no such place")
         return None if channel == "offline" else Address(channel, "bot", ChatId(rest))
 
-    return Notices(store, owners, address_of=address, new_id=lambda: ident(f"n{next(numbers)}x"), clock=clock)
+    return Notices(
+        store, owners, address_of=address, new_id=lambda: ident(f"n{next(numbers)}x"), clock=clock
+    )
 
 
 async def told(store: MemoryStore) -> list[tuple[str, str, str]]:
-    return [(row.row.outbound.address.channel, row.row.outbound.address.chat, row.row.outbound.text) for row in await store.outbox()]
+    return [
+        (row.row.outbound.address.channel, row.row.outbound.address.chat, row.row.outbound.text)
+        for row in await store.outbox()
+    ]
 
 
 async def test_an_incident_is_told_once_until_it_is_over(clock: Clock) -> None:
@@ -61,11 +67,15 @@ async def test_an_incident_that_lasts_is_told_again_after_hours(clock: Clock) ->
 @pytest.mark.parametrize(
     ("owners", "chosen"),
     [
-        (("slack:U1", "matrix:@a:b"), ("slack", "U1")), (("offline:1", "matrix:@a:b"), ("matrix", "@a:b")), (("slack:?", "matrix:@a:b"), ("matrix", "@a:b")),
-        (("broken:1", "slack:U1"), ("slack", "U1")), ((), (DASHBOARD.channel, DASHBOARD.chat)), (("broken:1",), (DASHBOARD.channel, DASHBOARD.chat)),
+        (("slack:U1", "matrix:@a:b"), ("slack", "U1")),
+        (("offline:1", "matrix:@a:b"), ("matrix", "@a:b")),
+        (("slack:?", "matrix:@a:b"), ("matrix", "@a:b")),
+        (("broken:1", "slack:U1"), ("slack", "U1")),
+        ((), (DASHBOARD.channel, DASHBOARD.chat)),
+        (("broken:1",), (DASHBOARD.channel, DASHBOARD.chat)),
         (("nonsense",), ("nonsense", "")),
     ],
-)  # fmt: skip
+)
 async def test_the_first_door_that_leads_to_an_owner_is_taken_and_never_the_broken_one(
     clock: Clock, owners: tuple[str, ...], chosen: tuple[str, str]
 ) -> None:
@@ -77,15 +87,19 @@ async def test_the_first_door_that_leads_to_an_owner_is_taken_and_never_the_brok
 @pytest.mark.parametrize(
     ("owners", "chosen"),
     [
-        (("slack:U1",), ("slack", "U1")), (("slack:U1", "matrix:@a:b"), ("matrix", "@a:b")), (("slack:C9", "slack:U1"), ("slack", "U1")),
+        (("slack:U1",), ("slack", "U1")),
+        (("slack:U1", "matrix:@a:b"), ("matrix", "@a:b")),
+        (("slack:C9", "slack:U1"), ("slack", "U1")),
         (("slack:C9",), (DASHBOARD.channel, DASHBOARD.chat)),
     ],
-)  # fmt: skip
+)
 async def test_of_a_chat_that_cannot_be_written_to_an_owner_hears_elsewhere_if_need_be_on_the_same_platform(
     clock: Clock, owners: tuple[str, ...], chosen: tuple[str, str]
 ) -> None:
     store = MemoryStore(clock=clock)
-    await notices(store, clock, *owners).tell("a", "text", not_at=Address("slack", "bot", ChatId("C9")))
+    await notices(store, clock, *owners).tell(
+        "a", "text", not_at=Address("slack", "bot", ChatId("C9"))
+    )
     assert [(channel, chat) for channel, chat, _ in await told(store)] == [chosen]
 
 
@@ -104,14 +118,22 @@ async def test_what_could_not_be_written_may_be_told_again(clock: Clock) -> None
     assert await voice.tell("a", "text")
 
 
-async def test_what_came_before_the_owner_could_be_reached_is_told_once_they_can_be(clock: Clock) -> None:
+async def test_what_came_before_the_owner_could_be_reached_is_told_once_they_can_be(
+    clock: Clock,
+) -> None:
     store, up = Away(clock=clock), list[str]()
     numbers = iter(range(1_000))
 
     def address(channel: str, rest: str) -> Address | None:
         return Address(channel, "bot", ChatId(rest)) if channel in up else None
 
-    voice = Notices(store, ("slack:U1", "telegram:1"), address_of=address, new_id=lambda: ident(f"m{next(numbers)}x"), clock=clock)
+    voice = Notices(
+        store,
+        ("slack:U1", "telegram:1"),
+        address_of=address,
+        new_id=lambda: ident(f"m{next(numbers)}x"),
+        clock=clock,
+    )
     await voice.tell("store", "the store was mended")
     await voice.tell("down:slack", "slack cannot be reached", not_through="slack")
     await voice.connected()
@@ -121,17 +143,26 @@ async def test_what_came_before_the_owner_could_be_reached_is_told_once_they_can
     store.away = False
     for _ in range(2):
         await voice.connected()
-    assert [one for one in await told(store) if one[0] != "web"] == [("slack", "U1", "the store was mended")]
+    assert [one for one in await told(store) if one[0] != "web"] == [
+        ("slack", "U1", "the store was mended")
+    ]
     up.append("telegram")
     for _ in range(2):
         await voice.connected()
-    assert [one for one in await told(store) if one[0] == "telegram"] == [("telegram", "1", "slack cannot be reached")]
+    assert [one for one in await told(store) if one[0] == "telegram"] == [
+        ("telegram", "1", "slack cannot be reached")
+    ]
     await voice.tell("b", "later")
     await voice.connected()
-    assert [text for channel, _, text in await told(store) if channel == "web"] == ["the store was mended", "slack cannot be reached"]
+    assert [text for channel, _, text in await told(store) if channel == "web"] == [
+        "the store was mended",
+        "slack cannot be reached",
+    ]
 
 
-async def test_what_was_told_in_a_chat_before_a_restart_is_not_told_there_again(clock: Clock) -> None:
+async def test_what_was_told_in_a_chat_before_a_restart_is_not_told_there_again(
+    clock: Clock,
+) -> None:
     """A job that still fails is looked at when ohmo starts, before any channel is connected."""
     store, up = MemoryStore(clock=clock), ["slack"]
 
@@ -139,7 +170,9 @@ async def test_what_was_told_in_a_chat_before_a_restart_is_not_told_there_again(
         return Address(channel, "bot", ChatId(rest)) if channel in up else None
 
     def life() -> Notices:
-        return Notices(store, ("slack:U1",), address_of=address, new_id=lambda: ident("never"), clock=clock)
+        return Notices(
+            store, ("slack:U1",), address_of=address, new_id=lambda: ident("never"), clock=clock
+        )
 
     await life().tell("failed", "the job failed", once=ident("once"))
     for _ in range(2):
@@ -148,11 +181,15 @@ async def test_what_was_told_in_a_chat_before_a_restart_is_not_told_there_again(
         await voice.tell("failed", "the job failed", once=ident("once"))
         up.append("slack")
         await voice.connected()
-    assert [text for channel, _, text in await told(store) if channel == "slack"] == ["the job failed"]
+    assert [text for channel, _, text in await told(store) if channel == "slack"] == [
+        "the job failed"
+    ]
 
 
 def test_owners_are_the_list_and_then_the_roles_each_once() -> None:
-    assert owners_of(("slack:U1",), {"slack:U2": "owner", "slack:U3": "admin", "slack:U1": "owner"}) == ("slack:U1", "slack:U2")
+    assert owners_of(
+        ("slack:U1",), {"slack:U2": "owner", "slack:U3": "admin", "slack:U1": "owner"}
+    ) == ("slack:U1", "slack:U2")
 
 
 # pace
@@ -193,9 +230,16 @@ def test_a_block_is_for_its_chat_and_ends() -> None:
 
 def said(person: str = "eve") -> Inbound:
     return Inbound(
-        key="k", address=place(f"dm:{person}"), person=Person(PersonId(person), person.title()), at=BIRTH, order="1", message=MessageId("m"),
-        text="hello", private=True, addressed=True,
-    )  # fmt: skip
+        key="k",
+        address=place(f"dm:{person}"),
+        person=Person(PersonId(person), person.title()),
+        at=BIRTH,
+        order="1",
+        message=MessageId("m"),
+        text="hello",
+        private=True,
+        addressed=True,
+    )
 
 
 def asked(at: Clock, known: PersonRow | None = None) -> tuple[PersonRow, str]:
@@ -216,7 +260,13 @@ def test_a_code_lets_in_whoever_was_told_it_in_any_spelling(clock: Clock) -> Non
     typed = f" {code[:4].lower()}-{code[4:]} "
     admitted = pairing.admitted([row], typed, "user", "owner", clock())
     assert admitted is not None
-    assert (admitted.person, admitted.role, admitted.by, admitted.code_hash, admitted.expires) == ("eve", "user", "owner", None, None)
+    assert (admitted.person, admitted.role, admitted.by, admitted.code_hash, admitted.expires) == (
+        "eve",
+        "user",
+        "owner",
+        None,
+        None,
+    )
 
 
 def test_a_code_lives_for_an_hour_and_then_a_new_one_is_told(clock: Clock) -> None:

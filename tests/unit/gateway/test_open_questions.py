@@ -51,7 +51,9 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["approval", "any"])
-async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_is_closed(kind: str) -> None:
+async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_is_closed(
+    kind: str,
+) -> None:
     shelf = Shelf()
     questions = OpenQuestions(cast("Store", shelf))
     living = asyncio.create_task(questions.run())

@@ -16,18 +16,34 @@ from ohmo_testing.house import BIRTH, ManualClock
 
 GROUP = Address("telegram", "1", ChatId("-5"))
 ASKED = Asked(
-    Ask("q1", "c1", Question("permission", "Run it?", "", (), "d"), "/w"), "t1", "turn", GROUP, "ada", "asked", BIRTH + timedelta(hours=1), BIRTH
-)  # fmt: skip
+    Ask("q1", "c1", Question("permission", "Run it?", "", (), "d"), "/w"),
+    "t1",
+    "turn",
+    GROUP,
+    "ada",
+    "asked",
+    BIRTH + timedelta(hours=1),
+    BIRTH,
+)
 BOB = Inbound(
-    key="k", address=GROUP, person=Person(PersonId("7"), "Bob"), at=BIRTH, order="1", message=MessageId("9"), text="and me?", private=False,
+    key="k",
+    address=GROUP,
+    person=Person(PersonId("7"), "Bob"),
+    at=BIRTH,
+    order="1",
+    message=MessageId("9"),
+    text="and me?",
+    private=False,
     addressed=True,
-)  # fmt: skip
+)
 
 
 MESSAGE = Seat("", "message")
 
 
-def lines(queueing: Queueing, said: Inbound = BOB, seat: Seat = MESSAGE, thread: str = "t1") -> list[PostRow]:
+def lines(
+    queueing: Queueing, said: Inbound = BOB, seat: Seat = MESSAGE, thread: str = "t1"
+) -> list[PostRow]:
     return queueing.lines([(Accepted(thread, 3, duplicate=False), said, seat)])
 
 
@@ -35,7 +51,11 @@ def test_the_line_answers_who_waits_and_is_said_once_and_once_more() -> None:
     clock = ManualClock()
     queueing = Queueing(lambda _: (ASKED,), clock)
     (row,) = lines(queueing)
-    assert (row.outbound.address, row.outbound.reply_to, row.outbound.mentions) == (GROUP, "9", ("7",))
+    assert (row.outbound.address, row.outbound.reply_to, row.outbound.mentions) == (
+        GROUP,
+        "9",
+        ("7",),
+    )
     assert "10:00 UTC" in row.outbound.text
     assert lines(queueing) == []
     clock.tick(AGAIN.total_seconds())
@@ -43,7 +63,9 @@ def test_the_line_answers_who_waits_and_is_said_once_and_once_more() -> None:
     assert again.id != row.id
     clock.tick(AGAIN.total_seconds())
     assert [one.id for one in lines(queueing)] == [again.id], "the store knows this one already"
-    assert [one.id for one in lines(Queueing(lambda _: (ASKED,), clock))] == [row.id], "nor does a restart say it anew"
+    assert [one.id for one in lines(Queueing(lambda _: (ASKED,), clock))] == [row.id], (
+        "nor does a restart say it anew"
+    )
 
 
 @pytest.mark.parametrize(

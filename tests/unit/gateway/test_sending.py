@@ -1,4 +1,5 @@
-"""One row on its way: frozen, settled after a crash by what its platform can promise, never silently lost."""
+"""One row on its way: frozen, settled after a crash by what its platform can promise, never
+silently lost."""
 
 from __future__ import annotations
 
@@ -56,9 +57,14 @@ async def test_what_will_be_said_is_stored_before_the_first_call(stage: Stage) -
     await stage.store.post([post("a", "hello")])
     stage.platform.hold()
     sending = asyncio.create_task(stage.sender().send(await stage.head()))
-    await stage.platform.until(lambda platform: any(call.method == "send" for call in platform.calls))
+    await stage.platform.until(
+        lambda platform: any(call.method == "send" for call in platform.calls)
+    )
     row = await stage.row("a")
-    assert (row.state, [state.part for state in row.parts]) == ("sending", list(stage.channel.render(row.row.outbound)))
+    assert (row.state, [state.part for state in row.parts]) == (
+        "sending",
+        list(stage.channel.render(row.row.outbound)),
+    )
     await ended(sending)
 
 
@@ -77,7 +83,9 @@ async def test_parts_are_sent_in_order_under_keys_of_their_own(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("visible", [False, True])
-async def test_a_row_that_was_in_flight_is_settled_by_what_the_platform_can_promise(stage: Stage, way: str, visible: bool) -> None:
+async def test_a_row_that_was_in_flight_is_settled_by_what_the_platform_can_promise(
+    stage: Stage, way: str, visible: bool
+) -> None:
     await crashed(stage, visible=visible)
     assert (await stage.sender().send(await stage.head())).state == "sent"
     if way == "risk":
@@ -109,7 +117,9 @@ async def test_several_parts_go_on_at_the_one_that_was_in_flight(stage: Stage, w
     first, second, third = stage.channel.render(post("a", "one two thr").outbound)
     receipt = await stage.channel.send(first, f"{ident('a')}.0")
     await stage.channel.send(second, f"{ident('a')}.1")
-    await stage.store.sending(ident("a"), [PartState(first, receipt), PartState(second), PartState(third)])
+    await stage.store.sending(
+        ident("a"), [PartState(first, receipt), PartState(second), PartState(third)]
+    )
     assert (await stage.sender().send(await stage.head())).state == "sent"
     repeated = [f"two  ({MARK})"] if way == "risk" else []
     assert stage.texts() == ["one ", "two ", *repeated, "thr"]
@@ -121,7 +131,9 @@ async def test_an_edit_is_repeated_without_a_mark(stage: Stage, kind: str) -> No
     await stage.store.post([post("old")])
     old = (await stage.sender().send(await stage.head())).receipts[0]
     await stage.store.post([post("a", "hello")])
-    part = replace(stage.channel.render(post("a", "hello").outbound)[0], kind=kind, target=old.message)
+    part = replace(
+        stage.channel.render(post("a", "hello").outbound)[0], kind=kind, target=old.message
+    )
     await stage.store.sending(ident("a"), [PartState(part)])
     assert (await stage.sender().send(await stage.head())).state == "sent"
     assert stage.texts() == ([] if kind == "delete" else ["hello"])
@@ -138,9 +150,15 @@ async def test_a_lost_answer_is_settled_at_once(stage: Stage, way: str) -> None:
 
 
 @pytest.mark.parametrize("error", [NotReady("away"), RateLimited(3.0), Ambiguous("lost")])
-async def test_doubt_survives_whatever_happens_while_it_is_settled(stage: Stage, way: str, error: Any) -> None:
+async def test_doubt_survives_whatever_happens_while_it_is_settled(
+    stage: Stage, way: str, error: Any
+) -> None:
     await crashed(stage, visible=True)
-    stage.platform.fail("find" if way == "look" else "send", error, times=2 if isinstance(error, Ambiguous) and way != "look" else 1)
+    stage.platform.fail(
+        "find" if way == "look" else "send",
+        error,
+        times=2 if isinstance(error, Ambiguous) and way != "look" else 1,
+    )
     done = await stage.sender().send(await stage.head())
     assert (done.state, (await stage.row("a")).state) == ("unsure", "sending")
     assert done.retry_after > 0
@@ -160,7 +178,9 @@ async def test_where_every_try_may_show_it_again_tries_end_in_a_dead_letter(stag
     stage.channel.capabilities = RISK
     await crashed(stage, visible=False)
     stage.platform.fail("send", Ambiguous("lost"), times=2 * RISKY_TRIES)
-    states = [(await stage.sender().send(await stage.head(), tries)).state for tries in range(RISKY_TRIES)]
+    states = [
+        (await stage.sender().send(await stage.head(), tries)).state for tries in range(RISKY_TRIES)
+    ]
     assert states == ["unsure"] * (RISKY_TRIES - 1) + ["dead"]
 
 
@@ -203,14 +223,20 @@ async def test_a_refusal_in_the_middle_repeats_nothing(stage: Stage) -> None:
     await stage.store.post([post("a", "one two thr")])
     first, second, third = stage.channel.render(post("a", "one two thr").outbound)
     receipt = await stage.channel.send(first, f"{ident('a')}.0")
-    await stage.store.sending(ident("a"), [PartState(first, receipt), PartState(second), PartState(third)])
+    await stage.store.sending(
+        ident("a"), [PartState(first, receipt), PartState(second), PartState(third)]
+    )
     await stage.store.unsent(ident("a"), retry_after=0.0, error="")
     stage.platform.reject_next()
     done = await stage.sender().send(await stage.head())
     assert stage.texts() == ["one ", "two ", "thr"]
     assert [shown.edits for shown in stage.platform.chats["dm:ada"]] == [0, 0, 0]
-    assert [one.message for one in done.receipts] == [shown.id for shown in stage.platform.chats["dm:ada"]]
-    assert stage.keys().count(f"{ident('a')}.0") == 1  # what was accepted under a key is never said otherwise under it
+    assert [one.message for one in done.receipts] == [
+        shown.id for shown in stage.platform.chats["dm:ada"]
+    ]
+    assert (
+        stage.keys().count(f"{ident('a')}.0") == 1
+    )  # what was accepted under a key is never said otherwise under it
 
 
 # waiting
@@ -244,7 +270,10 @@ async def test_an_expired_row_in_doubt_is_not_called_undelivered(stage: Stage) -
     await crashed(stage, visible=True)
     stage.clock.tick(86_401)
     done = await stage.sender().send(await stage.head())
-    assert (done.state, done.reason) == ("dead", "it could not be found out whether it was delivered within its time")
+    assert (done.state, done.reason) == (
+        "dead",
+        "it could not be found out whether it was delivered within its time",
+    )
 
 
 async def test_refused_credentials_leave_the_row_and_no_doubt(stage: Stage) -> None:
@@ -298,19 +327,25 @@ async def test_a_handle_survives_a_crash(stage: Stage, tmp_path: Path) -> None:
     text, shown = stage.channel.render(post("a", "hello", files=[file]).outbound)
     await stage.store.post([post("a", "hello", files=[file])])
     handle = await stage.channel.upload(shown)
-    await stage.store.sending(ident("a"), [PartState(text, Receipt(MessageId("1"))), PartState(shown, None, handle)])
+    await stage.store.sending(
+        ident("a"), [PartState(text, Receipt(MessageId("1"))), PartState(shown, None, handle)]
+    )
     stage.platform.calls.clear()
     assert (await stage.sender().send(await stage.head())).state == "sent"
     assert [call.method for call in stage.platform.calls] == ["send"]
 
 
-async def test_a_file_that_was_not_uploaded_was_not_shown_and_needs_no_mark(stage: Stage, tmp_path: Path) -> None:
+async def test_a_file_that_was_not_uploaded_was_not_shown_and_needs_no_mark(
+    stage: Stage, tmp_path: Path
+) -> None:
     stage.channel.capabilities = RISK
     file = tmp_path / "figures.csv"
     file.write_text("1")
     text, shown = stage.channel.render(post("a", "hello", files=[file]).outbound)
     await stage.store.post([post("a", "hello", files=[file])])
-    await stage.store.sending(ident("a"), [PartState(text, Receipt(MessageId("1"))), PartState(shown)])
+    await stage.store.sending(
+        ident("a"), [PartState(text, Receipt(MessageId("1"))), PartState(shown)]
+    )
     await stage.sender().send(await stage.head())
     assert [one.text for one in stage.platform.chats["dm:ada"]] == [""]
 
@@ -359,7 +394,12 @@ async def test_a_row_that_cannot_be_frozen_is_not_said(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("kind", "choices", "how", "left"),
     [
-        ("permission", ("Allow once", "Deny"), "Answer with 👍 or 👎 on this message, or say `/approve`", 0),
+        (
+            "permission",
+            ("Allow once", "Deny"),
+            "Answer with 👍 or 👎 on this message, or say `/approve`",
+            0,
+        ),
         ("question", ("red", "blue"), "Answer in your own words.", 2),
     ],
 )
@@ -367,8 +407,25 @@ async def test_where_there_are_no_buttons_a_card_does_not_speak_of_them(
     stage: Stage, kind: Any, choices: Sequence[str], how: str, left: int
 ) -> None:
     stage.channel.capabilities = replace(SAFE, choices=False)
-    question = Question(kind, "Paint it?", "the shed", tuple(Choice(word, word) for word in choices), "digest")
-    await stage.store.post([card(Asked(Ask(ident("a"), "1", question, "/"), "thread", "turn", place(), "ada", "asked", None, None))])
+    question = Question(
+        kind, "Paint it?", "the shed", tuple(Choice(word, word) for word in choices), "digest"
+    )
+    await stage.store.post(
+        [
+            card(
+                Asked(
+                    Ask(ident("a"), "1", question, "/"),
+                    "thread",
+                    "turn",
+                    place(),
+                    "ada",
+                    "asked",
+                    None,
+                    None,
+                )
+            )
+        ]
+    )
     await stage.sender().send(await stage.head())
     (shown,) = stage.channel.rendered
     assert how in shown.text
@@ -377,9 +434,27 @@ async def test_where_there_are_no_buttons_a_card_does_not_speak_of_them(
 
 
 async def test_where_there_are_no_buttons_the_word_that_runs_it_now_is_named(stage: Stage) -> None:
-    question = Question("permission", "Paint it?", "the shed", (Choice("once", "Allow once"),), "digest")
-    row = card(Asked(Ask(ident("a"), "1", question, "/"), "thread", "turn", place(), "ada", "asked", None, None))
-    over = lapsing(lambda: ident("b"))(OutRow(row, "thread", 1, "turn", "sent", (), 0, BIRTH, BIRTH, BIRTH))
+    question = Question(
+        "permission", "Paint it?", "the shed", (Choice("once", "Allow once"),), "digest"
+    )
+    row = card(
+        Asked(
+            Ask(ident("a"), "1", question, "/"),
+            "thread",
+            "turn",
+            place(),
+            "ada",
+            "asked",
+            None,
+            None,
+        )
+    )
+    over = lapsing(lambda: ident("b"))(
+        OutRow(row, "thread", 1, "turn", "sent", (), 0, BIRTH, BIRTH, BIRTH)
+    )
     assert [choice.label for choice in over.outbound.choices] == ["Run it now"]
     said = without_buttons(over.outbound)
-    assert (said.choices, said.text.splitlines()[-1]) == ((), "_No answer in time: not run._ Say `/approve` to run it now.")
+    assert (said.choices, said.text.splitlines()[-1]) == (
+        (),
+        "_No answer in time: not run._ Say `/approve` to run it now.",
+    )

@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
-from channels.contract import Address, Answer, Arrival, ChannelContext, Inbound, MessageId, Person, PersonId
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    ChannelContext,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+)
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
@@ -54,7 +63,8 @@ class Adapter(Odd):
 
 @dataclass
 class Board:
-    """A switchboard over fakes; ``links`` are built afresh for every connection, as the house does."""
+    """A switchboard over fakes; ``links`` are built afresh for every connection, as the house
+    does."""
 
     clock: Clock
     state: Path
@@ -85,7 +95,9 @@ class Board:
 
         return LinkSettings(name, label, build, self.state, (timedelta(hours=1), 100), heavy=False)
 
-    async def publish(self, arrivals: Sequence[Arrival], cursor: CursorSave | None) -> list[Accepted]:
+    async def publish(
+        self, arrivals: Sequence[Arrival], cursor: CursorSave | None
+    ) -> list[Accepted]:
         if self.refusals:
             self.refusals -= 1
             raise Unavailable("disk full")
@@ -102,22 +114,38 @@ class Board:
         def address(channel: str, rest: str) -> Address | None:
             return known[0].address(channel, rest)
 
-        notices = Notices(self.store, self.owners, address_of=address, new_id=counter("n"), clock=self.clock)
+        notices = Notices(
+            self.store, self.owners, address_of=address, new_id=counter("n"), clock=self.clock
+        )
 
         def sender(channel: Any) -> Sender:
             pace = Pace(chat=Rate(0.0), account=Rate(0.0))
-            return Sender(channel, self.store, clock=self.clock, pace=pace, failpoint=lambda _: None)
+            return Sender(
+                channel, self.store, clock=self.clock, pace=pace, failpoint=lambda _: None
+            )
 
         async def no_draft(*_: Any) -> bool:
             return False
 
         def drafts(channel: Any, link: LinkSettings) -> Drafts:
-            return Drafts(channel, link.name, EventStream().listen, DraftRows(no_draft, counter("d")))
+            return Drafts(
+                channel, link.name, EventStream().listen, DraftRows(no_draft, counter("d"))
+            )
 
         parts = BoardParts(
-            self.store, self.publish, notices, sender, drafts, [("stop", "stop it")], self.clock, "me",
-            sleep=self.time.sleep, now=lambda: self.time.now, draw=random.Random(seed).random, spoke=self.spoke,
-        )  # fmt: skip
+            self.store,
+            self.publish,
+            notices,
+            sender,
+            drafts,
+            [("stop", "stop it")],
+            self.clock,
+            "me",
+            sleep=self.time.sleep,
+            now=lambda: self.time.now,
+            draw=random.Random(seed).random,
+            spoke=self.spoke,
+        )
         known.append(Switchboard(links, parts))
         return known[0]
 
@@ -158,9 +186,16 @@ def board(clock: Clock, tmp_path: Path) -> Board:
 
 def inbound(clock: Clock, key: str) -> Inbound:
     return Inbound(
-        key=key, address=place(), person=Person(PersonId("ada"), "Ada"), at=clock(), order=key, message=MessageId(key), text="hello", private=True,
+        key=key,
+        address=place(),
+        person=Person(PersonId("ada"), "Ada"),
+        at=clock(),
+        order=key,
+        message=MessageId(key),
+        text="hello",
+        private=True,
         addressed=True,
-    )  # fmt: skip
+    )
 
 
 def state(board: Switchboard, name: str = "fake") -> str:
@@ -181,7 +216,9 @@ async def test_the_last_delivery_of_an_earlier_life_is_told(board: Board, clock:
         assert switch.report()["fake"].last_delivery == before
 
 
-async def test_a_store_that_cannot_tell_of_earlier_deliveries_ends_no_connection(board: Board) -> None:
+async def test_a_store_that_cannot_tell_of_earlier_deliveries_ends_no_connection(
+    board: Board,
+) -> None:
     async def away(_channel: str, _account: str) -> datetime | None:
         raise Unavailable("away")
 
@@ -200,12 +237,16 @@ async def test_what_people_say_is_published_with_a_fenced_cursor(board: Board) -
     async with board.running("fake"):
         await board.platforms["fake"].says("hello")
         await until(lambda: bool(board.published))
-        assert [arrival.text for arrival in board.published if isinstance(arrival, Inbound)] == ["hello"]
+        assert [arrival.text for arrival in board.published if isinstance(arrival, Inbound)] == [
+            "hello"
+        ]
         assert await board.store.cursor("fake", "bot", "events") == "1"
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_an_hours_outage_sees_at_most_a_hundred_tries_and_ends_within_a_minute(board: Board, seed: int) -> None:
+async def test_an_hours_outage_sees_at_most_a_hundred_tries_and_ends_within_a_minute(
+    board: Board, seed: int
+) -> None:
     switch = board.make("fake", "other", seed=seed)
     board.platforms["fake"].down(True)
     task = asyncio.create_task(switch.run())
@@ -220,7 +261,9 @@ async def test_an_hours_outage_sees_at_most_a_hundred_tries_and_ends_within_a_mi
     await ended(task)
 
 
-async def test_an_open_connection_is_asked_now_and_then_whether_it_is_still_known(board: Board) -> None:
+async def test_an_open_connection_is_asked_now_and_then_whether_it_is_still_known(
+    board: Board,
+) -> None:
     asked: list[float] = []
 
     class Proving(Adapter):
@@ -264,7 +307,9 @@ async def test_a_connection_that_falls_at_once_each_time_is_slowed_down_too(boar
         assert len(await board.notices()) == 1
 
 
-async def test_a_connection_that_was_of_use_is_tried_again_soon_however_often_it_falls(board: Board) -> None:
+async def test_a_connection_that_was_of_use_is_tried_again_soon_however_often_it_falls(
+    board: Board,
+) -> None:
     async def falls(context: ChannelContext) -> None:
         context.heard()
         await board.time.sleep(20.0)
@@ -277,7 +322,9 @@ async def test_a_connection_that_was_of_use_is_tried_again_soon_however_often_it
         assert await board.notices() == []
 
 
-async def test_a_connection_on_which_nothing_was_ever_heard_was_of_no_use_however_long_it_stood(board: Board) -> None:
+async def test_a_connection_on_which_nothing_was_ever_heard_was_of_no_use_however_long_it_stood(
+    board: Board,
+) -> None:
     async def falls(context: ChannelContext) -> None:
         del context
         await board.time.sleep(10.5)  # as long as one waits for a hello
@@ -289,7 +336,9 @@ async def test_a_connection_on_which_nothing_was_ever_heard_was_of_no_use_howeve
         assert board.connects() <= 100
 
 
-async def test_a_connection_that_brought_a_message_is_tried_again_soon_however_short_it_was(board: Board) -> None:
+async def test_a_connection_that_brought_a_message_is_tried_again_soon_however_short_it_was(
+    board: Board,
+) -> None:
     said = iter(range(1000))
 
     async def falls(context: ChannelContext) -> None:
@@ -313,7 +362,9 @@ async def test_what_came_before_makes_no_connection_useful(board: Board) -> None
         assert board.connects() <= 101
 
 
-async def test_a_platform_that_asks_us_to_wait_before_connecting_is_left_alone_so_long(board: Board) -> None:
+async def test_a_platform_that_asks_us_to_wait_before_connecting_is_left_alone_so_long(
+    board: Board,
+) -> None:
     async def limited(context: ChannelContext) -> None:
         del context
         raise RateLimited(40.0)
@@ -326,7 +377,9 @@ async def test_a_platform_that_asks_us_to_wait_before_connecting_is_left_alone_s
         assert board.connects() == 2
 
 
-async def test_refused_credentials_are_tried_every_five_minutes_and_told_once_through_another_door(board: Board) -> None:
+async def test_refused_credentials_are_tried_every_five_minutes_and_told_once_through_another_door(
+    board: Board,
+) -> None:
     board.owners = ("fake:dm:ada", "other:dm:ada")
     switch = board.make("fake", "other")
     board.platforms["fake"].revoke()
@@ -336,12 +389,16 @@ async def test_refused_credentials_are_tried_every_five_minutes_and_told_once_th
     assert state(switch) == "auth_failed"
     told = await board.notices()
     assert [channel for channel, _ in told] == ["other"]
-    assert told[0][1].startswith("fake cannot be used: ")  # the reason alone: a key file, too, is no token that could be put in
+    assert told[0][1].startswith(
+        "fake cannot be used: "
+    )  # the reason alone: a key file, too, is no token that could be put in
     assert "token into" not in told[0][1]
     await ended(task)
 
 
-async def test_credentials_that_are_refused_while_speaking_keep_the_rows_and_are_told_once(board: Board) -> None:
+async def test_credentials_that_are_refused_while_speaking_keep_the_rows_and_are_told_once(
+    board: Board,
+) -> None:
     async with board.running("fake") as switch:
         board.platforms["fake"].revoke()
         await board.store.post([post("a", "hello")])
@@ -367,25 +424,38 @@ async def test_credentials_that_pass_the_door_and_fail_inside_are_told_once(boar
         assert len(await board.notices()) == 1
 
 
-async def test_a_channel_that_somebody_else_uses_rests_and_the_owner_hears_of_it_elsewhere(board: Board) -> None:
+async def test_a_channel_that_somebody_else_uses_rests_and_the_owner_hears_of_it_elsewhere(
+    board: Board,
+) -> None:
     async def found(context: ChannelContext) -> None:
         raise InUse("another ohmo answers with this token (3 times in a row): stop the other one")
 
     def listening(how: Callable[[ChannelContext], Any] | None) -> Callable[[], None]:
         return lambda: setattr(board, "listens", how)
 
-    board.breaks, board.owners = {"fake": listening(found), "other": listening(None)}, ("fake:dm:ada", "other:dm:ada")
+    board.breaks, board.owners = (
+        {"fake": listening(found), "other": listening(None)},
+        ("fake:dm:ada", "other:dm:ada"),
+    )
     async with board.running("fake", "other") as switch:
         await board.time.run_to(HOUR)
         assert (state(switch), state(switch, "other")) == ("conflict", "connected")
-        assert switch.report()["fake"].detail == "another ohmo answers with this token (3 times in a row): stop the other one"
+        assert (
+            switch.report()["fake"].detail
+            == "another ohmo answers with this token (3 times in a row): stop the other one"
+        )
         assert 12 <= board.connects() <= 13
         ((where, told),) = await board.notices()
         assert where == "other"
-        assert told.endswith("It is tried every five minutes and goes on once the other one is gone; what is to be said there waits.")
+        assert told.endswith(
+            "It is tried every five minutes and goes on once the other one is gone; what is to be"
+            " said there waits."
+        )
 
 
-async def test_a_channel_that_stopped_for_somebody_else_says_nothing_until_it_has_listened_for_them(board: Board) -> None:
+async def test_a_channel_that_stopped_for_somebody_else_says_nothing_until_it_has_listened_for_them(
+    board: Board,
+) -> None:
     others = [True]
 
     async def found(context: ChannelContext) -> None:
@@ -432,7 +502,9 @@ async def test_a_stop_that_another_life_left_behind_is_heeded_too(board: Board) 
         await listens_before_it_speaks(board, switch)
 
 
-async def test_a_try_that_could_not_connect_leaves_the_next_one_to_listen_first(board: Board) -> None:
+async def test_a_try_that_could_not_connect_leaves_the_next_one_to_listen_first(
+    board: Board,
+) -> None:
     lives = ["finds somebody", "cannot connect", "is alone"]
 
     async def listens(context: ChannelContext) -> None:
@@ -458,8 +530,18 @@ async def test_a_try_that_could_not_connect_leaves_the_next_one_to_listen_first(
 # what breaks alone
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), ZeroDivisionError(), ImportError("no module named slack_sdk"), AssertionError()])
-async def test_an_adapter_that_cannot_be_built_is_tried_again_and_harms_nobody(board: Board, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("x"),
+        ZeroDivisionError(),
+        ImportError("no module named slack_sdk"),
+        AssertionError(),
+    ],
+)
+async def test_an_adapter_that_cannot_be_built_is_tried_again_and_harms_nobody(
+    board: Board, error: Exception
+) -> None:
     def fail() -> None:
         raise error
 
@@ -502,12 +584,17 @@ async def test_a_channel_that_stops_listening_by_itself_is_connected_again(board
 
     board.listens = once
     async with board.running("fake") as switch:
-        assert (state(switch), switch.report()["fake"].detail) == ("reconnecting", "the connection ended")
+        assert (state(switch), switch.report()["fake"].detail) == (
+            "reconnecting",
+            "the connection ended",
+        )
         await board.time.run_to(2.0)
         assert state(switch) == "connected"
 
 
-async def test_a_store_that_is_away_costs_neither_the_connection_nor_a_message(board: Board) -> None:
+async def test_a_store_that_is_away_costs_neither_the_connection_nor_a_message(
+    board: Board,
+) -> None:
     async with board.running("fake") as switch:
         board.refusals = 2
         await board.platforms["fake"].says("hello")
@@ -516,7 +603,9 @@ async def test_a_store_that_is_away_costs_neither_the_connection_nor_a_message(b
         await board.time.run_to(3.0)
         await until(lambda: bool(board.published))
         assert board.connects() == 1
-        assert [arrival.text for arrival in board.published if isinstance(arrival, Inbound)] == ["hello"]
+        assert [arrival.text for arrival in board.published if isinstance(arrival, Inbound)] == [
+            "hello"
+        ]
 
 
 async def test_a_malformed_owner_harms_nobody(board: Board) -> None:
@@ -533,18 +622,24 @@ async def test_a_malformed_owner_harms_nobody(board: Board) -> None:
 # one instance at a time
 
 
-async def test_an_account_that_stands_in_the_configuration_twice_speaks_once_and_says_which_entry_is_too_many(board: Board) -> None:
+async def test_an_account_that_stands_in_the_configuration_twice_speaks_once_and_says_which_entry_is_too_many(
+    board: Board,
+) -> None:
     async with board.running("fake/a", "fake/b") as switch:
         await board.store.post([post("a")])
         await until(lambda: any(one.chats for one in board.platforms.values()))
         await board.time.run_to(60.0)
-        assert [(name, one.connections, len(one.chats)) for name, one in board.platforms.items()] == [("fake/a", 1, 1), ("fake/b", 0, 0)]
+        assert [
+            (name, one.connections, len(one.chats)) for name, one in board.platforms.items()
+        ] == [("fake/a", 1, 1), ("fake/b", 0, 0)]
         assert (state(switch, "fake/a"), state(switch, "fake/b")) == ("connected", "auth_failed")
         assert "another entry" in switch.report()["fake/b"].detail
     assert not board.platforms["fake/a"].connections
 
 
-async def test_an_instance_without_the_lease_stands_by_and_asks_the_platform_nothing(board: Board) -> None:
+async def test_an_instance_without_the_lease_stands_by_and_asks_the_platform_nothing(
+    board: Board,
+) -> None:
     await board.store.lease("channel:fake:bot", "somebody else", LEASE)
     async with board.running("fake") as switch:
         assert state(switch) == "standby"
@@ -585,7 +680,9 @@ class Fenced(MemoryStore):
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(8.0, True), (LEASE, False)])
-async def test_a_lease_that_cannot_be_renewed_is_kept_while_it_lasts_and_not_longer(board: Board, seconds: float, kept: bool) -> None:
+async def test_a_lease_that_cannot_be_renewed_is_kept_while_it_lasts_and_not_longer(
+    board: Board, seconds: float, kept: bool
+) -> None:
     board.store = Fenced(clock=board.clock)
     async with board.running("fake"):
         board.store.away = True
@@ -639,7 +736,13 @@ async def test_a_dead_letter_is_told_to_the_owner_and_a_dead_draft_is_not(board:
     async with board.running("fake"):
         await board.store.post([post("a", ttl=-1.0), post("b", ttl=-1.0, kind="draft")])
         await until(
-            lambda: not [row for row in board.store.tables.posts.values() if row.row.state == "ready" and row.row.row.kind != "notice"]
+            lambda: (
+                not [
+                    row
+                    for row in board.store.tables.posts.values()
+                    if row.row.state == "ready" and row.row.row.kind != "notice"
+                ]
+            )
         )
         await settled()
         assert [channel for channel, _ in await board.notices()] == ["web"]

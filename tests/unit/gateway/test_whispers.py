@@ -15,12 +15,26 @@ REFUSED = Seat("", "message", "refused", "U1 is not in channels.fake.allow.peopl
 
 
 def said(
-    person: str = "U1", *, chat: str = "C1", at: datetime = NOW, addressed: bool = True, private: bool = False, bot: bool = False
+    person: str = "U1",
+    *,
+    chat: str = "C1",
+    at: datetime = NOW,
+    addressed: bool = True,
+    private: bool = False,
+    bot: bool = False,
 ) -> Inbound:
     place, who = Address("fake", "acc", ChatId(chat)), Person(PersonId(person), person, bot)
     return Inbound(
-        key=f"{chat}/{person}/{at}", address=place, person=who, at=at, order="1", message=MessageId("1"), text="hi", private=private, addressed=addressed
-    )  # fmt: skip
+        key=f"{chat}/{person}/{at}",
+        address=place,
+        person=who,
+        at=at,
+        order="1",
+        message=MessageId("1"),
+        text="hi",
+        private=private,
+        addressed=addressed,
+    )
 
 
 class House:
@@ -58,11 +72,18 @@ async def test_the_reason_is_told_once_an_hour_to_each_person_of_each_place() ->
     house.now += timedelta(hours=1)
     house.whispers.hear(said(at=house.now), REFUSED)
     told = await house.after(4)
-    assert [(chat, person) for chat, person, _ in told] == [("C1", "U1"), ("C1", "U2"), ("C2", "U1"), ("C1", "U1")]
+    assert [(chat, person) for chat, person, _ in told] == [
+        ("C1", "U1"),
+        ("C1", "U2"),
+        ("C2", "U1"),
+        ("C1", "U1"),
+    ]
     assert "U1 is not in channels.fake.allow.people" in told[0][2]
 
 
-async def test_only_a_fresh_call_of_a_person_in_a_shared_place_that_was_refused_is_answered_so() -> None:
+async def test_only_a_fresh_call_of_a_person_in_a_shared_place_that_was_refused_is_answered_so() -> (
+    None
+):
     house = House()
     house.whispers.hear(said("a", private=True), REFUSED)
     house.whispers.hear(said("b", addressed=False), REFUSED)
@@ -73,7 +94,9 @@ async def test_only_a_fresh_call_of_a_person_in_a_shared_place_that_was_refused_
     assert [person for _, person, _ in await house.after(1)] == ["last"]
 
 
-async def test_a_platform_that_fails_costs_only_its_whisper_and_a_crowd_is_not_kept_waiting_for_ever() -> None:
+async def test_a_platform_that_fails_costs_only_its_whisper_and_a_crowd_is_not_kept_waiting_for_ever() -> (
+    None
+):
     house = House()
     house.broken = True
     for number in range(WAITING + 20):

@@ -13,7 +13,16 @@ from ohmo.lifecycle import backoff, failure_of, notify, supervised, unbroken
 
 
 def test_back_off_doubles_up_to_its_most_with_full_jitter() -> None:
-    assert [backoff(attempt, draw=lambda: 1.0) for attempt in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert [backoff(attempt, draw=lambda: 1.0) for attempt in range(8)] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        60,
+        60,
+    ]
     assert backoff(10_000, draw=lambda: 0.0) == 6.0
 
 
@@ -71,7 +80,17 @@ async def test_the_failure_of_a_commit_reaches_whoever_waits() -> None:
 
 def test_derived_ids_are_equal_for_equal_names_and_fit_every_platform() -> None:
     assert derived("waiting", "t1") == derived("waiting", "t1")
-    assert len({derived("waiting", "t1"), derived("waiting", "t2"), derived("waitingt1"), derived("left out", "t1")}) == 4
+    assert (
+        len(
+            {
+                derived("waiting", "t1"),
+                derived("waiting", "t2"),
+                derived("waitingt1"),
+                derived("left out", "t1"),
+            }
+        )
+        == 4
+    )
     assert len(derived("a")) == 22
     assert derived("a\udcff").isalnum()
 

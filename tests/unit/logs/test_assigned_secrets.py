@@ -1,4 +1,5 @@
-"""A secret without a shape is known by its name; code that only speaks of secrets stays as it is."""
+"""A secret without a shape is known by its name; code that only speaks of secrets stays as it
+is."""
 
 from __future__ import annotations
 
@@ -29,8 +30,17 @@ SECRETS = [  # what stands there, and what has to be gone
     (f"AKIAIOSFODNN7EXAMPLE,{AWS}", AWS),
     (f"AccountName=devstore;AccountKey={AZURE};EndpointSuffix=core.windows.net", AZURE),
     (f"Endpoint=sb://x.net/;SharedAccessKey={AZURE}", AZURE),
-    ("https://a.net/c?sv=1&sig=Z%2FRHIX5Xcg0Mq2rqI3OlWTjEg2tYkboXr1%3D&se=2030", "Z%2FRHIX5Xcg0Mq2rqI3OlWTjEg2tYkboXr1%3D"),
-    ('"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBg\\n-----END PRIVATE KEY-----\\n"', "MIIEvQIBADANBg"),
+    (
+        "https://a.net/c?sv=1&sig=Z%2FRHIX5Xcg0Mq2rqI3OlWTjEg2tYkboXr1%3D&se=2030",
+        "Z%2FRHIX5Xcg0Mq2rqI3OlWTjEg2tYkboXr1%3D",
+    ),
+    (
+        (
+            '"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBg\\n-----END PRIVATE'
+            ' KEY-----\\n"'
+        ),
+        "MIIEvQIBADANBg",
+    ),
     ("Cookie: session=abc123def456; theme=dark", "abc123def456"),
     ("Set-Cookie: sid=31d4d96e407aad42; Path=/; Max-Age=3600; HttpOnly", "31d4d96e407aad42"),
     ("curl -H 'Cookie: d=k3jh4k5jh6' https://x.example", "k3jh4k5jh6"),
@@ -55,7 +65,10 @@ SECRETS = [  # what stands there, and what has to be gone
     ('const secret = "kJ8s7dK2j4h5";', "kJ8s7dK2j4h5"),
     ('api_key: "3KJh8s7dK2j4h5g6F7d8s9a0"', "3KJh8s7dK2j4h5g6F7d8s9a0"),
     ('apiKey = "3KJh8s7dK2j4h5g6F7d8s9a0"', "3KJh8s7dK2j4h5g6F7d8s9a0"),
-    ("clientSecret: 'p0s8Q~abcDEF1234567890abcdefGHIJ.klmnop'", "p0s8Q~abcDEF1234567890abcdefGHIJ.klmnop"),
+    (
+        "clientSecret: 'p0s8Q~abcDEF1234567890abcdefGHIJ.klmnop'",
+        "p0s8Q~abcDEF1234567890abcdefGHIJ.klmnop",
+    ),
     ("SECRET_KEY = 'django-insecure-2k3j4h5g6k7j8h9#$%^&*'", "2k3j4h5g6k7j8h9"),
     ("SECRET_KEY_BASE=0a1b2c3d4e5f60718293a4b5c6d7e8f9", "0a1b2c3d4e5f60718293a4b5c6d7e8f9"),
     ("mysql --user=root --password=hunter2 db", "hunter2"),
@@ -69,13 +82,16 @@ SECRETS = [  # what stands there, and what has to be gone
     ("amqp://guest:Gu35t!@mq/", "Gu35t!"),
     ("Authorization: Bearer 9f8a7b6c5d4e3f2a1b0c", "9f8a7b6c5d4e3f2a1b0c"),
     ("Authorization: Basic YWRhOmh1bnRlcjI=", "YWRhOmh1bnRlcjI"),
-    ("Authorization: Token 9944b09199c62bcf9418ad846dd0e4bbdfc6ee4b", "9944b09199c62bcf9418ad846dd0e4bbdfc6ee4b"),
+    (
+        "Authorization: Token 9944b09199c62bcf9418ad846dd0e4bbdfc6ee4b",
+        "9944b09199c62bcf9418ad846dd0e4bbdfc6ee4b",
+    ),
     ("X-Api-Key: 3KJh8s7dK2j4h5g6F7d8s9a0", "3KJh8s7dK2j4h5g6F7d8s9a0"),
     ("PRIVATE-TOKEN: 9f8a7b6c5d4e3f2a1b0c", "9f8a7b6c5d4e3f2a1b0c"),
     (f"http://127.0.0.1:7717/login?code={CODE}", CODE),
     (f"the key is ohmo_{CODE}", CODE),
     (f"ohmo-7717=1798000000.0123456789abcdef.{HEX}{HEX}", HEX),
-]  # fmt: skip
+]
 BENIGN = """
 password = get_password()
 password = getpass.getpass("Password: ")
@@ -193,9 +209,13 @@ def test_the_benign_list_is_long_and_stays_when_it_is_one_text() -> None:
     assert Redactor().words("\n".join(BENIGN)) == "\n".join(BENIGN)
 
 
-NAMES = st.sampled_from(["password", "DB_PASSWORD", "token", "api_key", "client_secret", "signing-secret", "AccountKey"])
+NAMES = st.sampled_from(
+    ["password", "DB_PASSWORD", "token", "api_key", "client_secret", "signing-secret", "AccountKey"]
+)
 JOINS = st.sampled_from(["=", ": ", " = ", '": "', "='", '\\": \\"', " => '"])
-VALUES = st.text("abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", min_size=32, max_size=64)
+VALUES = st.text(
+    "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", min_size=32, max_size=64
+)
 
 
 @given(NAMES, JOINS, VALUES)
@@ -207,9 +227,13 @@ def test_a_drawn_value_never_stays_behind_its_name(name: str, join: str, value: 
 
 
 PIECES = st.one_of(
-    st.sampled_from([text for text, _ in SECRETS] + BENIGN + ["password", "token", "=", ":", '"', "'", "\\", " is ", "--", "Cookie:", "://", "@", " "]),
+    st.sampled_from(
+        [text for text, _ in SECRETS]
+        + BENIGN
+        + ["password", "token", "=", ":", '"', "'", "\\", " is ", "--", "Cookie:", "://", "@", " "]
+    ),
     st.text(max_size=12),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=400, deadline=None)
@@ -221,7 +245,8 @@ def test_to_clean_twice_is_to_clean_once(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS, ids=[text[:24] for text, _ in SECRETS])
 def test_a_stream_that_takes_nothing_back_never_shows_it(text: str, secret: str) -> None:
-    """As `drafts.grown` does it: the last word waits; each beginning is the beginning of the next."""
+    """As `drafts.grown` does it: the last word waits; each beginning is the beginning of the
+    next."""
     words = Redactor().words
     whole = f"Here: {text} and that was all"
     shown = ""
@@ -234,12 +259,40 @@ def test_a_stream_that_takes_nothing_back_never_shows_it(text: str, secret: str)
 
 
 HOSTILE = [
-    "password=", "token=token=", "token: ", "secret_key_base", "--password ", "--a-b-c-", 'password="', "password is ", "Cookie: ", "cookie:a=b;",
-    "cookie: " + "a=" * 50, "://a:", "://:@", "login x password", "login " + "x" * 99 + " ", "-u a:", "--user=a:", "/login?code=", "Bearer ", "Bearer aaaaaaaa",
-    "Basic YWRhOmg ", "api key ", "secret access key", "\\\\\\", "token=" + "aB3" * 200, "token:" + "a1" * 300, "token:" + "a" * 199 + "!",
+    "password=",
+    "token=token=",
+    "token: ",
+    "secret_key_base",
+    "--password ",
+    "--a-b-c-",
+    'password="',
+    "password is ",
+    "Cookie: ",
+    "cookie:a=b;",
+    "cookie: " + "a=" * 50,
+    "://a:",
+    "://:@",
+    "login x password",
+    "login " + "x" * 99 + " ",
+    "-u a:",
+    "--user=a:",
+    "/login?code=",
+    "Bearer ",
+    "Bearer aaaaaaaa",
+    "Basic YWRhOmg ",
+    "api key ",
+    "secret access key",
+    "\\\\\\",
+    "token=" + "aB3" * 200,
+    "token:" + "a1" * 300,
+    "token:" + "a" * 199 + "!",
     "password=" + "a1_" * 170 + "!",
-    "AKIAIOSFODNN7EXAMPLE ", "1234567890.", "ohmo_", "a.b." * 40, "token='" + "a." * 200,
-]  # fmt: skip
+    "AKIAIOSFODNN7EXAMPLE ",
+    "1234567890.",
+    "ohmo_",
+    "a.b." * 40,
+    "token='" + "a." * 200,
+]
 
 
 @pytest.mark.parametrize("piece", HOSTILE, ids=[piece[:16] for piece in HOSTILE])

@@ -60,7 +60,10 @@ def test_a_token_is_blotted_out_by_its_shape(secret: str) -> None:
         ("Authorization: Bearer abc.def", f"Authorization: Bearer {BLOT}"),
         ("postgresql://ohmo:secret@host/db", f"postgresql://ohmo:{BLOT}@host/db"),
         ("GET /login?code=abcdef&token=abcdef&x=1", f"GET /login?code={BLOT}&token={BLOT}&x=1"),
-        ("https://api.telegram.org/bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0/getMe", f"https://api.telegram.org/bot{BLOT}/getMe"),
+        (
+            "https://api.telegram.org/bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0/getMe",
+            f"https://api.telegram.org/bot{BLOT}/getMe",
+        ),
     ],
 )
 def test_a_secret_is_known_by_what_stands_before_it(text: str, clean: str) -> None:
@@ -85,21 +88,37 @@ def test_ordinary_words_stay(text: str) -> None:
 def test_resolved_secrets_are_blotted_out_wherever_they_stand() -> None:
     known = {"correct horse"}
     redactor = Redactor(lambda: known)
-    assert redactor.value({"a": ["the correct horse"], "correct horse": 1}) == {"a": [f"the {BLOT}"], BLOT: 1}
+    assert redactor.value({"a": ["the correct horse"], "correct horse": 1}) == {
+        "a": [f"the {BLOT}"],
+        BLOT: 1,
+    }
     known.add("battery staple")
     assert redactor.text("battery staple") == BLOT
-    assert redactor.value({"bot_token": "x", "tokens": 5, "api_key": ""}) == {"bot_token": BLOT, "tokens": 5, "api_key": ""}
+    assert redactor.value({"bot_token": "x", "tokens": 5, "api_key": ""}) == {
+        "bot_token": BLOT,
+        "tokens": 5,
+        "api_key": "",
+    }
 
 
 def test_characters_that_reorder_or_command_are_replaced() -> None:
-    assert Redactor().text("a\u202eb\0c\x1b[2Jd\ud800e\u2028f\tg\nh") == "a\ufffdb\ufffdc\ufffd[2Jd\ufffde\ufffdf\tg\nh"
+    assert (
+        Redactor().text("a\u202eb\0c\x1b[2Jd\ud800e\u2028f\tg\nh")
+        == "a\ufffdb\ufffdc\ufffd[2Jd\ufffde\ufffdf\tg\nh"
+    )
 
 
 def test_one_event_is_one_line_of_json(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "ohmo.jsonl"
     with logging_to(path, secrets=lambda: {"hunter22"}):
         log = structlog.get_logger()
-        log.info("turn.started", turn="t1", thread="x", path=tmp_path, nested={"a": [1, {"b": "hunter22"}]})
+        log.info(
+            "turn.started",
+            turn="t1",
+            thread="x",
+            path=tmp_path,
+            nested={"a": [1, {"b": "hunter22"}]},
+        )
         log.debug("hidden")
         try:
             raise ValueError("hunter22")
@@ -107,7 +126,9 @@ def test_one_event_is_one_line_of_json(tmp_path: Path) -> None:
             log.exception("turn.failed")
         logging.getLogger("sdk").warning("retry %s", 3)
         ours = logging.getLogger().handlers[-1]  # pytest's own handlers would raise
-        ours.handle(logging.LogRecord("sdk", logging.WARNING, __file__, 1, "odd %d", ("format",), None))
+        ours.handle(
+            logging.LogRecord("sdk", logging.WARNING, __file__, 1, "odd %d", ("format",), None)
+        )
     found = lines(path)
     assert [line["event"] for line in found] == ["turn.started", "turn.failed", "retry 3", "odd %d"]
     assert found[0]["nested"] == {"a": [1, {"b": BLOT}]}
@@ -121,7 +142,9 @@ def test_people_read_short_lines(tmp_path: Path) -> None:
     screen = StringIO()
     with logging_to(tmp_path / "x", human=screen):
         structlog.get_logger().info("turn.started", turn="t1", channel="")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ info    turn\.started turn=t1\n", screen.getvalue())
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ info    turn\.started turn=t1\n", screen.getvalue()
+    )
 
 
 def test_whoever_wants_to_know_only_of_trouble_hears_nothing_else(tmp_path: Path) -> None:
@@ -130,7 +153,10 @@ def test_whoever_wants_to_know_only_of_trouble_hears_nothing_else(tmp_path: Path
         structlog.get_logger().info("ready")
         structlog.get_logger().warning("channel_down", channel="slack", error="nobody answers")
         logging.getLogger("sdk").error("no route")
-    assert [line.split()[1:3] for line in heard.getvalue().splitlines()] == [["warning", "channel_down"], ["error", "no"]]
+    assert [line.split()[1:3] for line in heard.getvalue().splitlines()] == [
+        ["warning", "channel_down"],
+        ["error", "no"],
+    ]
     assert len(lines(tmp_path / "ohmo.jsonl")) == 3
 
 
@@ -148,7 +174,11 @@ def test_a_full_file_is_turned_over_and_the_oldest_goes(tmp_path: Path) -> None:
     with logging_to(path, max_bytes=300, keep=2):
         for number in range(30):
             structlog.get_logger().info("event", number=number)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["ohmo.jsonl", "ohmo.jsonl.1", "ohmo.jsonl.2.gz"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "ohmo.jsonl",
+        "ohmo.jsonl.1",
+        "ohmo.jsonl.2.gz",
+    ]
     older = (tmp_path / "ohmo.jsonl.1").read_text().splitlines()
     assert len("\n".join(older)) <= 300
     assert lines(path)[-1]["number"] == 29
@@ -159,7 +189,9 @@ def test_a_full_file_is_turned_over_and_the_oldest_goes(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_turned_over_goes_on_to_twice_its_size(tmp_path: Path) -> None:
     path = tmp_path / "ohmo.jsonl"
-    (tmp_path / "ohmo.jsonl.1" / "in the way").mkdir(parents=True)  # as a folder that became read-only, also for root
+    (tmp_path / "ohmo.jsonl.1" / "in the way").mkdir(
+        parents=True
+    )  # as a folder that became read-only, also for root
     file = RotatingFile(path, 100, 1)
     for _ in range(20):
         file.write(b"123456789\n")
@@ -182,7 +214,11 @@ def test_a_kill_while_a_file_is_compressed_loses_no_line_of_it(tmp_path: Path) -
     for _ in range(3):
         file.write(b"123456789\n")
     file.close()
-    kept = {one.name: one.read_bytes() for one in tmp_path.iterdir() if "jsonl.3" in one.name or "jsonl.4" in one.name}
+    kept = {
+        one.name: one.read_bytes()
+        for one in tmp_path.iterdir()
+        if "jsonl.3" in one.name or "jsonl.4" in one.name
+    }
     assert kept == {"ohmo.jsonl.4": b"whole\n"}
 
 
@@ -233,7 +269,10 @@ def test_a_full_disk_is_survived_and_the_loss_is_said() -> None:
     disk.full = False
     writer.put({"event": "three"})
     writer.close(30)
-    assert [(line["event"], line.get("lines")) for line in disk.kept] == [("log.lost", 2), ("three", None)]
+    assert [(line["event"], line.get("lines")) for line in disk.kept] == [
+        ("log.lost", 2),
+        ("three", None),
+    ]
     assert writer.lost == 0
 
 
@@ -270,11 +309,19 @@ def test_what_cannot_be_described_is_named_by_its_type(tmp_path: Path) -> None:
 
 def test_words_lose_known_values_and_shapes_and_nothing_else() -> None:
     words = Redactor(lambda: {"correct horse battery", "tea"}).words
-    assert words("tea, correct horse battery, ?key=value, a\tb\u200d") == f"tea, {REDACTED}, ?key=value, a\tb\u200d"
+    assert (
+        words("tea, correct horse battery, ?key=value, a\tb\u200d")
+        == f"tea, {REDACTED}, ?key=value, a\tb\u200d"
+    )
     assert [words(f"a {secret} b") for secret in SHAPES] == [f"a {REDACTED} b"] * len(SHAPES)
 
 
 def test_a_text_made_to_be_slow_is_read_once() -> None:
     """Each began a search to the end at every one of its words; then this would take hours."""
-    for text in ("eyJabcdefgh-" * 200_000, "-----BEGIN " * 200_000, "://a:" * 300_000, "SG." * 500_000):
+    for text in (
+        "eyJabcdefgh-" * 200_000,
+        "-----BEGIN " * 200_000,
+        "://a:" * 300_000,
+        "SG." * 500_000,
+    ):
         assert Redactor().words(text) == text

@@ -12,8 +12,8 @@ FORMS = Path(__file__).parent / "forms"
 
 @dataclass(frozen=True)
 class Kind:
-    """A class of attacks. ``scene``: where they stand (``attack_scenes.py``). ``by_run``: ordinary commands, which may
-    run unasked where the run has no effect; all others may not."""
+    """A class of attacks. ``scene``: where they stand (``attack_scenes.py``). ``by_run``: ordinary
+    commands, which may run unasked where the run has no effect; all others may not."""
 
     name: str
     scene: str
@@ -22,7 +22,9 @@ class Kind:
 
     def filled(self, home: Path, work: Path) -> tuple[str, ...]:
         """The forms with the folders of this house."""
-        return tuple(form.replace("@HOME@", str(home)).replace("@WORK@", str(work)) for form in self.forms)
+        return tuple(
+            form.replace("@HOME@", str(home)).replace("@WORK@", str(work)) for form in self.forms
+        )
 
 
 def sections(file: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -1,4 +1,5 @@
-"""Houses to be attacked: a home with secrets, and a workspace with everything an attacker may have put there."""
+"""Houses to be attacked: a home with secrets, and a workspace with everything an attacker may have
+put there."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ GIT = {
 
 @dataclass(frozen=True)
 class Scene:
-    """``root`` holds all of it, and what runs may write there only. ``path``: the PATH of the daemon."""
+    """``root`` holds all of it, and what runs may write there only. ``path``: the PATH of the
+    daemon."""
 
     root: Path
     home: Path
@@ -51,7 +53,8 @@ class Scene:
         return House(self.home, self.work, sensitive, Shell(self.home, self.path))
 
     def env(self, command: str) -> dict[str, str]:
-        """Of a command, as ohmo.tools.bash gives it; with a secret, as a job may have been given one."""
+        """Of a command, as ohmo.tools.bash gives it; with a secret, as a job may have been given
+        one."""
         around = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8"}
         quiet = self.house.shell.environment(command, self.work)
         return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY, **quiet})
@@ -70,7 +73,9 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 def git(folder: Path, *words: str) -> None:
     path = {"PATH": SYSTEM_PATH, "HOME": str(folder)}
-    subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, env={**GIT, **path})
+    subprocess.run(
+        ["git", "-C", str(folder), *words], check=True, capture_output=True, env={**GIT, **path}
+    )
 
 
 def repository(folder: Path) -> None:
@@ -85,7 +90,9 @@ def repository(folder: Path) -> None:
 
 def tools(root: Path) -> str:
     """PATH with the ripgrep that came with the tests, where the machine has none."""
-    found = shutil.which("rg", path=SYSTEM_PATH) or shutil.which("rg", path=sysconfig.get_path("scripts"))
+    found = shutil.which("rg", path=SYSTEM_PATH) or shutil.which(
+        "rg", path=sysconfig.get_path("scripts")
+    )
     if found is None or Path(found).parent.as_posix() in SYSTEM_PATH.split(":"):
         return SYSTEM_PATH
     (root / "tools").mkdir()
@@ -127,7 +134,8 @@ def _no_traps(scene: Scene) -> None:
 
 
 def _programs_of_git(folder: Path, evil: Path) -> None:
-    """Every setting by which git runs a program, in the configuration and in the attributes that select it."""
+    """Every setting by which git runs a program, in the configuration and in the attributes that
+    select it."""
     settings = {
         "core.fsmonitor": evil,
         "core.hooksPath": folder / "hooks",
@@ -172,7 +180,13 @@ def _programs_of_git(folder: Path, evil: Path) -> None:
         git(folder, "config", name, str(value))
     write(folder / "included", f"[core]\n\tfsmonitor = {evil}\n\tpager = {evil}\n")
     git(folder, "config", "include.path", str(folder / "included"))
-    for hook in ("post-index-change", "post-checkout", "pre-commit", "reference-transaction", "fsmonitor-watchman"):
+    for hook in (
+        "post-index-change",
+        "post-checkout",
+        "pre-commit",
+        "reference-transaction",
+        "fsmonitor-watchman",
+    ):
         write(folder / "hooks" / hook, evil.read_text(), 0o755)
         write(folder / ".git" / "hooks" / hook, evil.read_text(), 0o755)
     write(folder / ".gitattributes", "*.py diff=evil filter=evil merge=evil\n*.txt diff=evil\n")
@@ -186,11 +200,15 @@ def hostile_git(root: Path) -> Scene:
 
 
 def bare_inside(root: Path) -> Scene:
-    """What a clone may bring: a folder that git takes for a repository, with its own configuration."""
+    """What a clone may bring: a folder that git takes for a repository, with its own
+    configuration."""
     scene = plain(root)
     _no_traps(scene)
     (scene.work / ".git").rename(scene.work / "bare")
-    configuration = f"[core]\nbare = false\nworktree = {scene.work}\nfsmonitor = {scene.evil}\npager = {scene.evil}\n"
+    configuration = (
+        f"[core]\nbare = false\nworktree = {scene.work}\nfsmonitor = {scene.evil}\npager ="
+        f" {scene.evil}\n"
+    )
     configuration += f"[diff]\nexternal = {scene.evil}\n"
     write(scene.work / "bare" / "config", configuration)
     return scene

@@ -9,7 +9,10 @@ from tests.unit.permissions.attack_scenes import Scene, git, repository, tools, 
 FILES = {
     "README.md": "# app\n\n## Install\n\nfoo, main, v1.2\n",
     "pyproject.toml": '[project]\nname = "app"\nversion = "1.0.0"\n[tool.pytest.ini_options]\n',
-    "package.json": '{"name": "app", "version": "1.0.0", "scripts": {"test": "x"}, "dependencies": {}, "devDependencies": {}}\n',
+    "package.json": (
+        '{"name": "app", "version": "1.0.0", "scripts": {"test": "x"}, "dependencies": {},'
+        ' "devDependencies": {}}\n'
+    ),
     "Makefile": "all:\n\ttrue\n",
     "Dockerfile": "FROM scratch\n",
     ".gitignore": "node_modules\n*.pyc\nlogs/\n",
@@ -23,9 +26,13 @@ FILES = {
     "scripts/run.sh": "#!/bin/sh\n",
     "scripts/migrate.py": "print(1)\n",
     "src/app/__init__.py": "",
-    "src/app/main.py": 'import os\n\n\ndef main() -> int:\n    print("foo")  # TODO\n    return 0\n',
+    "src/app/main.py": (
+        'import os\n\n\ndef main() -> int:\n    print("foo")  # TODO\n    return 0\n'
+    ),
     "src/app/models.py": "class User:\n    pass\n",
-    "tests/test_main.py": "from app.main import main\n\n\ndef test_main() -> None:\n    assert main() == 0\n",
+    "tests/test_main.py": (
+        "from app.main import main\n\n\ndef test_main() -> None:\n    assert main() == 0\n"
+    ),
     "node_modules/x/index.js": "module.exports = 1\n",
     "a.py": "x = 1\n",
 }

@@ -28,12 +28,27 @@ class House:
     sensitive: SensitivePaths
     shell: Shell
 
-    def policy(self, allow: Sequence[str] = (), ask: Sequence[str] = (), deny: Sequence[str] = ()) -> Policy:
+    def policy(
+        self, allow: Sequence[str] = (), ask: Sequence[str] = (), deny: Sequence[str] = ()
+    ) -> Policy:
         places = {"WORKSPACE": str(self.work), "HOME": str(self.home)}
         return Policy(rule_set(allow, ask, deny, places), self.sensitive, self.shell, self.work)
 
-    def context(self, mode: Mode = "default", role: Role = "owner", person: str = "ada") -> CallContext:
-        return CallContext("t", "t.1", "thread", person, self.work, time.monotonic() + 100, mode, role, "session-1", lambda _: None)
+    def context(
+        self, mode: Mode = "default", role: Role = "owner", person: str = "ada"
+    ) -> CallContext:
+        return CallContext(
+            "t",
+            "t.1",
+            "thread",
+            person,
+            self.work,
+            time.monotonic() + 100,
+            mode,
+            role,
+            "session-1",
+            lambda _: None,
+        )
 
     def bash(
         self,
@@ -47,6 +62,12 @@ class House:
         grants: Sequence[Grant] = (),
     ) -> Ruling:
         script = self.shell.parse(command, self.work)
-        footprint = Footprint(script.reads, script.writes, (), command, "none" if self.shell.reads_only(script) else "once")
+        footprint = Footprint(
+            script.reads,
+            script.writes,
+            (),
+            command,
+            "none" if self.shell.reads_only(script) else "once",
+        )
         call = ToolCall("t.1", "Bash", {"command": command}, "")
         return self.policy(allow, ask, deny).rule(call, footprint, self.context(mode, role), grants)

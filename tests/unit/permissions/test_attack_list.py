@@ -1,4 +1,5 @@
-"""No form of the attack list runs unasked: not in default mode and not in plan mode, for the owner or a user."""
+"""No form of the attack list runs unasked: not in default mode and not in plan mode, for the owner
+or a user."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from tests.unit.permissions.attack_scenes import SCENES
 from tests.unit.permissions.permission_house import Mode, Role
 
 KINDS = kinds()
-SEATS: tuple[tuple[Mode, Role], ...] = (("default", "owner"), ("default", "user"), ("plan", "owner"), ("plan", "user"))
+SEATS: tuple[tuple[Mode, Role], ...] = (
+    ("default", "owner"),
+    ("default", "user"),
+    ("plan", "owner"),
+    ("plan", "user"),
+)
 
 
 def test_the_attack_list_is_long_and_names_nothing_twice() -> None:
@@ -20,7 +26,9 @@ def test_the_attack_list_is_long_and_names_nothing_twice() -> None:
     assert sorted(form for form in set(strict) if strict.count(form) > 1) == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.by_run], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if not kind.by_run], ids=lambda kind: kind.name
+)
 def test_no_attack_runs_unasked(kind: Kind, tmp_path: Path) -> None:
     scene = SCENES[kind.scene](tmp_path)
     house = scene.house
@@ -30,4 +38,6 @@ def test_no_attack_runs_unasked(kind: Kind, tmp_path: Path) -> None:
         for mode, role in SEATS
         if house.bash(form, mode, role).verdict == "allow"
     ]
-    assert sorted({form for form, _, _ in unasked}) == [], f"{len(unasked)} of {len(kind.forms) * len(SEATS)}"
+    assert sorted({form for form, _, _ in unasked}) == [], (
+        f"{len(unasked)} of {len(kind.forms) * len(SEATS)}"
+    )

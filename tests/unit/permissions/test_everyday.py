@@ -1,4 +1,5 @@
-"""Of a developer's everyday commands those that read run unasked, nearly all of them, and none that writes."""
+"""Of a developer's everyday commands those that read run unasked, nearly all of them, and none that
+writes."""
 
 from __future__ import annotations
 
@@ -27,12 +28,24 @@ def test_the_list_is_a_day_long_and_mostly_reading() -> None:
 def test_nearly_everything_that_reads_runs_unasked(scene: Scene) -> None:
     house = scene.house
     rulings = {command: house.bash(command, "default", "user") for command in READING}
-    asked = [f"{command}: {ruling.verdict}, {ruling.reason}" for command, ruling in rulings.items() if ruling.verdict != "allow"]
-    print(f"{len(READING) - len(asked)} of {len(READING)} reading commands run unasked; these ask:", *asked, sep="\n")
+    asked = [
+        f"{command}: {ruling.verdict}, {ruling.reason}"
+        for command, ruling in rulings.items()
+        if ruling.verdict != "allow"
+    ]
+    print(
+        f"{len(READING) - len(asked)} of {len(READING)} reading commands run unasked; these ask:",
+        *asked,
+        sep="\n",
+    )
     assert len(asked) <= (1 - LEAST) * len(READING)
 
 
 @pytest.mark.parametrize("mode", ["default", "plan"])
 def test_nothing_that_writes_runs_unasked(scene: Scene, mode: str) -> None:
     house = scene.house
-    assert [command for command in WRITING if house.bash(command, "plan" if mode == "plan" else "default").verdict == "allow"] == []
+    assert [
+        command
+        for command in WRITING
+        if house.bash(command, "plan" if mode == "plan" else "default").verdict == "allow"
+    ] == []

@@ -42,8 +42,15 @@ async def test_a_change_is_asked_about_with_four_choices(house: House) -> None:
     call, footprint = bash("touch x")
     decision = await gate.judge(call, footprint, house.context(), Said())
     assert isinstance(decision, Ask)
-    assert [choice.value for choice in decision.question.choices] == ["once", "session", "always", "deny"]
-    assert all(len(choice.value) <= 40 and choice.value.isascii() for choice in decision.question.choices)
+    assert [choice.value for choice in decision.question.choices] == [
+        "once",
+        "session",
+        "always",
+        "deny",
+    ]
+    assert all(
+        len(choice.value) <= 40 and choice.value.isascii() for choice in decision.question.choices
+    )
     assert decision.question.digest == digest_of(call, house.context())
     assert "touch x" in decision.question.title
     assert "mode: default" in decision.layer
@@ -61,7 +68,9 @@ async def test_an_answer_lets_exactly_this_call_through_once(house: House) -> No
     call, footprint = bash("touch x")
     said = Said(**{digest_of(call, house.context()): Verdict("allowed", "once", "once", "ada")})
     assert isinstance(await gate.judge(*bash("touch y"), house.context(), said), Ask)
-    assert isinstance(await gate.judge(call, footprint, replace(house.context(), person="bob"), said), Ask)
+    assert isinstance(
+        await gate.judge(call, footprint, replace(house.context(), person="bob"), said), Ask
+    )
     assert isinstance(await gate.judge(call, footprint, house.context(), said), Allow)
     assert isinstance(await gate.judge(call, footprint, house.context(), said), Ask)
 
@@ -70,10 +79,14 @@ async def test_a_refusal_and_a_deadline_are_reasons_for_the_model(house: House) 
     gate = LayeredGate(house.policy(), no_grants)
     call, footprint = bash("touch x")
     digest = digest_of(call, house.context())
-    denied = await gate.judge(call, footprint, house.context(), Said(**{digest: Verdict("denied", word="use y instead")}))
+    denied = await gate.judge(
+        call, footprint, house.context(), Said(**{digest: Verdict("denied", word="use y instead")})
+    )
     assert isinstance(denied, Deny)
     assert "use y instead" in denied.reason
-    expired = await gate.judge(call, footprint, house.context(), Said(**{digest: Verdict("expired")}))
+    expired = await gate.judge(
+        call, footprint, house.context(), Said(**{digest: Verdict("expired")})
+    )
     assert isinstance(expired, Deny)
     assert "in time" in expired.reason
 
@@ -90,11 +103,19 @@ async def test_an_answer_does_not_open_what_is_sensitive_or_denied(house: House)
 async def test_a_question_waits_for_a_person_and_brings_the_word_back(house: House) -> None:
     gate = LayeredGate(house.policy(), no_grants)
     question = Question("question", "Which?", "", (Choice("1", "red"), Choice("2", "blue")), "")
-    call, footprint = ToolCall("t.1", "AskUser", {"question": "Which?"}, ""), Footprint(effect="house", question=question)
+    call, footprint = (
+        ToolCall("t.1", "AskUser", {"question": "Which?"}, ""),
+        Footprint(effect="house", question=question),
+    )
     asked = await gate.judge(call, footprint, house.context(), Said())
     assert isinstance(asked, Ask)
     assert asked.question.digest == digest_of(call, house.context())
-    answered = await gate.judge(call, footprint, house.context(), Said(**{asked.question.digest: Verdict("allowed", word="2")}))
+    answered = await gate.judge(
+        call,
+        footprint,
+        house.context(),
+        Said(**{asked.question.digest: Verdict("allowed", word="2")}),
+    )
     assert answered == Allow("question", None, "2")
 
 
@@ -102,12 +123,16 @@ async def test_a_hook_may_refuse(house: House) -> None:
     async def hook(call: ToolCall, footprint: Footprint, context: CallContext) -> Deny:
         return Deny("hook: no-touch", f"{call.name} is not wanted")
 
-    decision = await LayeredGate(house.policy(), no_grants, hook).judge(*bash("ls"), house.context(), Said())
+    decision = await LayeredGate(house.policy(), no_grants, hook).judge(
+        *bash("ls"), house.context(), Said()
+    )
     assert decision == Deny("hook: no-touch", "Bash is not wanted")
 
 
 async def test_policy_and_approval_see_what_a_hook_rewrote(house: House) -> None:
-    async def hook(call: ToolCall, footprint: Footprint, context: CallContext) -> tuple[ToolCall, Footprint]:
+    async def hook(
+        call: ToolCall, footprint: Footprint, context: CallContext
+    ) -> tuple[ToolCall, Footprint]:
         return bash("cat ~/.ssh/id_rsa") if call.arguments["command"] == "bad" else bash("touch y")
 
     gate = LayeredGate(house.policy(), no_grants, hook)
@@ -133,22 +158,34 @@ async def test_the_digest_depends_on_everything_that_matters_and_on_no_order(hou
 
 async def test_a_long_command_is_shown_whole(house: House) -> None:
     command = "touch start\n" + "touch x\n" * 1000 + "touch the-end"
-    decision = await LayeredGate(house.policy(), no_grants).judge(*bash(command), house.context(), Said())
+    decision = await LayeredGate(house.policy(), no_grants).judge(
+        *bash(command), house.context(), Said()
+    )
     assert isinstance(decision, Ask)
     assert command in decision.question.detail
     assert decision.question.title == "Bash: touch start… (+1001 lines)"
 
 
-async def test_what_is_allowed_names_the_resolved_paths_and_what_the_rules_forbid(house: House) -> None:
+async def test_what_is_allowed_names_the_resolved_paths_and_what_the_rules_forbid(
+    house: House,
+) -> None:
     """A tool opens these and nothing else, and asks of all that it comes upon."""
     gate = LayeredGate(house.policy(deny=["Read(./private/**)", "Write(./src/**)"]), no_grants)
     (house.work / "notes").symlink_to("src")
-    call, footprint = ToolCall("t.1", "Read", {}, ""), Footprint(reads=(house.work / "notes" / "b.py",), effect="none")
+    call, footprint = (
+        ToolCall("t.1", "Read", {}, ""),
+        Footprint(reads=(house.work / "notes" / "b.py",), effect="none"),
+    )
     allowed = await gate.judge(call, footprint, house.context(), Said())
     assert isinstance(allowed, Allow)
     assert (allowed.judged.reads, allowed.judged.writes) == ((house.work / "src" / "b.py",), ())
     asked = ("private/diary.txt", "private", "src/b.py", "a.py")
-    assert [allowed.judged.forbidden(str(house.work / path)) for path in asked] == [True, True, False, False]
+    assert [allowed.judged.forbidden(str(house.work / path)) for path in asked] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 async def test_every_policy_that_has_a_say_forbids(house: House) -> None:
@@ -156,9 +193,17 @@ async def test_every_policy_that_has_a_say_forbids(house: House) -> None:
         return ((house.policy(deny=["Read(./a.py)"]), context),)
 
     gate = LayeredGate(house.policy(deny=["Read(./notes.txt)"]), no_grants, others=others)
-    allowed = await gate.judge(ToolCall("t.1", "Grep", {}, ""), Footprint(reads=(house.work,), effect="none"), house.context(), Said())
+    allowed = await gate.judge(
+        ToolCall("t.1", "Grep", {}, ""),
+        Footprint(reads=(house.work,), effect="none"),
+        house.context(),
+        Said(),
+    )
     assert isinstance(allowed, Allow)
-    assert [allowed.judged.forbidden(str(house.work / path)) for path in ("a.py", "notes.txt", "src/b.py")] == [True, True, False]
+    assert [
+        allowed.judged.forbidden(str(house.work / path))
+        for path in ("a.py", "notes.txt", "src/b.py")
+    ] == [True, True, False]
 
 
 async def test_an_answer_is_bound_to_the_file_that_a_link_leads_to(house: House) -> None:
@@ -177,10 +222,25 @@ async def test_an_answer_is_bound_to_the_file_that_a_link_leads_to(house: House)
     assert isinstance(await gate.judge(call, footprint, house.context(), said), Allow)
 
 
-@pytest.mark.parametrize("path", ["/dev/fd/3", "/dev/./fd/0", "//dev/fd/9", "/dev/stdin", "/proc/self/fd/3", "/proc/1/task/2/fd/3"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dev/fd/3",
+        "/dev/./fd/0",
+        "//dev/fd/9",
+        "/dev/stdin",
+        "/proc/self/fd/3",
+        "/proc/1/task/2/fd/3",
+    ],
+)
 async def test_an_open_descriptor_is_no_file_for_a_tool(house: House, path: str) -> None:
     gate = LayeredGate(house.policy(allow=["Read", "Edit"]), no_grants)
-    for footprint in (Footprint(reads=(Path(path),), effect="none"), Footprint(writes=(Path(path),))):
-        refused = await gate.judge(ToolCall("t.1", "Read", {}, ""), footprint, house.context("full_auto"), Said())
+    for footprint in (
+        Footprint(reads=(Path(path),), effect="none"),
+        Footprint(writes=(Path(path),)),
+    ):
+        refused = await gate.judge(
+            ToolCall("t.1", "Read", {}, ""), footprint, house.context("full_auto"), Said()
+        )
         assert isinstance(refused, Deny)
         assert "open descriptor" in refused.reason

@@ -51,12 +51,19 @@ def _kept_elsewhere(scene: Scene) -> None:
 
 
 def _named_otherwise(text: bytes, link: str = "") -> Callable[[Scene], None]:
-    """A file ``.git`` or ``commondir`` whose text leads git to another repository than its letters say."""
+    """A file ``.git`` or ``commondir`` whose text leads git to another repository than its letters
+    say."""
 
     def prepare(scene: Scene) -> None:
         evil = os.fsdecode(os.fsencode(scene.work) + b"/other/r\xff")
         shutil.copytree(scene.work / ".git", scene.work / "other/r")
-        git(scene.work, f"--git-dir={scene.work}/other/r", "config", "diff.external", str(scene.evil))
+        git(
+            scene.work,
+            f"--git-dir={scene.work}/other/r",
+            "config",
+            "diff.external",
+            str(scene.evil),
+        )
         shutil.copytree(scene.work / "other/r", evil)
         shutil.copytree(scene.work / ".git", scene.work / "r")
         shutil.copytree(scene.work / ".git", scene.work / "other/r\ufffd")
@@ -121,7 +128,9 @@ HOUSES: tuple[tuple[Callable[[Scene], None], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("prepare", "command"), HOUSES, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("prepare", "command"), HOUSES, ids=lambda value: getattr(value, "__name__", value)
+)
 def test_a_hostile_repository_asks_also_where_a_rule_is_for_the_verb(
     prepare: Callable[[Scene], None], command: str, tmp_path: Path
 ) -> None:
@@ -129,13 +138,17 @@ def test_a_hostile_repository_asks_also_where_a_rule_is_for_the_verb(
     for trap in ("link", "up"):  # which every search over the workspace asks about
         (scene.work / trap).unlink()
     prepare(scene)
-    rules = [f"Bash(git {verb}:*)" for verb in ("diff", "log", "status", "branch", "show", "grep", "-C")]
+    rules = [
+        f"Bash(git {verb}:*)" for verb in ("diff", "log", "status", "branch", "show", "grep", "-C")
+    ]
     for mode in ("default", "plan"):
         assert scene.house.bash(command, mode).verdict != "allow"
         assert scene.house.bash(command, mode, allow=rules).verdict != "allow"
 
 
-@pytest.mark.parametrize("command", ["git diff", "git diff HEAD", "git status", "git config user.name; git status"])
+@pytest.mark.parametrize(
+    "command", ["git diff", "git diff HEAD", "git status", "git config user.name; git status"]
+)
 def test_git_that_reads_leaves_the_index_alone(command: str, tmp_path: Path) -> None:
     scene = SCENES["plain"](tmp_path)
     os.utime(scene.work / "a.py", (1, 1))
@@ -148,7 +161,9 @@ def test_git_that_reads_leaves_the_index_alone(command: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["objects", "refs"])
-def test_a_repository_whose_folders_git_may_not_enter_is_passed_over(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_whose_folders_git_may_not_enter_is_passed_over(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = SCENES["plain"](tmp_path)
     enters = os.access
 
@@ -170,17 +185,33 @@ def test_a_clone_on_the_same_disk_is_read(tmp_path: Path) -> None:
     assert scene.house.bash("git -C clone log").verdict == "allow"
 
 
-HARMED = ("cat src /etc/passwd", "cat /dev/zero /etc/passwd", "cat hard.txt", "rg -g '.n*' x .", "head -n 1 src /etc/passwd")
+HARMED = (
+    "cat src /etc/passwd",
+    "cat /dev/zero /etc/passwd",
+    "cat hard.txt",
+    "rg -g '.n*' x .",
+    "head -n 1 src /etc/passwd",
+)
 
 
 @pytest.mark.parametrize("command", HARMED)
-def test_a_rule_with_a_wildcard_for_a_program_that_reads_opens_nothing_that_is_closed(command: str, tmp_path: Path) -> None:
+def test_a_rule_with_a_wildcard_for_a_program_that_reads_opens_nothing_that_is_closed(
+    command: str, tmp_path: Path
+) -> None:
     scene = SCENES["plain"](tmp_path)
     write(scene.work / ".npmrc", "x\n")
-    assert scene.house.bash(command, allow=["Bash(cat:*)", "Bash(rg:*)", "Bash(head *)"]).verdict != "allow"
+    assert (
+        scene.house.bash(command, allow=["Bash(cat:*)", "Bash(rg:*)", "Bash(head *)"]).verdict
+        != "allow"
+    )
 
 
 def test_git_beside_git_that_changes_needs_its_own_rule(tmp_path: Path) -> None:
     house = SCENES["hostile-module"](tmp_path).house
     assert house.bash("git status; git add a.py", allow=["Bash(git add:*)"]).verdict == "ask"
-    assert house.bash("git status; git add a.py", allow=["Bash(git add:*)", "Bash(git status:*)"]).verdict == "allow"
+    assert (
+        house.bash(
+            "git status; git add a.py", allow=["Bash(git add:*)", "Bash(git status:*)"]
+        ).verdict
+        == "allow"
+    )

@@ -1,4 +1,5 @@
-"""What nobody sees, or takes for something else, is written out: as a rule over all of Unicode, not as examples."""
+"""What nobody sees, or takes for something else, is written out: as a rule over all of Unicode, not
+as examples."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from ohmo.permissions.letters import visible
 EVERY = [chr(point) for point in range(0x110000)]
 # Unicode 16, DerivedCoreProperties.txt, Default_Ignorable_Code_Point.
 IGNORABLE = (
-    "AD 34F 61C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFF8 "
-    "1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
+    "AD 34F 61C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF"
+    " FFA0 FFF0-FFF8 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
 )
 
 
@@ -28,9 +29,20 @@ def in_place(character: str, before: str = "a", after: str = "b") -> str:
     return visible(f"{before}{character}{after}")[len(before) : -len(after)]
 
 
-def test_every_control_format_space_surrogate_private_and_unassigned_code_point_is_written_out() -> None:
+def test_every_control_format_space_surrogate_private_and_unassigned_code_point_is_written_out() -> (
+    None
+):
     hidden = [one for one in EVERY if unicodedata.category(one)[0] in "CZ" and one not in " \n\t"]
-    assert {unicodedata.category(one) for one in hidden} == {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
+    assert {unicodedata.category(one) for one in hidden} == {
+        "Cc",
+        "Cf",
+        "Cn",
+        "Co",
+        "Cs",
+        "Zl",
+        "Zp",
+        "Zs",
+    }
     shown = visible("".join(f"a{one}b\n" for one in hidden)).splitlines()
     assert shown == [f"a{written(one)}b" for one in hidden]
 
@@ -47,11 +59,17 @@ def test_no_mark_stands_without_a_letter_and_none_crosses_one_out_or_encloses_it
     for before in (" ", "/", "\u200b", "\n"):
         shown = visible("".join(f"x{before}{one}" for one in marks))
         assert not [one for one in shown if unicodedata.category(one)[0] == "M"]
-    over = [one for one in marks if unicodedata.category(one) == "Me" or unicodedata.combining(one) == 1]
+    over = [
+        one for one in marks if unicodedata.category(one) == "Me" or unicodedata.combining(one) == 1
+    ]
     assert [one for one in over if in_place(one) != written(one)] == []
 
 
-@given(st.lists(st.sampled_from([one for one in EVERY if unicodedata.category(one) == "Mn"]), max_size=40))
+@given(
+    st.lists(
+        st.sampled_from([one for one in EVERY if unicodedata.category(one) == "Mn"]), max_size=40
+    )
+)
 def test_no_letter_bears_more_than_four_marks_and_none_twice_in_a_row(marks: list[str]) -> None:
     shown = visible("a" + "".join(marks))
     run = [one for one in shown if unicodedata.category(one) == "Mn"]
@@ -62,7 +80,10 @@ def test_no_letter_bears_more_than_four_marks_and_none_twice_in_a_row(marks: lis
 @given(st.text(), st.booleans())
 def test_nothing_hidden_is_left_and_nothing_is_lost(text: str, exact: bool) -> None:
     shown = visible(text, exact=exact)
-    assert all(one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") for one in shown)
+    assert all(
+        one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+        for one in shown
+    )
     assert not any(unicodedata.category(one) == "Zs" for one in shown.replace(" ", ""))
     rest = shown
     for one in text:  # each stands there itself, or written out, in its order
@@ -70,14 +91,25 @@ def test_nothing_hidden_is_left_and_nothing_is_lost(text: str, exact: bool) -> N
     assert rest == ""
 
 
-def test_a_letter_that_stands_beside_ascii_letters_and_is_not_written_out_is_latin_or_east_asian() -> None:
-    """Of every script there is; what the standard library calls a compatible form of an ASCII letter is one of these forms."""
+def test_a_letter_that_stands_beside_ascii_letters_and_is_not_written_out_is_latin_or_east_asian() -> (
+    None
+):
+    """Of every script there is; what the standard library calls a compatible form of an ASCII
+    letter is one of these forms."""
     for one in (one for one in EVERY if not one.isascii() and unicodedata.category(one)[0] == "L"):
         if in_place(one) != one:
             continue
         name = unicodedata.name(one)
-        assert name.startswith(("LATIN ", "CJK ", "HIRAGANA ", "KATAKANA", "HANGUL ", "BOPOMOFO ", "IDEOGRAPHIC ")) or one in "ªºµ"
-        assert unicodedata.category(one) not in ("Lu", "Ll", "Lt") or not unicodedata.normalize("NFKC", one).isascii()
+        assert (
+            name.startswith(
+                ("LATIN ", "CJK ", "HIRAGANA ", "KATAKANA", "HANGUL ", "BOPOMOFO ", "IDEOGRAPHIC ")
+            )
+            or one in "ªºµ"
+        )
+        assert (
+            unicodedata.category(one) not in ("Lu", "Ll", "Lt")
+            or not unicodedata.normalize("NFKC", one).isascii()
+        )
 
 
 @pytest.mark.parametrize(
@@ -89,8 +121,10 @@ def test_a_letter_that_stands_beside_ascii_letters_and_is_not_written_out_is_lat
         ("\u212aelvin", r"\u212aelvin"),
         ("𝐬𝐮do", r"\U0001d42c\U0001d42edo"),
     ],
-)  # fmt: skip
-def test_letters_of_another_script_inside_a_word_are_written_out_everywhere(text: str, shown: str) -> None:
+)
+def test_letters_of_another_script_inside_a_word_are_written_out_everywhere(
+    text: str, shown: str
+) -> None:
     assert visible(text) == shown
     assert visible(text, exact=True) == shown
 
@@ -106,8 +140,10 @@ def test_letters_of_another_script_inside_a_word_are_written_out_everywhere(text
         ("ls ；id", r"ls \uff1bid"),
         ("ꓮꓑ", r"\ua4ee\ua4d1"),
     ],
-)  # fmt: skip
-def test_of_a_command_words_and_signs_that_are_all_lookalikes_are_written_out_too(text: str, shown: str) -> None:
+)
+def test_of_a_command_words_and_signs_that_are_all_lookalikes_are_written_out_too(
+    text: str, shown: str
+) -> None:
     assert visible(text, exact=True) == shown
     assert visible(text) == text
 
@@ -115,11 +151,16 @@ def test_of_a_command_words_and_signs_that_are_all_lookalikes_are_written_out_to
 @pytest.mark.parametrize(
     "text",
     [
-        "git commit -m 'Tiếng Việt: đường, Łódź, straße, naïve, ça'", "echo 修复：登录，这是ABC的 > 文件.txt",
-        "これはテストABCです カタカナー ノート％", "한국어 테스트 abc", "mv отчёт.txt файл_new", "echo Καλημέρα κόσμε",
-        "echo שלום كتاب नमस्ते ไทยภาษา မြန်မာ", "café e\u0301 — 10 € • ✓ 🎉",
+        "git commit -m 'Tiếng Việt: đường, Łódź, straße, naïve, ça'",
+        "echo 修复：登录，这是ABC的 > 文件.txt",
+        "これはテストABCです カタカナー ノート％",
+        "한국어 테스트 abc",
+        "mv отчёт.txt файл_new",
+        "echo Καλημέρα κόσμε",
+        "echo שלום كتاب नमस्ते ไทยภาษา မြန်မာ",
+        "café e\u0301 — 10 € • ✓ 🎉",
     ],
-)  # fmt: skip
+)
 def test_what_people_write_stays_readable(text: str) -> None:
     assert visible(text, exact=True) == text
 

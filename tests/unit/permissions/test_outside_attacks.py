@@ -1,4 +1,5 @@
-"""What an attacker from outside found: each of these ran something, wrote something or read a secret without being asked about."""
+"""What an attacker from outside found: each of these ran something, wrote something or read a
+secret without being asked about."""
 
 from __future__ import annotations
 
@@ -68,7 +69,11 @@ hostname --fil=x
 systemctl status -H evil
 awk 'BEGIN{ARGV[1]="/home/ada/.n" "etrc";ARGC=2}{print}'
 """
-NOT_FREE_TEXTS = ["cat <<EOF\n`touch x`\nEOF", "cat <<-EOF\n\t$(touch x)\n\tEOF", "cat <<EOF\n$(ls) \\\\`touch x`\nEOF"]
+NOT_FREE_TEXTS = [
+    "cat <<EOF\n`touch x`\nEOF",
+    "cat <<-EOF\n\t$(touch x)\n\tEOF",
+    "cat <<EOF\n$(ls) \\\\`touch x`\nEOF",
+]
 
 DENIED_LINES = r"""
 trap -- 'rm x' EXIT
@@ -227,7 +232,9 @@ def test_what_really_only_reads_stays_free(house: House, command: str) -> None:
         ("Bash(tar cf:*)", "tar cf -I ./evil x"),
     ],
 )
-def test_a_grant_for_a_verb_does_not_widen_by_options(house: House, rule: str, command: str) -> None:
+def test_a_grant_for_a_verb_does_not_widen_by_options(
+    house: House, rule: str, command: str
+) -> None:
     remembered = [Grant("g", "*", rule, "ada", datetime.now(UTC))]
     assert house.bash(command, grants=remembered).verdict == "ask"
     assert house.bash(command, allow=[rule]).verdict == "ask"
@@ -235,28 +242,59 @@ def test_a_grant_for_a_verb_does_not_widen_by_options(house: House, rule: str, c
 
 
 @pytest.mark.parametrize(
-    "command", ["git push -u origin main", "git switch -c new", "git add -u", "git stash -u", "git commit -mfix", "git cherry-pick -x HEAD"]
+    "command",
+    [
+        "git push -u origin main",
+        "git switch -c new",
+        "git add -u",
+        "git stash -u",
+        "git commit -mfix",
+        "git cherry-pick -x HEAD",
+    ],
 )
-def test_a_verb_s_own_short_options_are_no_question_after_always(house: House, command: str) -> None:
+def test_a_verb_s_own_short_options_are_no_question_after_always(
+    house: House, command: str
+) -> None:
     verb = " ".join(command.split()[:2])
     call = ToolCall("t.1", "Bash", {"command": command}, "")
-    assert suggest_rule(call, Footprint(command=command), house.work, house.shell) == f"Bash({verb}:*)"
+    assert (
+        suggest_rule(call, Footprint(command=command), house.work, house.shell) == f"Bash({verb}:*)"
+    )
     assert house.bash(command, allow=[f"Bash({verb}:*)"]).verdict == "allow"
 
 
 @pytest.mark.parametrize(
-    "command", ["sudo apt install -y curl", "timeout 5 man curl", "find . | xargs grep curl", "nice sudo -E apt-get install curl"]
+    "command",
+    [
+        "sudo apt install -y curl",
+        "timeout 5 man curl",
+        "find . | xargs grep curl",
+        "nice sudo -E apt-get install curl",
+    ],
 )
-def test_a_forbidden_program_s_name_as_an_argument_forbids_nothing(house: House, command: str) -> None:
+def test_a_forbidden_program_s_name_as_an_argument_forbids_nothing(
+    house: House, command: str
+) -> None:
     assert house.bash(command, "full_auto", allow=["Bash"], deny=["Bash(curl:*)"]).verdict != "deny"
 
 
 @pytest.mark.parametrize(
-    "command", ["uv run pytest", "npm exec tsc", "docker run alpine", "git config user.name x", "make test -f x.mk", "gh api x"]
+    "command",
+    [
+        "uv run pytest",
+        "npm exec tsc",
+        "docker run alpine",
+        "git config user.name x",
+        "make test -f x.mk",
+        "gh api x",
+    ],
 )
 def test_what_runs_a_program_of_its_choice_is_remembered_whole(house: House, command: str) -> None:
     call = ToolCall("t.1", "Bash", {"command": command}, "")
-    assert suggest_rule(call, Footprint(command=command), house.work, house.shell) == f"Bash({command})"
+    assert (
+        suggest_rule(call, Footprint(command=command), house.work, house.shell)
+        == f"Bash({command})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,13 +313,21 @@ def test_long_commands_are_judged_in_bounded_time(house: House, command: str) ->
     assert time.process_time() - start < 10  # 0.1 to 0.6 s; one of them took a minute
 
 
-@pytest.mark.parametrize("command", ["tar cfI x.tar ./evil a.py", "tar cIf ./evil x.tar a.py", "npx evil"])
-def test_a_rule_for_a_program_does_not_choose_what_its_first_word_runs(house: House, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["tar cfI x.tar ./evil a.py", "tar cIf ./evil x.tar a.py", "npx evil"]
+)
+def test_a_rule_for_a_program_does_not_choose_what_its_first_word_runs(
+    house: House, command: str
+) -> None:
     assert house.bash(command, allow=["Bash(tar:*)", "Bash(tar *)", "Bash(npx:*)"]).verdict == "ask"
 
 
-@pytest.mark.parametrize("command", ["kubectl get -o yaml secrets", "kubectl get cm,secret -o yaml"])
-def test_secrets_of_a_cluster_stay_closed_wherever_the_word_stands(house: House, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["kubectl get -o yaml secrets", "kubectl get cm,secret -o yaml"]
+)
+def test_secrets_of_a_cluster_stay_closed_wherever_the_word_stands(
+    house: House, command: str
+) -> None:
     assert house.bash(command, allow=["Bash(kubectl get:*)"]).layer == "sensitive"
 
 
@@ -317,7 +363,9 @@ def test_no_repetition_holds_the_judgement_up(house: House, command: str) -> Non
         ("Bash(nodejs:*)", "nodejs evil.js"),
     ],
 )
-def test_a_rule_for_a_remote_or_a_script_leads_to_nothing_else(house: House, rule: str, command: str) -> None:
+def test_a_rule_for_a_remote_or_a_script_leads_to_nothing_else(
+    house: House, rule: str, command: str
+) -> None:
     assert house.bash(command, allow=[rule]).verdict == "ask"
     assert house.bash("git push -u origin main", allow=["Bash(git push:*)"]).verdict == "allow"
     assert house.bash("npm run build", allow=["Bash(npm run:*)"]).verdict == "allow"
@@ -334,11 +382,15 @@ def test_a_rule_for_a_remote_or_a_script_leads_to_nothing_else(house: House, rul
         ("Bash(uv:*)", "uv sync"),
     ],
 )
-def test_what_a_rule_for_everyday_work_means_needs_no_question(house: House, rule: str, command: str) -> None:
+def test_what_a_rule_for_everyday_work_means_needs_no_question(
+    house: House, rule: str, command: str
+) -> None:
     assert house.bash(command, allow=[rule]).verdict == "allow"
 
 
-def test_what_always_remembers_lets_the_same_command_through_where_a_wildcard_would_not(house: House) -> None:
+def test_what_always_remembers_lets_the_same_command_through_where_a_wildcard_would_not(
+    house: House,
+) -> None:
     (house.work / ".git" / "config").write_text("[core]\n\thooksPath = .husky/_\n")
     asked = house.bash("git status")
     assert (asked.verdict, asked.suggests) == ("ask", "Bash(git status)")

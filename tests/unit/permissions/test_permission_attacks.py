@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 from permission_house import House
 
-DENY = ("Bash(rm:*)", "Bash(git push:*)", "Bash(curl:*)", "Read(./private/**)", "Edit(./private/**)")
+DENY = (
+    "Bash(rm:*)",
+    "Bash(git push:*)",
+    "Bash(curl:*)",
+    "Read(./private/**)",
+    "Edit(./private/**)",
+)
 
 SENSITIVE = r"""
 cat ~/.ssh/id_rsa
@@ -317,11 +323,16 @@ cp -r . /tmp/x
 
 
 def lines(text: str) -> list[str]:
-    """Commands of a list; a line that goes on (here-document, backslash) belongs to the one before."""
+    """Commands of a list; a line that goes on (here-document, backslash) belongs to the one
+    before."""
     found: list[str] = []
     for line in text.strip("\n").split("\n"):
         last = found[-1] if found else ""
-        open_document = "<<" in last and "<<<" not in last and not last.rstrip().endswith("EOF" if last.count("EOF") > 1 else "\0")
+        open_document = (
+            "<<" in last
+            and "<<<" not in last
+            and not last.rstrip().endswith("EOF" if last.count("EOF") > 1 else "\0")
+        )
         if (last.endswith("\\") and not last.endswith("\\;")) or open_document:
             found[-1] = f"{last}\n{line}"
         else:

@@ -1,4 +1,5 @@
-"""The agent's home, the places where each change is looked at, and how far reading goes: by rules that hold for every spelling, not by lists of tries."""
+"""The agent's home, the places where each change is looked at, and how far reading goes: by rules
+that hold for every spelling, not by lists of tries."""
 
 from __future__ import annotations
 
@@ -42,7 +43,14 @@ def footprint(tool: str, path: str) -> Footprint:
     return Footprint(reads=(there,), effect="house" if tool == "Brief" else "none")
 
 
-def judged(house: House, tool: str, path: str, mode: Mode = "default", role: Role = "owner", **rules: list[str]) -> Ruling:
+def judged(
+    house: House,
+    tool: str,
+    path: str,
+    mode: Mode = "default",
+    role: Role = "owner",
+    **rules: list[str],
+) -> Ruling:
     call = ToolCall("t.1", tool, {"file_path": path}, "")
     return house.policy(**rules).rule(call, footprint(tool, path), house.context(mode, role))
 
@@ -74,11 +82,37 @@ def ways(house: House) -> House:
 
 
 NAMES = st.sampled_from(
-    ["config.yaml", ".env", "ohmo.db", "run/token", "state/restore.json", "SOUL.md", "skills/x/SKILL.md", "recipes/a.yaml", "plugins/p.py",
-     "memory/note.md", "logs/ohmo.jsonl", "backups/new", "spilled", "media.old", "Spill/x", "new-name", "setup/unit.service", ""]
-)  # fmt: skip
+    [
+        "config.yaml",
+        ".env",
+        "ohmo.db",
+        "run/token",
+        "state/restore.json",
+        "SOUL.md",
+        "skills/x/SKILL.md",
+        "recipes/a.yaml",
+        "plugins/p.py",
+        "memory/note.md",
+        "logs/ohmo.jsonl",
+        "backups/new",
+        "spilled",
+        "media.old",
+        "Spill/x",
+        "new-name",
+        "setup/unit.service",
+        "",
+    ]
+)
 ROUTES = st.sampled_from(
-    ["{own}", "{own}/spill/..", "{own}/media/../spill/..", "{own}/spill/out", "{work}/own", "{work}/up/.ohmo", "{work}/own/media/out"]
+    [
+        "{own}",
+        "{own}/spill/..",
+        "{own}/media/../spill/..",
+        "{own}/spill/out",
+        "{work}/own",
+        "{work}/up/.ohmo",
+        "{work}/own/media/out",
+    ]
 )
 NOISE = st.sampled_from(["/", "//", "/./", "/././", "/run/../", "/spill/../"])
 CASES = st.sampled_from(
@@ -92,11 +126,18 @@ CASES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
-    name=NAMES, route=ROUTES, noise=NOISE, case=CASES, tool=st.sampled_from([*READING, *WRITING]), mode=st.sampled_from(MODES),
+    name=NAMES,
+    route=ROUTES,
+    noise=NOISE,
+    case=CASES,
+    tool=st.sampled_from([*READING, *WRITING]),
+    mode=st.sampled_from(MODES),
     role=st.sampled_from(ROLES),
-)  # fmt: skip
+)
 def test_no_spelling_of_a_path_into_the_agents_home_passes(
     ways: House, name: str, route: str, noise: str, case: object, tool: str, mode: Mode, role: Role
 ) -> None:
@@ -108,18 +149,24 @@ def test_no_spelling_of_a_path_into_the_agents_home_passes(
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("mode", MODES)
-def test_what_ohmo_shows_the_model_is_read_and_never_written(ways: House, page: str, mode: Mode) -> None:
+def test_what_ohmo_shows_the_model_is_read_and_never_written(
+    ways: House, page: str, mode: Mode
+) -> None:
     path = f"{ways.home}/.ohmo/{page}/t.1.txt"
     for tool in READING:
         assert judged(ways, tool, path, mode).verdict == "allow"
     for tool in WRITING:
         assert judged(ways, tool, path, mode, allow=GENEROUS).verdict == "deny"
-        assert judged(ways, tool, f"{ways.home}/.ohmo/{page}", mode, allow=GENEROUS).verdict == "deny"
+        assert (
+            judged(ways, tool, f"{ways.home}/.ohmo/{page}", mode, allow=GENEROUS).verdict == "deny"
+        )
 
 
 def test_a_page_in_other_letters_is_no_page(ways: House) -> None:
     for name in ("SPILL", "\N{FULLWIDTH LATIN SMALL LETTER S}pill", "spill\u200d"):
-        assert judged(ways, "Read", f"{ways.home}/.ohmo/{name}/x", allow=GENEROUS).layer == "sensitive"
+        assert (
+            judged(ways, "Read", f"{ways.home}/.ohmo/{name}/x", allow=GENEROUS).layer == "sensitive"
+        )
 
 
 def test_a_home_inside_the_workspace_is_closed_all_the_same(house: House) -> None:
@@ -127,13 +174,20 @@ def test_a_home_inside_the_workspace_is_closed_all_the_same(house: House) -> Non
     own.mkdir()
     inside = replace(house, sensitive=SensitivePaths(house.home, own))
     for tool in (*READING, *WRITING):
-        assert judged(inside, tool, str(own / "config.yaml"), "full_auto", allow=GENEROUS).layer == "sensitive"
+        assert (
+            judged(inside, tool, str(own / "config.yaml"), "full_auto", allow=GENEROUS).layer
+            == "sensitive"
+        )
     assert inside.sensitive.hides(str(own / "SOUL.md"))  # left out of a search of the workspace
     assert judged(inside, "Read", str(house.work / "a.py")).verdict == "allow"
 
 
 def test_a_hard_link_to_a_closed_file_is_that_file(ways: House) -> None:
-    disguise, own_page, plain = ways.work / "notes.md", ways.home / ".ohmo" / "spill" / "t.2.txt", ways.work / "plain.md"
+    disguise, own_page, plain = (
+        ways.work / "notes.md",
+        ways.home / ".ohmo" / "spill" / "t.2.txt",
+        ways.work / "plain.md",
+    )
     os.link(ways.home / ".ohmo" / "run" / "token", disguise)
     os.link(ways.home / ".ohmo" / "config.yaml", own_page)
     os.link(ways.work / "a.py", plain)
@@ -159,17 +213,39 @@ def test_a_folder_of_the_home_that_is_bound_elsewhere_is_that_folder(ways: House
     whole.mkdir()
     part.mkdir()
     binds = f"mount --bind {own} {whole} && mount --bind {own}/run {part}"
-    paths = [f"{whole}/new", f"{whole}/spill/new", f"{part}/token", f"{part}/new", f"{ways.work}/a.py"]
+    paths = [
+        f"{whole}/new",
+        f"{whole}/spill/new",
+        f"{part}/token",
+        f"{part}/new",
+        f"{ways.work}/a.py",
+    ]
     seen = subprocess.run(
-        ["unshare", "-m", "sh", "-c", f'{binds} || exit 77; exec "$@"', "sh", sys.executable, "-c", BOUND, str(own), *paths],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            f'{binds} || exit 77; exec "$@"',
+            "sh",
+            sys.executable,
+            "-c",
+            BOUND,
+            str(own),
+            *paths,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert seen.stdout.split() == ["INSIDE", "PAGE", "INSIDE", "INSIDE", "CLEAR"], seen.stderr
 
 
 def test_what_only_becomes_known_when_a_command_runs_may_be_the_home(house: House) -> None:
     assert house.sensitive.touch("\ue001", f"{house.home}/.ohmo") is Touch.MAYBE
-    assert house.sensitive.touch("\ue000", f"{house.home}/.ohmo") is Touch.INSIDE  # the wildcard finds config.yaml there
+    assert (
+        house.sensitive.touch("\ue000", f"{house.home}/.ohmo") is Touch.INSIDE
+    )  # the wildcard finds config.yaml there
     assert house.sensitive.mentioned(f"open('{house.home}/.ohmo/skills/x')") is not None
     assert house.sensitive.mentioned(f"open('{house.home}/.ohmo/spill/x')") is None
 
@@ -177,18 +253,77 @@ def test_what_only_becomes_known_when_a_command_runs_may_be_the_home(house: Hous
 # where each change is looked at
 
 OF_PROGRAMS = [
-    ".git/hooks/pre-commit", ".git/config", ".git", "sub/.git/modules/x/hooks/post-checkout", ".githooks/pre-push", ".husky/pre-commit",
-    ".vscode/tasks.json", ".idea/workspace.xml", ".envrc", ".direnv/bin/x", ".mise.toml", "mise.toml", "mise.local.toml", ".devcontainer/devcontainer.json",
-    ".yarnrc.yml", ".yarn/releases/yarn.cjs", ".pnp.cjs", ".pnpmfile.cjs", ".cargo/config.toml", ".cargo/config", ".pre-commit-config.yaml",
-    "lefthook.yml", ".gitmodules", ".gitconfig", ".config/git/config", ".bashrc", ".bash_profile", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
-    ".config/fish/config.fish", ".inputrc", ".config/autostart/x.desktop", ".config/systemd/user/x.service", "Library/LaunchAgents/x.plist",
-    ".local/bin/git", ".vimrc", "x.code-workspace", "sitecustomize.py", "lib/site-packages/x.pth", ".exrc", ".ripgreprc", ".gdbinit", "HEAD",
-]  # fmt: skip
+    ".git/hooks/pre-commit",
+    ".git/config",
+    ".git",
+    "sub/.git/modules/x/hooks/post-checkout",
+    ".githooks/pre-push",
+    ".husky/pre-commit",
+    ".vscode/tasks.json",
+    ".idea/workspace.xml",
+    ".envrc",
+    ".direnv/bin/x",
+    ".mise.toml",
+    "mise.toml",
+    "mise.local.toml",
+    ".devcontainer/devcontainer.json",
+    ".yarnrc.yml",
+    ".yarn/releases/yarn.cjs",
+    ".pnp.cjs",
+    ".pnpmfile.cjs",
+    ".cargo/config.toml",
+    ".cargo/config",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    ".gitmodules",
+    ".gitconfig",
+    ".config/git/config",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".config/fish/config.fish",
+    ".inputrc",
+    ".config/autostart/x.desktop",
+    ".config/systemd/user/x.service",
+    "Library/LaunchAgents/x.plist",
+    ".local/bin/git",
+    ".vimrc",
+    "x.code-workspace",
+    "sitecustomize.py",
+    "lib/site-packages/x.pth",
+    ".exrc",
+    ".ripgreprc",
+    ".gdbinit",
+    "HEAD",
+]
 OF_AGENTS = [
-    "AGENTS.md", "docs/AGENTS.md", "agents.override.md", "CLAUDE.md", "CLAUDE.local.md", ".claude/settings.json", ".claude.json", ".codex/config.toml",
-    ".gemini/settings.json", "GEMINI.md", ".cursor/rules/x.mdc", ".cursorrules", ".github/copilot-instructions.md", ".github/instructions/x.md",
-    ".windsurfrules", ".windsurf/rules", "SOUL.md", "USER.md", ".ohmo/config.yaml", ".mcp.json", "opencode.json", ".clinerules", ".aider.conf.yml",
-]  # fmt: skip
+    "AGENTS.md",
+    "docs/AGENTS.md",
+    "agents.override.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    ".claude/settings.json",
+    ".claude.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    "GEMINI.md",
+    ".cursor/rules/x.mdc",
+    ".cursorrules",
+    ".github/copilot-instructions.md",
+    ".github/instructions/x.md",
+    ".windsurfrules",
+    ".windsurf/rules",
+    "SOUL.md",
+    "USER.md",
+    ".ohmo/config.yaml",
+    ".mcp.json",
+    "opencode.json",
+    ".clinerules",
+    ".aider.conf.yml",
+]
 OF_THE_SYSTEM = [
     "/etc/profile",
     "/etc/cron.d/x",
@@ -198,20 +333,40 @@ OF_THE_SYSTEM = [
     "/bin/sh",
 ]
 ORDINARY = [
-    "a.py", "src/hooks/useThing.ts", "README.md", "docs/agents.rst", ".gitignore", ".gitattributes", ".dockerignore", ".env.example", ".editorconfig",
-    ".github/workflows/ci.yml", "git/config", "package.json", "pyproject.toml", "Makefile", "etc/nginx.conf", "usr/x", "claude.py", "users.md",
-]  # fmt: skip
+    "a.py",
+    "src/hooks/useThing.ts",
+    "README.md",
+    "docs/agents.rst",
+    ".gitignore",
+    ".gitattributes",
+    ".dockerignore",
+    ".env.example",
+    ".editorconfig",
+    ".github/workflows/ci.yml",
+    "git/config",
+    "package.json",
+    "pyproject.toml",
+    "Makefile",
+    "etc/nginx.conf",
+    "usr/x",
+    "claude.py",
+    "users.md",
+]
 
 
 @pytest.mark.parametrize("name", [*OF_PROGRAMS, *OF_AGENTS])
 @pytest.mark.parametrize("spelled", [str, str.upper, str.lower])
-def test_a_change_of_what_is_run_or_obeyed_asks_whatever_allows_it(house: House, name: str, spelled: type[str]) -> None:
+def test_a_change_of_what_is_run_or_obeyed_asks_whatever_allows_it(
+    house: House, name: str, spelled: type[str]
+) -> None:
     name = spelled(name)
     for folder in (house.work, house.work / "a" / "b", house.home, Path("/srv/other")):
         for mode in ("default", "full_auto"):
             ruling = judged(house, "Write", f"{folder}/{name}", mode, allow=GENEROUS)
             kept = (ruling.verdict, ruling.layer, ruling.remember)
-            assert kept in (("ask", "protected", False), ("deny", "sensitive", False)), f"{folder}/{name}"
+            assert kept in (("ask", "protected", False), ("deny", "sensitive", False)), (
+                f"{folder}/{name}"
+            )
         assert judged(house, "Edit", f"{folder}/{name}", "plan", allow=GENEROUS).verdict == "deny"
 
 
@@ -234,7 +389,12 @@ def test_reading_protected_places_is_reading(house: House) -> None:
 def test_a_grant_for_such_a_place_is_not_offered_and_does_not_count(house: House) -> None:
     path = f"{house.work}/.git/hooks/pre-commit"
     grant = Grant("g", "*", f"Edit({path})", "ada", datetime(2026, 1, 1, tzinfo=UTC))
-    ruling = house.policy().rule(ToolCall("t.1", "Write", {}, ""), footprint("Write", path), house.context("full_auto"), [grant])
+    ruling = house.policy().rule(
+        ToolCall("t.1", "Write", {}, ""),
+        footprint("Write", path),
+        house.context("full_auto"),
+        [grant],
+    )
     assert (ruling.verdict, ruling.layer, ruling.remember) == ("ask", "protected", False)
     assert judged(house, "Write", path, allow=["Edit"], deny=["Edit(.git/**)"]).layer == "deny"
 
@@ -275,12 +435,22 @@ DATA = [
 ]
 DOTTED = st.sampled_from([one.replace("*", "x") for one in DATA]).flatmap(
     lambda one: st.sampled_from([one, one.upper(), one + "x", one[:-1]])
-) | st.text(st.characters(codec="utf-8", exclude_characters="/\0\n", exclude_categories=["Cs"]), min_size=1, max_size=12).map(".".__add__)
+) | st.text(
+    st.characters(codec="utf-8", exclude_characters="/\0\n", exclude_categories=["Cs"]),
+    min_size=1,
+    max_size=12,
+).map(".".__add__)
 
 
 @settings(deadline=None, max_examples=300)
-@given(name=DOTTED, above=st.sampled_from(["", "/src", "/a/b"]), below=st.sampled_from(["", "/x", "/hooks/pre-commit"]))
-def test_a_name_that_begins_with_a_dot_is_protected_unless_it_is_known_to_be_data(name: str, above: str, below: str) -> None:
+@given(
+    name=DOTTED,
+    above=st.sampled_from(["", "/src", "/a/b"]),
+    below=st.sampled_from(["", "/x", "/hooks/pre-commit"]),
+)
+def test_a_name_that_begins_with_a_dot_is_protected_unless_it_is_known_to_be_data(
+    name: str, above: str, below: str
+) -> None:
     known = any(fnmatch.fnmatchcase(folded(name), pattern) for pattern in DATA)
     there = ProtectedPlaces(Path("/work")).named(f"/work{above}/{name}{below}")
     assert (there is None) == known or name == ".."
@@ -291,8 +461,16 @@ def test_links_lead_where_they_lead(house: House) -> None:
     (house.work / "harmless").symlink_to(house.work / ".git" / "hooks")
     (house.work / "real").mkdir()
     (house.work / ".claude").symlink_to(house.work / "real")
-    for path in ("harmless/pre-commit", ".claude/settings.json", "src/../.git/config", "src//../harmless/../config"):
-        assert judged(house, "Write", f"{house.work}/{path}", "full_auto", allow=GENEROUS).layer == "protected", path
+    for path in (
+        "harmless/pre-commit",
+        ".claude/settings.json",
+        "src/../.git/config",
+        "src//../harmless/../config",
+    ):
+        assert (
+            judged(house, "Write", f"{house.work}/{path}", "full_auto", allow=GENEROUS).layer
+            == "protected"
+        ), path
 
 
 def test_a_repository_without_a_name_of_one_is_known_by_what_git_looks_for(house: House) -> None:
@@ -300,7 +478,9 @@ def test_a_repository_without_a_name_of_one_is_known_by_what_git_looks_for(house
     for name in ("objects", "refs"):
         (bare / name).mkdir(parents=True)
     assert judged(house, "Write", str(bare / "hooks" / "update"), "full_auto").verdict == "allow"
-    assert judged(house, "Write", str(bare / "HEAD"), "full_auto").layer == "protected"  # what would make it one
+    assert (
+        judged(house, "Write", str(bare / "HEAD"), "full_auto").layer == "protected"
+    )  # what would make it one
     (bare / "HEAD").write_text("ref: refs/heads/main\n")
     for name in ("hooks/update", "config"):
         assert judged(house, "Write", str(bare / name), "full_auto").layer == "protected"
@@ -346,12 +526,16 @@ def test_reading_outside_the_workspace_asks_once_per_folder(house: House, elsewh
         assert judged(house, tool, str(path), allow=[rule]).verdict == "allow"
 
 
-def test_a_grant_to_read_is_no_grant_to_write_and_covers_no_neighbour(house: House, elsewhere: Path) -> None:
+def test_a_grant_to_read_is_no_grant_to_write_and_covers_no_neighbour(
+    house: House, elsewhere: Path
+) -> None:
     grant = Grant("g", "*", f"Read({elsewhere}/deep/**)", "ada", datetime(2026, 1, 1, tzinfo=UTC))
     policy = house.policy()
 
     def verdict(tool: str, path: Path, mode: Mode = "default") -> str:
-        return policy.rule(ToolCall("t.1", tool, {}, ""), footprint(tool, str(path)), house.context(mode), [grant]).verdict
+        return policy.rule(
+            ToolCall("t.1", tool, {}, ""), footprint(tool, str(path)), house.context(mode), [grant]
+        ).verdict
 
     assert verdict("Read", elsewhere / "deep" / "further" / "b.txt") == "allow"
     assert verdict("Read", elsewhere / "b.txt") == "ask"
@@ -364,23 +548,46 @@ def test_a_grant_to_read_is_no_grant_to_write_and_covers_no_neighbour(house: Hou
 def test_other_grants_still_count_for_nothing_in_plan_mode(house: House) -> None:
     grant = Grant("g", "*", f"Edit({house.work}/a.py)", "ada", datetime(2026, 1, 1, tzinfo=UTC))
     path = str(house.work / "a.py")
-    assert house.policy().rule(ToolCall("t.1", "Edit", {}, ""), footprint("Edit", path), house.context("plan"), [grant]).verdict == "deny"
+    assert (
+        house.policy()
+        .rule(
+            ToolCall("t.1", "Edit", {}, ""), footprint("Edit", path), house.context("plan"), [grant]
+        )
+        .verdict
+        == "deny"
+    )
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.text("ab*?[]!\\(){}$^.~ -", min_size=1, max_size=8).filter(lambda text: text not in (".", "..")))
-def test_the_rule_for_a_folder_means_this_folder_whatever_it_is_called(house: House, elsewhere: Path, name: str) -> None:
+@settings(
+    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    name=st.text("ab*?[]!\\(){}$^.~ -", min_size=1, max_size=8).filter(
+        lambda text: text not in (".", "..")
+    )
+)
+def test_the_rule_for_a_folder_means_this_folder_whatever_it_is_called(
+    house: House, elsewhere: Path, name: str
+) -> None:
     path = elsewhere / name / "a.txt"
     rule, again = answered(house, "Read", str(path))
     assert again.verdict == "allow"
     grant = Grant("g", "*", rule, "ada", datetime(2026, 1, 1, tzinfo=UTC))
     other = footprint("Read", str(elsewhere / "another" / "a.txt"))
-    assert house.policy().rule(ToolCall("t.1", "Read", {}, ""), other, house.context(), [grant]).verdict == "ask"
+    assert (
+        house.policy()
+        .rule(ToolCall("t.1", "Read", {}, ""), other, house.context(), [grant])
+        .verdict
+        == "ask"
+    )
 
 
 def test_two_folders_are_asked_about_one_after_the_other(house: House, elsewhere: Path) -> None:
     call, policy, context = ToolCall("t.1", "Brief", {}, ""), house.policy(), house.context()
-    shown = Footprint(reads=(house.work / "a.py", elsewhere / "deep" / "a.txt", Path("/srv/b.txt")), effect="house")
+    shown = Footprint(
+        reads=(house.work / "a.py", elsewhere / "deep" / "a.txt", Path("/srv/b.txt")),
+        effect="house",
+    )
     first = Grant("g", "*", f"Read({elsewhere}/**)", "ada", datetime(2026, 1, 1, tzinfo=UTC))
     second = replace(first, rule="Read(/srv/**)")
     assert policy.rule(call, shown, context).suggests == f"Read({elsewhere}/deep/**)"
@@ -400,11 +607,17 @@ def test_the_folder_of_the_turn_is_inside_too(house: House, elsewhere: Path) -> 
     call = ToolCall("t.1", "Read", {}, "")
     context = replace(house.context(), cwd=elsewhere)
     assert house.policy().rule(call, footprint("Read", "deep/a.txt"), context).verdict == "allow"
-    assert house.policy().rule(call, footprint("Read", str(house.work / "a.py")), context).verdict == "allow"
+    assert (
+        house.policy().rule(call, footprint("Read", str(house.work / "a.py")), context).verdict
+        == "allow"
+    )
 
 
-def test_what_cannot_be_looked_at_is_judged_all_the_same(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``/proc/1/root`` of another user: realpath(3) and ``Path`` raise there, a judgement never does."""
+def test_what_cannot_be_looked_at_is_judged_all_the_same(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``/proc/1/root`` of another user: realpath(3) and ``Path`` raise there, a judgement never
+    does."""
     readlink, lstat, stat = os.readlink, os.lstat, os.stat
 
     def guarded(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -417,7 +630,13 @@ def test_what_cannot_be_looked_at_is_judged_all_the_same(house: House, monkeypat
 
     monkeypatch.setattr(os, "readlink", guarded(readlink))
     monkeypatch.setattr(os, "stat", guarded(stat))
-    monkeypatch.setattr(os, "lstat", lambda path, **named: stat("/bin/sh") if str(path) == "/proc/1/root" else lstat(path, **named))
+    monkeypatch.setattr(
+        os,
+        "lstat",
+        lambda path, **named: (
+            stat("/bin/sh") if str(path) == "/proc/1/root" else lstat(path, **named)
+        ),
+    )
     for command in (
         "ls > x /proc/1/root/",
         "cat /proc/1/root/x",
@@ -429,10 +648,16 @@ def test_what_cannot_be_looked_at_is_judged_all_the_same(house: House, monkeypat
     assert judged(house, "Read", "/proc/1/root/x").verdict != "allow"
 
 
-def test_a_command_that_reads_outside_asks_once_per_folder_and_a_rule_for_it_is_enough(house: House, elsewhere: Path) -> None:
+def test_a_command_that_reads_outside_asks_once_per_folder_and_a_rule_for_it_is_enough(
+    house: House, elsewhere: Path
+) -> None:
     file = elsewhere / "deep" / "a.txt"
     asked = house.bash(f"cat {file} | wc -l")
-    assert (asked.verdict, asked.layer, asked.suggests) == ("ask", "mode", f"Read({elsewhere}/deep/**)")
+    assert (asked.verdict, asked.layer, asked.suggests) == (
+        "ask",
+        "mode",
+        f"Read({elsewhere}/deep/**)",
+    )
     grant = Grant("g", "*", asked.suggests, "ada", datetime(2026, 1, 1, tzinfo=UTC))
     assert house.bash(f"cat {file}", grants=[grant]).verdict == "allow"
     assert house.bash(f"cat {file}", "plan", grants=[grant]).verdict == "allow"

@@ -1,4 +1,5 @@
-"""The plain language, form by form: what each becomes, and why the others are not plain. That bash reads it alike is held in tests/differential."""
+"""The plain language, form by form: what each becomes, and why the others are not plain. That bash
+reads it alike is held in tests/differential."""
 
 from __future__ import annotations
 
@@ -137,7 +138,12 @@ def folder(tmp_path: Path) -> str:
 def read(text: str, folder: str, home: str = "/home/ada") -> list[tuple[str, ...]]:
     """What wildcards became stands in the order of the disk, here and in bash's own."""
     found = [each.words for each in read_plain(text, home, folder)]
-    return [(words[0], *sorted(words[1:])) if "*" in text.split("'", maxsplit=1)[0] or "?" in text else words for words in found]
+    return [
+        (words[0], *sorted(words[1:]))
+        if "*" in text.split("'", maxsplit=1)[0] or "?" in text
+        else words
+        for words in found
+    ]
 
 
 @pytest.mark.parametrize("text", WORDS)

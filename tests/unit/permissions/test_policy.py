@@ -18,15 +18,21 @@ from ohmo.permissions.wording import suggest_rule
 
 
 def write(path: Path) -> tuple[ToolCall, Footprint]:
-    return ToolCall("t.1", "Write", {"file_path": str(path), "content": "x"}, ""), Footprint(writes=(path,), effect="once")
+    return ToolCall("t.1", "Write", {"file_path": str(path), "content": "x"}, ""), Footprint(
+        writes=(path,), effect="once"
+    )
 
 
 def read(path: Path, tool: str = "Read") -> tuple[ToolCall, Footprint]:
-    return ToolCall("t.1", tool, {"file_path": str(path)}, ""), Footprint(reads=(path,), effect="none")
+    return ToolCall("t.1", tool, {"file_path": str(path)}, ""), Footprint(
+        reads=(path,), effect="none"
+    )
 
 
 def fetch(host: str) -> tuple[ToolCall, Footprint]:
-    return ToolCall("t.1", "WebFetch", {"url": f"https://{host}/"}, ""), Footprint(hosts=(host,), effect="none")
+    return ToolCall("t.1", "WebFetch", {"url": f"https://{host}/"}, ""), Footprint(
+        hosts=(host,), effect="none"
+    )
 
 
 def grant(rule: str, scope: str = "session-1", person: str = "ada") -> Grant:
@@ -52,50 +58,90 @@ def test_plan_mode_blocks_changes_and_says_how_to_leave(house: House) -> None:
 def test_full_auto_allows_owners_and_admins_but_users_are_asked(house: House) -> None:
     policy = house.policy()
     for role, verdict in (("owner", "allow"), ("admin", "allow"), ("user", "ask")):
-        assert policy.rule(*write(house.work / "a.py"), house.context("full_auto", role)).verdict == verdict
+        assert (
+            policy.rule(*write(house.work / "a.py"), house.context("full_auto", role)).verdict
+            == verdict
+        )
         assert house.bash("touch x", "full_auto", role).verdict == verdict
 
 
 def test_guests_read_public_things_only(house: House) -> None:
-    policy, context = house.policy(allow=["Write", "Bash", "Read"]), house.context("full_auto", "guest")
+    policy, context = (
+        house.policy(allow=["Write", "Bash", "Read"]),
+        house.context("full_auto", "guest"),
+    )
     assert policy.rule(*fetch("example.org"), context).verdict == "allow"
     assert policy.rule(*read(house.work / "public" / "hello.txt"), context).verdict == "allow"
     assert decided(policy.rule(*read(house.work / "a.py"), context)) == ("deny", "role")
-    assert decided(policy.rule(*read(house.work / "public" / ".." / "a.py"), context)) == ("deny", "role")
-    assert decided(policy.rule(*write(house.work / "public" / "hello.txt"), context)) == ("deny", "role")
+    assert decided(policy.rule(*read(house.work / "public" / ".." / "a.py"), context)) == (
+        "deny",
+        "role",
+    )
+    assert decided(policy.rule(*write(house.work / "public" / "hello.txt"), context)) == (
+        "deny",
+        "role",
+    )
     assert house.bash("ls", "full_auto", "guest").verdict == "deny"
 
 
 def test_deny_beats_ask_beats_allow(house: House) -> None:
-    assert decided(house.bash("git push", allow=["Bash(git push:*)"], ask=["Bash(git:*)"], deny=["Bash(git push:*)"])) == ("deny", "deny")
-    assert decided(house.bash("git push", allow=["Bash(git push:*)"], ask=["Bash(git:*)"])) == ("ask", "ask")
+    assert decided(
+        house.bash(
+            "git push", allow=["Bash(git push:*)"], ask=["Bash(git:*)"], deny=["Bash(git push:*)"]
+        )
+    ) == ("deny", "deny")
+    assert decided(house.bash("git push", allow=["Bash(git push:*)"], ask=["Bash(git:*)"])) == (
+        "ask",
+        "ask",
+    )
     assert decided(house.bash("git push", allow=["Bash(git push:*)"])) == ("allow", "allow")
 
 
 def test_sensitive_beats_every_rule(house: House) -> None:
     policy = house.policy(allow=["Read", "Write", "Bash", "Read(~/.ssh/**)"])
-    assert decided(policy.rule(*read(house.home / ".ssh" / "id_rsa"), house.context("full_auto"))) == ("deny", "sensitive")
-    assert decided(policy.rule(*read(house.work / "link" / "config"), house.context("full_auto"))) == ("deny", "sensitive")
-    assert decided(policy.rule(*write(house.home / ".ohmo" / "config.yaml"), house.context("full_auto"))) == ("deny", "sensitive")
-    assert decided(house.bash("cat ~/.ssh/id_rsa", "full_auto", allow=["Bash"])) == ("deny", "sensitive")
+    assert decided(
+        policy.rule(*read(house.home / ".ssh" / "id_rsa"), house.context("full_auto"))
+    ) == ("deny", "sensitive")
+    assert decided(
+        policy.rule(*read(house.work / "link" / "config"), house.context("full_auto"))
+    ) == ("deny", "sensitive")
+    assert decided(
+        policy.rule(*write(house.home / ".ohmo" / "config.yaml"), house.context("full_auto"))
+    ) == ("deny", "sensitive")
+    assert decided(house.bash("cat ~/.ssh/id_rsa", "full_auto", allow=["Bash"])) == (
+        "deny",
+        "sensitive",
+    )
 
 
 def test_spilled_outputs_can_be_read(house: House) -> None:
-    assert house.policy().rule(*read(house.home / ".ohmo" / "spill" / "t.1.txt"), house.context()).verdict == "allow"
+    assert (
+        house.policy()
+        .rule(*read(house.home / ".ohmo" / "spill" / "t.1.txt"), house.context())
+        .verdict
+        == "allow"
+    )
 
 
 @pytest.mark.parametrize("tool", ["Read", "Glob", "Grep"])
 def test_a_read_rule_holds_for_every_tool_that_reads(house: House, tool: str) -> None:
     policy = house.policy(deny=["Read(./private/**)"])
-    assert decided(policy.rule(*read(house.work / "private" / "diary.txt", tool), house.context())) == ("deny", "deny")
+    assert decided(
+        policy.rule(*read(house.work / "private" / "diary.txt", tool), house.context())
+    ) == ("deny", "deny")
     assert policy.rule(*read(house.work / "a.py", tool), house.context()).verdict == "allow"
 
 
 @pytest.mark.parametrize("tool", ["Glob", "Grep"])
-def test_a_search_over_a_denied_folder_is_free_and_one_in_it_is_not(house: House, tool: str) -> None:
+def test_a_search_over_a_denied_folder_is_free_and_one_in_it_is_not(
+    house: House, tool: str
+) -> None:
     policy = house.policy(deny=["Read(./private/**)"])
     assert policy.rule(*read(house.work, tool), house.context()).verdict == "allow"
-    assert decided(policy.rule(*read(house.work / "private", tool), house.context())) == ("deny", "deny")
+    assert decided(policy.rule(*read(house.work / "private", tool), house.context())) == (
+        "deny",
+        "deny",
+    )
 
 
 def test_an_edit_rule_holds_for_write_and_edit(house: House) -> None:
@@ -110,7 +156,12 @@ def test_an_edit_rule_holds_for_write_and_edit(house: House) -> None:
 def test_a_denied_read_stops_an_edit_of_the_same_file(house: House) -> None:
     path = house.work / "private" / "diary.txt"
     edit = ToolCall("t.1", "Edit", {}, ""), Footprint(reads=(path,), writes=(path,), effect="once")
-    assert house.policy(allow=["Edit"], deny=["Read(./private/**)"]).rule(*edit, house.context()).verdict == "deny"
+    assert (
+        house.policy(allow=["Edit"], deny=["Read(./private/**)"])
+        .rule(*edit, house.context())
+        .verdict
+        == "deny"
+    )
 
 
 def test_a_domain_rule_covers_the_domain_and_what_is_below_it(house: House) -> None:
@@ -125,7 +176,9 @@ def test_a_server_rule_covers_its_tools(house: House) -> None:
     call = ToolCall("t.1", "mcp__files__delete", {}, "")
     for rule in ("mcp__files", "mcp__files__*", "mcp__files__delete"):
         assert house.policy(deny=[rule]).rule(call, Footprint(), house.context()).verdict == "deny"
-    assert house.policy(deny=["mcp__file"]).rule(call, Footprint(), house.context()).verdict == "ask"
+    assert (
+        house.policy(deny=["mcp__file"]).rule(call, Footprint(), house.context()).verdict == "ask"
+    )
 
 
 def test_a_prefix_rule_ends_at_a_word(house: House) -> None:
@@ -157,15 +210,24 @@ def test_variables_that_change_programs_are_not_covered_by_a_rule(house: House) 
 
 
 def test_a_redirection_needs_a_rule_for_its_file(house: House) -> None:
-    assert house.bash("npm test > out.txt", allow=["Bash(npm test:*)", "Edit(./out.txt)"]).verdict == "allow"
-    assert house.bash("npm test > other.txt", allow=["Bash(npm test:*)", "Edit(./out.txt)"]).verdict == "ask"
+    assert (
+        house.bash("npm test > out.txt", allow=["Bash(npm test:*)", "Edit(./out.txt)"]).verdict
+        == "allow"
+    )
+    assert (
+        house.bash("npm test > other.txt", allow=["Bash(npm test:*)", "Edit(./out.txt)"]).verdict
+        == "ask"
+    )
 
 
 def test_a_grant_holds_for_its_person_and_scope_only(house: House) -> None:
     rule = "Bash(npm test:*)"
     assert decided(house.bash("npm test", grants=[grant(rule)])) == ("allow", "grant")
     assert decided(house.bash("npm test", grants=[grant(rule, "*")])) == ("allow", "grant")
-    assert decided(house.bash("npm test", grants=[grant(rule, str(house.work))])) == ("allow", "grant")
+    assert decided(house.bash("npm test", grants=[grant(rule, str(house.work))])) == (
+        "allow",
+        "grant",
+    )
     assert house.bash("npm test", grants=[grant(rule, "session-0")]).verdict == "ask"
     assert house.bash("npm test", grants=[grant(rule, person="bob")]).verdict == "ask"
     assert house.bash("npm test", grants=[grant(rule, str(house.work / "src"))]).verdict == "ask"
@@ -196,7 +258,9 @@ def test_an_unreadable_grant_is_like_none(house: House) -> None:
         ("sudo -n git push", "Bash(sudo -n git push)"),
     ],
 )
-def test_the_rule_that_is_remembered_is_narrow_and_lets_the_same_call_through(house: House, command: str, rule: str) -> None:
+def test_the_rule_that_is_remembered_is_narrow_and_lets_the_same_call_through(
+    house: House, command: str, rule: str
+) -> None:
     call = ToolCall("t.1", "Bash", {"command": command}, "")
     suggested = suggest_rule(call, Footprint(command=command), house.work, house.shell)
     assert suggested == rule
@@ -208,10 +272,15 @@ def test_the_rule_for_a_file_names_that_file(house: House) -> None:
     rule = suggest_rule(call, footprint, house.work, house.shell)
     assert rule == f"Edit({house.work}/a.py)"
     assert house.policy().rule(call, footprint, house.context(), [grant(rule)]).layer == "grant"
-    assert house.policy().rule(*write(house.work / "b.py"), house.context(), [grant(rule)]).verdict == "ask"
+    assert (
+        house.policy().rule(*write(house.work / "b.py"), house.context(), [grant(rule)]).verdict
+        == "ask"
+    )
 
 
-@pytest.mark.parametrize("text", ["", "Bash(", "Bash)x", "git status", "WebFetch(example.org)", "(x)"])
+@pytest.mark.parametrize(
+    "text", ["", "Bash(", "Bash)x", "git status", "WebFetch(example.org)", "(x)"]
+)
 def test_a_rule_that_cannot_be_read_is_one_clear_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]+$"):
         parse_rule(text)
@@ -225,9 +294,17 @@ def test_more_sensitive_places_can_be_added_but_none_removed(house: House, tmp_p
 
 
 @pytest.mark.parametrize("secret", [".netrc", ".ssh/id_rsa", ".ohmo/run/token"])
-def test_a_command_reads_no_sensitive_file_by_its_second_name_unasked(house: House, secret: str) -> None:
+def test_a_command_reads_no_sensitive_file_by_its_second_name_unasked(
+    house: House, secret: str
+) -> None:
     (house.work / "src" / "second.py").hardlink_to(house.work / "a.py")
-    commands = ("cat src/twin.py", "head < src/twin.py", "cat src/*.py", "grep -rn x src", "grep -rn x .")
+    commands = (
+        "cat src/twin.py",
+        "head < src/twin.py",
+        "cat src/*.py",
+        "grep -rn x src",
+        "grep -rn x .",
+    )
     assert {house.bash(command).verdict for command in commands[2:]} == {"allow"}
     (house.work / "src" / "twin.py").hardlink_to(house.home / secret)
     assert {house.bash(command).verdict for command in commands} <= {"ask", "deny"}

@@ -215,13 +215,20 @@ def test_what_only_looks_like_reading_is_not_free(house: House, command: str) ->
         "kubectl get secrets -o yaml",
     ],
 )
-def test_commands_made_to_show_secrets_are_refused_in_every_mode(house: House, command: str) -> None:
+def test_commands_made_to_show_secrets_are_refused_in_every_mode(
+    house: House, command: str
+) -> None:
     assert house.bash(command, "full_auto", allow=["Bash"]).layer == "sensitive"
     assert house.bash(command, "full_auto", allow=["Bash"]).verdict == "deny"
 
 
 def test_more_wildcards_than_can_be_looked_up_are_asked_about(house: House) -> None:
-    assert house.bash("ls " + " ".join(f"*{number}" for number in range(2000)), "full_auto", allow=["Bash"]).verdict == "ask"
+    assert (
+        house.bash(
+            "ls " + " ".join(f"*{number}" for number in range(2000)), "full_auto", allow=["Bash"]
+        ).verdict
+        == "ask"
+    )
 
 
 def test_redirections_are_reads_and_writes(house: House) -> None:
@@ -241,7 +248,9 @@ def test_five_thousand_commands_are_judged_without_a_noticeable_wait(house: Hous
     start = time.process_time()
     assert house.bash(command, "default", deny=["Bash(rm:*)"]).verdict == "ask"
     assert house.bash(command, "full_auto", deny=["Bash(rm:*)"]).verdict == "allow"
-    assert time.process_time() - start < 5.0  # 0.2 s on an idle core; the bound only catches what grows faster than the command
+    assert (
+        time.process_time() - start < 5.0
+    )  # 0.2 s on an idle core; the bound only catches what grows faster than the command
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from ohmo.permissions.letters import visible
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.wording import argument, detail_of, title_of
 
-CONTEXT = CallContext("t", "c", "th", "ada", Path("/w"), 0.0, "default", "owner", "s", lambda _: None)
+CONTEXT = CallContext(
+    "t", "c", "th", "ada", Path("/w"), 0.0, "default", "owner", "s", lambda _: None
+)
 
 
 def bash(command: str) -> ToolCall:
@@ -26,12 +28,21 @@ ASKED = Ruling("ask", "mode", "default", "it may change something")
 
 
 def test_an_edit_that_only_takes_away_says_so_and_a_switch_that_is_off_is_shown() -> None:
-    given = {"file_path": "a", "old_string": "milk", "new_string": "", "replace_all": False, "n": None}
+    given = {
+        "file_path": "a",
+        "old_string": "milk",
+        "new_string": "",
+        "replace_all": False,
+        "n": None,
+    }
     lines = detail_of(ToolCall("t.1", "Edit", given, "f"), CONTEXT, ASKED).split("\n")
     assert lines == [
-        "file_path: `a`", "old_string: `milk`", "new_string: (empty)", "replace_all: `False`",
+        "file_path: `a`",
+        "old_string: `milk`",
+        "new_string: (empty)",
+        "replace_all: `False`",
         "in `/w`: it may change something (mode: default)",
-    ]  # fmt: skip
+    ]
 
 
 def test_what_nobody_sees_in_a_command_is_written_out_before_somebody_allows_it() -> None:
@@ -42,13 +53,21 @@ def test_what_nobody_sees_in_a_command_is_written_out_before_somebody_allows_it(
     assert title_of(call) == f"Bash: {written.strip('`')}"
 
 
-@given(st.text(min_size=1, max_size=400), st.integers(1, 50), st.sampled_from(["command", "content"]))
-def test_an_argument_is_shown_whole_and_nothing_in_it_leaves_its_place(text: str, times: int, name: str) -> None:
+@given(
+    st.text(min_size=1, max_size=400), st.integers(1, 50), st.sampled_from(["command", "content"])
+)
+def test_an_argument_is_shown_whole_and_nothing_in_it_leaves_its_place(
+    text: str, times: int, name: str
+) -> None:
     text *= times
-    (shown,) = [node for node in parse(argument(name, text)).walk() if node.type in ("fence", "code_inline")]
+    (shown,) = [
+        node for node in parse(argument(name, text)).walk() if node.type in ("fence", "code_inline")
+    ]
     end = "\n" if shown.type == "fence" else ""
     assert shown.content == visible(text, exact=name == "command") + end
-    assert len(parse(f"{argument(name, text)}\nlast: `x`").children) == (1 if shown.type == "code_inline" else 3)
+    assert len(parse(f"{argument(name, text)}\nlast: `x`").children) == (
+        1 if shown.type == "code_inline" else 3
+    )
 
 
 @pytest.mark.parametrize("lines", [1, 2, 5000])
@@ -65,7 +84,9 @@ def test_a_title_of_one_short_line_stands_alone() -> None:
 
 
 def test_why_somebody_is_asked_and_the_name_of_an_argument_hold_no_markup() -> None:
-    ruling = Ruling("ask", "sensitive", "[x](https://e.io)\n\n**ok**", "it says \u202e[y](https://f.io)")
+    ruling = Ruling(
+        "ask", "sensitive", "[x](https://e.io)\n\n**ok**", "it says \u202e[y](https://f.io)"
+    )
     call = ToolCall("t", "mcp__a__b", {"go\n\n[z](https://g.io)": "1"}, "f")
     detail = detail_of(call, CONTEXT, ruling)
     kinds = {node.type for node in parse(detail).walk()}

@@ -143,12 +143,16 @@ os.kill(tunnel, 9)
 def told(*words: str) -> dict[str, str]:
     """What a story ends with."""
     command, environ = [sys.executable, "-c", *words], {"PATH": os.defpath}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environ)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=environ
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("ends", ["127.0.0.1 127.0.0.1", "0.0.0.0 127.0.0.1", ":: 127.0.0.1", "::1 ::1"])
+@pytest.mark.parametrize(
+    "ends", ["127.0.0.1 127.0.0.1", "0.0.0.0 127.0.0.1", ":: 127.0.0.1", "::1 ::1"]
+)
 def test_below_the_house_nobody_is_outside_however_they_hide(ends: str) -> None:
     assert told(STORY, *ends.split()) == {
         "open": "inside",

@@ -13,7 +13,8 @@ _LINUX = pytest.mark.needs("linux")
 
 
 def _ever_new(mark: str) -> int:
-    """A process that replaces itself for ever: a good part of its life it is in the middle of an exec, without an environment."""
+    """A process that replaces itself for ever: a good part of its life it is in the middle of an
+    exec, without an environment."""
     again = 'exec /bin/sh -c "$AGAIN"'
     child = os.fork()
     if child == 0:

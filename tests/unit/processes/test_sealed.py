@@ -1,4 +1,5 @@
-"""What another program of the same user can read of a sealed process: nothing. Shown by one that is nobody's, because root may read everything."""
+"""What another program of the same user can read of a sealed process: nothing. Shown by one that is
+nobody's, because root may read everything."""
 
 from __future__ import annotations
 
@@ -50,9 +51,17 @@ def told(wishes: dict[str, str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_program_of_the_same_user_reads_neither_environment_nor_memory_and_the_process_still_sees_its_own_files() -> None:
-    assert told({}) == [{"sealed": True, "other": {"environ": False, "maps": False, "status": True}}, {"descriptors": True}]
+def test_a_program_of_the_same_user_reads_neither_environment_nor_memory_and_the_process_still_sees_its_own_files() -> (
+    None
+):
+    assert told({}) == [
+        {"sealed": True, "other": {"environ": False, "maps": False, "status": True}},
+        {"descriptors": True},
+    ]
 
 
 def test_who_wants_to_debug_it_can_ask_for_it() -> None:
-    assert told({"OHMO_DUMPABLE": "1"})[0] == {"sealed": False, "other": {"environ": True, "maps": True, "status": True}}
+    assert told({"OHMO_DUMPABLE": "1"})[0] == {
+        "sealed": False,
+        "other": {"environ": True, "maps": True, "status": True},
+    }

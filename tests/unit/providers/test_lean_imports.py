@@ -1,4 +1,5 @@
-"""An SDK that came lean is the same SDK: every name it shows is there, and is the one that a whole import gives."""
+"""An SDK that came lean is the same SDK: every name it shows is there, and is the one that a whole
+import gives."""
 
 from __future__ import annotations
 
@@ -34,7 +35,15 @@ print(json.dumps({"early": early, "shown": shown, "star": sorted(star), "version
 
 def look(sdk: str, how: str, wanted: dict[str, list[str]]) -> dict[str, Any]:
     command = [sys.executable, "-c", LOOK, sdk, how]
-    done = subprocess.run(command, check=False, input=json.dumps(wanted), capture_output=True, text=True, cwd=ROOT, timeout=110)
+    done = subprocess.run(
+        command,
+        check=False,
+        input=json.dumps(wanted),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=110,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 

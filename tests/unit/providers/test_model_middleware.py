@@ -7,9 +7,25 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from ohmo.contracts.errors import BadKey, CutOff, Overloaded, ProviderError, Refused, TimedOut, TooLong
+from ohmo.contracts.errors import (
+    BadKey,
+    CutOff,
+    Overloaded,
+    ProviderError,
+    Refused,
+    TimedOut,
+    TooLong,
+)
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted, ToolSpec
+from ohmo.contracts.provider import (
+    Delta,
+    ModelEvent,
+    ModelRequest,
+    Notice,
+    Reply,
+    Restarted,
+    ToolSpec,
+)
 from ohmo.ids import IdSource
 from ohmo.providers.cover import Call
 from ohmo.providers.middleware.fallback import Alternative, fallback
@@ -17,7 +33,9 @@ from ohmo.providers.middleware.repair import DECLINED, repair, tool_name
 from ohmo.providers.middleware.retry import Patience, retry
 from ohmo.providers.middleware.waiting import waiting
 
-REQUEST = ModelRequest("m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn")
+REQUEST = ModelRequest(
+    "m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn"
+)
 USAGE = Usage("m-1", "turn", 1, 0, 0, 1, 0)
 
 
@@ -88,11 +106,16 @@ async def test_the_endpoints_own_wait_is_honoured_and_told() -> None:
     clock, model = Clock(), Scripted([Overloaded("busy", retry_after=17)], [reply()])
     events = await collect(retry(model, clock.patience()))
     assert clock.slept == [17]
-    assert [event.line for event in events if isinstance(event, Notice)] == ["busy Trying again in 17 s (2 of 4)."]
+    assert [event.line for event in events if isinstance(event, Notice)] == [
+        "busy Trying again in 17 s (2 of 4)."
+    ]
 
 
 async def test_no_try_begins_after_the_deadline() -> None:
-    clock, model = Clock(), Scripted([Overloaded(retry_after=400)], [Overloaded(retry_after=400)], [reply()])
+    clock, model = (
+        Clock(),
+        Scripted([Overloaded(retry_after=400)], [Overloaded(retry_after=400)], [reply()]),
+    )
     with pytest.raises(Overloaded):
         await collect(retry(model, clock.patience()))
     assert clock.slept == [400]
@@ -100,7 +123,11 @@ async def test_no_try_begins_after_the_deadline() -> None:
 
 async def test_an_answer_that_begins_anew_says_so_and_an_unbegun_one_does_not() -> None:
     model = Scripted([CutOff()], [Delta("ha"), CutOff()], [Delta("hello"), reply()])
-    events = [event for event in await collect(retry(model, Clock().patience())) if not isinstance(event, Notice)]
+    events = [
+        event
+        for event in await collect(retry(model, Clock().patience()))
+        if not isinstance(event, Notice)
+    ]
     assert events == [Delta("ha"), Restarted(), Delta("hello"), reply()]
 
 
@@ -117,7 +144,9 @@ async def test_the_next_profile_is_asked_with_its_own_model_and_the_person_is_to
 
 
 @pytest.mark.parametrize("error", [TooLong(), Refused()])
-async def test_a_request_that_is_wrong_by_itself_is_not_carried_to_the_next_profile(error: ProviderError) -> None:
+async def test_a_request_that_is_wrong_by_itself_is_not_carried_to_the_next_profile(
+    error: ProviderError,
+) -> None:
     second = Scripted([reply()])
     with pytest.raises(type(error)):
         await collect(fallback([Alternative(Scripted([error]), "one"), Alternative(second, "two")]))
@@ -126,7 +155,14 @@ async def test_a_request_that_is_wrong_by_itself_is_not_carried_to_the_next_prof
 
 async def test_the_last_profiles_error_is_the_error() -> None:
     with pytest.raises(BadKey):
-        await collect(fallback([Alternative(Scripted([TimedOut()]), "one"), Alternative(Scripted([BadKey()]), "two")]))
+        await collect(
+            fallback(
+                [
+                    Alternative(Scripted([TimedOut()]), "one"),
+                    Alternative(Scripted([BadKey()]), "two"),
+                ]
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -150,11 +186,11 @@ async def test_every_call_gets_an_id_of_the_house_and_keeps_the_models() -> None
     ids = iter(["id1", "id2", "id3"])
     step = (await collect(repair(Scripted([reply(*calls, stop="tools")]), lambda: next(ids))))[-1]
     assert isinstance(step, Reply)
-    assert [(block.id, block.foreign, block.name) for block in step.step.blocks if isinstance(block, ToolCall)] == [
-        ("id1", "a", "Read"),
-        ("id2", "a", "Read"),
-        ("id3", "a", "Read"),
-    ]
+    assert [
+        (block.id, block.foreign, block.name)
+        for block in step.step.blocks
+        if isinstance(block, ToolCall)
+    ] == [("id1", "a", "Read"), ("id2", "a", "Read"), ("id3", "a", "Read")]
 
 
 @pytest.mark.parametrize("blocks", [(Text(" \n"),), (Thinking("anthropic", "{}"),)])

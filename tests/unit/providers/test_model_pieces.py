@@ -1,4 +1,5 @@
-"""The pure pieces of the providers: errors, arguments, prices, the offline syntax, detection, late import."""
+"""The pure pieces of the providers: errors, arguments, prices, the offline syntax, detection, late
+import."""
 
 from __future__ import annotations
 
@@ -11,8 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.contracts.errors import BadKey, ConfigError, NoMoney, NoSuchModel, NotAllowed, Overloaded, ProviderError, Refused, TooLong
-from ohmo.contracts.messages import CallResult, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.errors import (
+    BadKey,
+    ConfigError,
+    NoMoney,
+    NoSuchModel,
+    NotAllowed,
+    Overloaded,
+    ProviderError,
+    Refused,
+    TooLong,
+)
+from ohmo.contracts.messages import (
+    CallResult,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.contracts.provider import ModelRequest, Reply, ToolSpec
 from ohmo.discovery import load, scan
 from ohmo.providers.arguments import UNREADABLE, arguments
@@ -31,13 +50,31 @@ from tests.platforms.model.server import ModelServer, serving
 
 OVERFLOWS = [
     "prompt is too long: 208310 tokens > 200000 maximum",
-    "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens` and try again",
-    "This model's maximum context length is 128000 tokens. However, your messages resulted in 150000 tokens.",
+    (
+        "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input"
+        " length or `max_tokens` and try again"
+    ),
+    (
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in"
+        " 150000 tokens."
+    ),
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
-    "This model's maximum context length is 16384 tokens. However, you requested 122946 tokens (112946 in the messages, 10000 in the completion).",
-    "You passed 1015 input tokens and requested 10 output tokens. However, the model's context length is only 1024 tokens",
-    "The decoder prompt (length 9000) is longer than the maximum model length of 8192. Make sure that `max_model_len` is no smaller",
-    "Trying to keep the first 111490 tokens when context the overflows. However, the model is loaded with context length of only 32768 tokens",
+    (
+        "This model's maximum context length is 16384 tokens. However, you requested 122946 tokens"
+        " (112946 in the messages, 10000 in the completion)."
+    ),
+    (
+        "You passed 1015 input tokens and requested 10 output tokens. However, the model's context"
+        " length is only 1024 tokens"
+    ),
+    (
+        "The decoder prompt (length 9000) is longer than the maximum model length of 8192. Make"
+        " sure that `max_model_len` is no smaller"
+    ),
+    (
+        "Trying to keep the first 111490 tokens when context the overflows. However, the model is"
+        " loaded with context length of only 32768 tokens"
+    ),
     "the request exceeds the available context size, try increasing it",
     "The number of tokens to keep from the initial prompt is greater than the context length.",
     "Reached context length of 4096 tokens with model: context overflow policy",
@@ -67,18 +104,28 @@ def test_overflow_is_known_by_the_words_of_every_maker(text: str) -> None:
         (None, "overloaded_error", "Overloaded", Overloaded),
     ],
 )
-def test_other_refusals_have_their_class(status: int | None, kind: str, text: str, expected: type[ProviderError]) -> None:
+def test_other_refusals_have_their_class(
+    status: int | None, kind: str, text: str, expected: type[ProviderError]
+) -> None:
     assert type(classify("x", "m", status, kind, text)) is expected
 
 
 def test_an_error_is_one_line_that_names_where_and_what() -> None:
     line = str(classify("anthropic (gw.example)", "claude-x", 404, "", "model:\n nope"))
-    assert line == "anthropic (gw.example): there is no model claude-x at this endpoint (model: nope)"
+    assert (
+        line == "anthropic (gw.example): there is no model claude-x at this endpoint (model: nope)"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "window"),
-    [(OVERFLOWS[0], 200_000), (OVERFLOWS[2], 128_000), (OVERFLOWS[5], 1024), (OVERFLOWS[7], 32_768), (OVERFLOWS[8], None)],
+    [
+        (OVERFLOWS[0], 200_000),
+        (OVERFLOWS[2], 128_000),
+        (OVERFLOWS[5], 1024),
+        (OVERFLOWS[7], 32_768),
+        (OVERFLOWS[8], None),
+    ],
 )
 def test_the_window_is_read_from_the_overflow_error(text: str, window: int | None) -> None:
     assert told_window(text) == window
@@ -109,12 +156,18 @@ def test_retry_after_is_read_in_seconds_milliseconds_and_as_a_date() -> None:
         ("[" * 100_000, {UNREADABLE: "[" * 100_000}),
     ],
 )
-def test_arguments_are_repaired_only_where_no_value_can_change(text: str, expected: dict[str, object]) -> None:
+def test_arguments_are_repaired_only_where_no_value_can_change(
+    text: str, expected: dict[str, object]
+) -> None:
     assert arguments(text) == expected
 
 
 def test_windows_and_prices_go_by_family_and_a_gateways_prefix_does_not_matter() -> None:
-    assert known("anthropic/claude-sonnet-5-5").window == known("claude-sonnet-5-5-20261001").window == 1_000_000
+    assert (
+        known("anthropic/claude-sonnet-5-5").window
+        == known("claude-sonnet-5-5-20261001").window
+        == 1_000_000
+    )
     assert price_of("claude-opus-5-5", {}) == Price(4, 0.2, 5, 20)
     assert price_of("claude-opus-5", {}) == Price(5, 0.5, 6.25, 25)
     assert price_of("gpt-5.1", {}) is None  # another version than gpt-5: no guess
@@ -135,21 +188,36 @@ def test_a_written_price_comes_before_a_known_one_and_needs_no_maker() -> None:
     assert price_of("qwen3-30b", {"qwen3": mine}) is None
 
 
-@pytest.mark.parametrize("wanted", ["claude-haiku-4-5", "claude-haiku-latest", "a/qwen3", "qwen3:latest", "gpt-5", "openai/gpt-5"])
+@pytest.mark.parametrize(
+    "wanted",
+    ["claude-haiku-4-5", "claude-haiku-latest", "a/qwen3", "qwen3:latest", "gpt-5", "openai/gpt-5"],
+)
 def test_a_model_is_known_by_its_short_name_too(wanted: str) -> None:
     assert has(["claude-haiku-4-5-20251001", "qwen3:latest", "openai/gpt-5"], wanted)
     assert not has(["gpt-5-mini-2027", "mistral"], f"{wanted}x")
 
 
-READ = ToolSpec("Read", "", {"properties": {"file_path": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["file_path"]})
-BASH = ToolSpec("Bash", "", {"properties": {"command": {"type": "string"}}, "required": ["command"]})
+READ = ToolSpec(
+    "Read",
+    "",
+    {
+        "properties": {"file_path": {"type": "string"}, "limit": {"type": "integer"}},
+        "required": ["file_path"],
+    },
+)
+BASH = ToolSpec(
+    "Bash", "", {"properties": {"command": {"type": "string"}}, "required": ["command"]}
+)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("run Read file_path=README.md", ("Read", {"file_path": "README.md"})),
-        ('please run read file_path="my file.md" limit=5', ("Read", {"file_path": "my file.md", "limit": 5})),
+        (
+            'please run read file_path="my file.md" limit=5',
+            ("Read", {"file_path": "my file.md", "limit": 5}),
+        ),
         ("Bash: ls -l", ("Bash", {"command": "ls -l"})),
         ("Bash: X=1 make", ("Bash", {"command": "X=1 make"})),
         ("run Bash command='ls -l | wc'", ("Bash", {"command": "ls -l | wc"})),
@@ -160,7 +228,10 @@ BASH = ToolSpec("Bash", "", {"properties": {"command": {"type": "string"}}, "req
         ("run the tests please", None),
         ("Run exactly this command, once, with Bash:\n\n    ohmo triage read", None),
         (
-            "Bash: date\n\n(This is the scheduled run of the job tick, due now. Nobody may be there to answer.)",
+            (
+                "Bash: date\n\n(This is the scheduled run of the job tick, due now. Nobody may be"
+                " there to answer.)"
+            ),
             ("Bash", {"command": "date"}),
         ),
         ("Bash: date\n\n(cd x; ls)", ("Bash", {"command": "date\n\n(cd x; ls)"})),
@@ -189,7 +260,12 @@ def test_a_tool_that_was_named_wrongly_gets_one_clear_line(text: str, word: str)
 
 async def offline(steps: tuple[Step, ...]) -> ModelStep:
     made = await model([Endpoint("offline")], covers(scan), load, {})
-    *_, last = [event async for event in made.call(ModelRequest("offline", (), (READ, BASH), steps, 100, None, "turn"))]
+    *_, last = [
+        event
+        async for event in made.call(
+            ModelRequest("offline", (), (READ, BASH), steps, 100, None, "turn")
+        )
+    ]
     assert isinstance(last, Reply)
     return last.step
 
@@ -207,7 +283,9 @@ async def test_offline_says_what_is_missing_runs_a_named_tool_and_reports_its_re
     (report,) = (await offline((asked, step, CallResult(ToolResult(call.id, "README.md"))))).blocks
     assert isinstance(report, Text)
     assert report.text == "Bash says:\n\n```\nREADME.md\n```"
-    (denied,) = (await offline((asked, step, CallResult(ToolResult(call.id, "denied", error=True))))).blocks
+    (denied,) = (
+        await offline((asked, step, CallResult(ToolResult(call.id, "denied", error=True))))
+    ).blocks
     assert isinstance(denied, Text)
     assert denied.text.startswith("Bash could not do it")
 
@@ -222,16 +300,25 @@ def nobody(found: Mapping[str, Sequence[Listed]] = {}):
 @pytest.mark.parametrize(
     ("environ", "provider", "why"),
     [
-        ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "anthropic", "ANTHROPIC_API_KEY is set"),
+        (
+            {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"},
+            "anthropic",
+            "ANTHROPIC_API_KEY is set",
+        ),
         ({"OPENAI_API_KEY": "o"}, "openai", "OPENAI_API_KEY is set"),
         (
             {"ANTHROPIC_API_KEY": ""},
             "offline",
-            "no ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, no LM Studio, Ollama or vLLM on this machine",
+            (
+                "no ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, no LM Studio, Ollama or"
+                " vLLM on this machine"
+            ),
         ),
     ],
 )
-async def test_auto_looks_for_keys_in_order_and_says_why(environ: dict[str, str], provider: str, why: str) -> None:
+async def test_auto_looks_for_keys_in_order_and_says_why(
+    environ: dict[str, str], provider: str, why: str
+) -> None:
     found = await detect(Endpoint("auto"), covers(scan), environ, ask=nobody())
     assert found.endpoint.provider == provider
     assert why in found.explanation
@@ -239,7 +326,10 @@ async def test_auto_looks_for_keys_in_order_and_says_why(environ: dict[str, str]
 
 
 async def test_auto_finds_a_local_server_takes_its_window_and_gives_it_no_key() -> None:
-    servers = {"http://127.0.0.1:11434": [Listed("qwen3:8b", 40_960)], "http://127.0.0.1:8000": [Listed("other", None)]}
+    servers = {
+        "http://127.0.0.1:11434": [Listed("qwen3:8b", 40_960)],
+        "http://127.0.0.1:8000": [Listed("other", None)],
+    }
     found = (await detect(Endpoint("auto"), covers(scan), {}, ask=nobody(servers))).endpoint
     assert (found.provider, found.model, found.base_url, found.window, found.api_key) == (
         "openai",
@@ -252,7 +342,9 @@ async def test_auto_finds_a_local_server_takes_its_window_and_gives_it_no_key() 
 
 async def test_a_key_in_an_automatic_profile_goes_to_its_maker() -> None:
     for key, provider in (("sk-ant-x", "anthropic"), ("sk-proj-x", "openai")):
-        found = (await detect(Endpoint("auto", api_key=key), covers(scan), {}, ask=nobody())).endpoint
+        found = (
+            await detect(Endpoint("auto", api_key=key), covers(scan), {}, ask=nobody())
+        ).endpoint
         assert (found.provider, found.api_key) == (provider, key)
 
 
@@ -264,7 +356,13 @@ async def test_the_probe_reads_a_model_list_and_a_missing_server_is_nothing() ->
 
 
 def test_an_unknown_provider_is_one_line_with_what_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"profiles.work.provider: 'opnai' is not known; there are auto, anthropic, offline, openai"):
+    with pytest.raises(
+        ConfigError,
+        match=(
+            r"profiles.work.provider: 'opnai' is not known; there are auto, anthropic, offline,"
+            r" openai"
+        ),
+    ):
         settled(Endpoint("opnai", profile="work"), covers(scan), {})
 
 
@@ -276,10 +374,17 @@ def test_a_key_in_the_profile_goes_before_the_one_in_the_environment() -> None:
 
 def test_covers_import_no_sdk() -> None:
     code = (
-        "import sys; from ohmo.discovery import scan; from ohmo.providers.build import covers, model; covers(scan); "
-        "print([m for m in ('anthropic', 'openai', 'httpx2') if m in sys.modules])"
+        "import sys; from ohmo.discovery import scan; from ohmo.providers.build import covers,"
+        " model; covers(scan); print([m for m in ('anthropic', 'openai', 'httpx2') if m in"
+        " sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -313,7 +418,11 @@ async def test_a_broken_package_is_a_refusal_in_one_line_and_is_tried_again() ->
 
 
 def test_a_base_url_with_and_without_version_is_the_same_endpoint() -> None:
-    assert with_version("http://127.0.0.1:1234") == with_version("http://127.0.0.1:1234/") == "http://127.0.0.1:1234/v1"
+    assert (
+        with_version("http://127.0.0.1:1234")
+        == with_version("http://127.0.0.1:1234/")
+        == "http://127.0.0.1:1234/v1"
+    )
     assert with_version("https://gw.example/openai/v2") == "https://gw.example/openai/v2"
     assert with_version(None) is None
 
@@ -336,14 +445,19 @@ def test_two_of_the_same_name_stop_the_start(tmp_path: Path) -> None:
         (room / f"{name}.py").write_text("class _M:\n    name = 'same'\nMANIFEST = _M()\n")
     code = "from ohmo.discovery import scan; scan('twins_of_ohmo', 'MANIFEST')"
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "twins_of_ohmo.one and twins_of_ohmo.two both call themselves 'same'" in done.stderr
 
 
 async def test_the_scripted_provider_answers_in_turn_and_then_echoes() -> None:
     provider = ScriptedProvider([Says("look", (("Read", {"file_path": "a"}),)), Overloaded()])
-    request = ModelRequest("m", (), (), (UserStep((Text("hi"),), "ada", "message"),), 10, None, "turn")
+    request = ModelRequest(
+        "m", (), (), (UserStep((Text("hi"),), "ada", "message"),), 10, None, "turn"
+    )
     *_, first = [event async for event in provider.stream(request)]
     assert isinstance(first, Reply)
     assert first.step.stop == "tools"

@@ -9,8 +9,11 @@ import pytest
 from ohmo.providers.pictures import true_type
 
 HEADS = {
-    "image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff\xe0", "image/gif": b"GIF89a", "image/webp": b"RIFF\x10\x00\x00\x00WEBP",
-}  # fmt: skip
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff\xe0",
+    "image/gif": b"GIF89a",
+    "image/webp": b"RIFF\x10\x00\x00\x00WEBP",
+}
 
 
 @pytest.mark.parametrize("kind", HEADS)

@@ -59,7 +59,10 @@ def test_two_conversations_that_begin_alike_stay_apart() -> None:
 
 def test_the_quietest_conversations_leave_when_the_bound_is_reached_and_come_back_equal() -> None:
     scrolls = Scrolls(MessagesWire(), limit=20_000)
-    conversations = [[said(f"{number}"), answered("x" * 3_000), said("more"), answered("y"), said("more")] for number in range(20)]
+    conversations = [
+        [said(f"{number}"), answered("x" * 3_000), said("more"), answered("y"), said("more")]
+        for number in range(20)
+    ]
     first = [written(scrolls, steps) for steps in conversations]
     assert len(scrolls._scrolls) <= 7
     assert [written(scrolls, steps) for steps in conversations] == first
@@ -81,7 +84,9 @@ def test_history_that_begins_with_the_model_is_still_a_conversation(wire: Wire) 
     steps: list[Step] = [answered("1")]
     for number in range(3):
         messages = json.loads(written(scrolls, steps))
-        assert anthropic_fault({"model": "m", "max_tokens": 1, "messages": messages}) is None or isinstance(wire, CompletionsWire)
+        assert anthropic_fault(
+            {"model": "m", "max_tokens": 1, "messages": messages}
+        ) is None or isinstance(wire, CompletionsWire)
         assert written(scrolls, steps) == written(Scrolls(wire), steps)
         steps += [said("two"), answered(f"{number}")]
 
@@ -92,19 +97,30 @@ TEXTS = st.text(max_size=8)
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Step]:
-    """What a transcript may hold, and a little more: results missing, out of order, of unknown calls; empty words; several people."""
+    """What a transcript may hold, and a little more: results missing, out of order, of unknown
+    calls; empty words; several people."""
     steps: list[Step] = [said(draw(TEXTS))]
     count = 0
     for _ in range(draw(st.integers(0, 6))):
-        blocks: list[Text | Thinking | ToolCall] = [Text(draw(TEXTS))] if draw(st.booleans()) else []
+        blocks: list[Text | Thinking | ToolCall] = (
+            [Text(draw(TEXTS))] if draw(st.booleans()) else []
+        )
         if draw(st.booleans()):
-            blocks.append(Thinking(draw(st.sampled_from(["anthropic", "other"])), '{"type":"thinking","thinking":"t","signature":"s"}'))
+            blocks.append(
+                Thinking(
+                    draw(st.sampled_from(["anthropic", "other"])),
+                    '{"type":"thinking","thinking":"t","signature":"s"}',
+                )
+            )
         results: list[Step] = []
         for foreign in draw(CALLS):
             count += 1
             blocks.append(ToolCall(f"turn.{count}", "Read", {"t": draw(TEXTS)}, foreign))
             if draw(st.integers(0, 3)):
-                results += [CallStarted(f"turn.{count}", "d"), CallResult(ToolResult(f"turn.{count}", draw(TEXTS), draw(st.booleans())))]
+                results += [
+                    CallStarted(f"turn.{count}", "d"),
+                    CallResult(ToolResult(f"turn.{count}", draw(TEXTS), draw(st.booleans()))),
+                ]
         steps.append(ModelStep(tuple(blocks), "m", "tools" if results else "end"))
         extra: list[Step] = [said(draw(TEXTS), "bob") for _ in range(draw(st.integers(0, 2)))]
         if draw(st.integers(0, 5)) == 0:
@@ -115,7 +131,9 @@ def conversations(draw: st.DrawFn) -> list[Step]:
 
 @pytest.mark.parametrize("wire", [MessagesWire(), CompletionsWire()], ids=["anthropic", "openai"])
 @given(data=st.data())
-def test_whatever_a_transcript_holds_the_endpoint_accepts_it_and_growing_gives_the_same_bytes(wire: Wire, data: st.DataObject) -> None:
+def test_whatever_a_transcript_holds_the_endpoint_accepts_it_and_growing_gives_the_same_bytes(
+    wire: Wire, data: st.DataObject
+) -> None:
     steps = data.draw(conversations())
     grown = Scrolls(wire)
     kept = b""
@@ -136,7 +154,12 @@ def test_breakpoints_change_nothing_but_themselves(steps: list[Step]) -> None:
     body, tail = scrolls.write(scrolls.open(tuple(steps)), no_picture)
     plain = b"[" + bytes(body) + (b"," if body else b"") + tail + b"]"
     with_marks = json.loads(b"[" + b"".join(marked(body, tail)) + b"]")
-    marks = [block.pop("cache_control") for message in with_marks for block in message["content"] if "cache_control" in block]
+    marks = [
+        block.pop("cache_control")
+        for message in with_marks
+        for block in message["content"]
+        if "cache_control" in block
+    ]
     assert 1 <= len(marks) <= 2
     assert with_marks == json.loads(plain)
 

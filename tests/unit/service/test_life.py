@@ -1,4 +1,5 @@
-"""Signs of life, crash loops, the last good configuration, and a configuration that changes under a running house."""
+"""Signs of life, crash loops, the last good configuration, and a configuration that changes under a
+running house."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def test_the_same_thing_is_told_once_over_all_lives(tmp_path: Path) -> None:
     assert Starts(tmp_path / "starts.json", clock).first_time("safe mode")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"starts": "x", "told": 3}', '{"starts": [null, "a"]}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"starts": "x", "told": 3}', '{"starts": [null, "a"]}']
+)
 def test_a_damaged_record_of_starts_never_stops_a_start(tmp_path: Path, content: str) -> None:
     (tmp_path / "starts.json").write_text(content)
     starts = Starts(tmp_path / "starts.json", Clock())
@@ -152,7 +155,9 @@ def test_a_first_start_with_a_broken_file_stays_an_error(tmp_path: Path) -> None
         boot(None, environ=environ_of(tmp_path), profile=None, manifests=manifests())
 
 
-async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_does_not(tmp_path: Path) -> None:
+async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_does_not(
+    tmp_path: Path,
+) -> None:
     file, environ, told = tmp_path / "config.yaml", environ_of(tmp_path), list[str]()
     file.write_text("limits: {queue: 10}\n")
     present = load(environ=environ)
@@ -182,13 +187,17 @@ async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_
     assert len(told) == 2
 
 
-async def test_a_first_configuration_and_a_new_token_are_noticed_while_the_house_runs(tmp_path: Path) -> None:
+async def test_a_first_configuration_and_a_new_token_are_noticed_while_the_house_runs(
+    tmp_path: Path,
+) -> None:
     environ, file, secrets = environ_of(tmp_path), tmp_path / "config.yaml", tmp_path / ".env"
 
     async def tell(line: str) -> None:
         raise AssertionError(line)
 
-    rereading = Rereading(lambda: load(environ={**environ, **read(secrets)}), file, secrets, look=0.02)
+    rereading = Rereading(
+        lambda: load(environ={**environ, **read(secrets)}), file, secrets, look=0.02
+    )
     present = load(environ=environ)
     assert present.file is None
     changing = asyncio.create_task(rereading.changed(present, tell))
@@ -201,7 +210,9 @@ async def test_a_first_configuration_and_a_new_token_are_noticed_while_the_house
     assert (await asyncio.wait_for(changing, 20)).source.data == present.source.data
 
 
-async def test_what_was_written_while_the_house_was_still_starting_is_taken_over(tmp_path: Path) -> None:
+async def test_what_was_written_while_the_house_was_still_starting_is_taken_over(
+    tmp_path: Path,
+) -> None:
     environ, file = environ_of(tmp_path), tmp_path / "config.yaml"
     file.write_text("limits: {queue: 10}\n")
     os.utime(file, (1, 1))

@@ -1,4 +1,5 @@
-"""What other people of the same machine can do to the service: nothing that they could not do without it."""
+"""What other people of the same machine can do to the service: nothing that they could not do
+without it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ as_root = pytest.mark.needs("root")
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    """The installation is root's, the home the service's own user's; both can be reached by everybody."""
+    """The installation is root's, the home the service's own user's; both can be reached by
+    everybody."""
     for folder in (tmp_path, *tmp_path.parents[:-2]):
         folder.chmod(folder.stat().st_mode | 0o011)
     found = Scene(tmp_path)
@@ -44,7 +46,9 @@ def refuses(_: int) -> None:
 
 
 @as_root
-def test_root_who_upgrades_follows_no_link_that_the_services_user_laid(scene: Scene, tmp_path: Path) -> None:
+def test_root_who_upgrades_follows_no_link_that_the_services_user_laid(
+    scene: Scene, tmp_path: Path
+) -> None:
     secret, elsewhere = tmp_path / "shadow", tmp_path / "elsewhere"
     secret.write_text("root:hash")
     secret.chmod(0o600)
@@ -74,7 +78,9 @@ def test_what_root_keeps_of_a_home_belongs_to_whom_the_home_belongs(scene: Scene
 
 
 @as_root
-def test_a_home_that_its_owner_replaced_by_a_link_to_a_folder_of_roots_is_still_theirs(tmp_path: Path) -> None:
+def test_a_home_that_its_owner_replaced_by_a_link_to_a_folder_of_roots_is_still_theirs(
+    tmp_path: Path,
+) -> None:
     theirs, roots = tmp_path / "theirs", tmp_path / "roots"
     theirs.mkdir()
     roots.mkdir()
@@ -88,7 +94,9 @@ def test_a_home_that_its_owner_replaced_by_a_link_to_a_folder_of_roots_is_still_
     assert (os.geteuid(), list(roots.iterdir())) == (0, [])
 
 
-def test_a_state_that_cannot_be_kept_aside_changes_nothing_and_the_service_runs_again(tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_kept_aside_changes_nothing_and_the_service_runs_again(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path)
     (scene.home.root / "backups").write_text("a file where a folder belongs")
     with pytest.raises(UpgradeFailed, match="nothing was changed"):
@@ -96,28 +104,46 @@ def test_a_state_that_cannot_be_kept_aside_changes_nothing_and_the_service_runs_
     scene.is_as_before()
 
 
-def test_the_installer_of_an_upgrade_is_not_taken_from_the_folder_somebody_stands_in(tmp_path: Path) -> None:
+def test_the_installer_of_an_upgrade_is_not_taken_from_the_folder_somebody_stands_in(
+    tmp_path: Path,
+) -> None:
     venv.create(tmp_path / "environment", with_pip=False, symlinks=True)
     python = tmp_path / "environment" / "bin" / "python"
     site = next((tmp_path / "environment" / "lib").glob("python*/site-packages"))
     (site / "rest.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
     (site / "ohmo-0.0.1.dist-info").mkdir()
-    (site / "ohmo-0.0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: ohmo\nVersion: 0.0.1\n")
+    (site / "ohmo-0.0.1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: ohmo\nVersion: 0.0.1\n"
+    )
     (site / "pip").mkdir()
     (site / "pip" / "__init__.py").write_text("")
-    (site / "pip" / "__main__.py").write_text("import os, sys; print(os.getcwd(), *sys.argv[1:], file=sys.stderr); sys.exit(1)")
+    (site / "pip" / "__main__.py").write_text(
+        "import os, sys; print(os.getcwd(), *sys.argv[1:], file=sys.stderr); sys.exit(1)"
+    )
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     (hostile / "pip.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'w')")
     (hostile / "new.whl").write_text("")
-    environ = {"OHMO_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    environ = {
+        "OHMO_HOME": str(tmp_path / "home"),
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+    }
     (tmp_path / "home").mkdir()
     ran = subprocess.run(
-        [str(python), "-P", "-m", "ohmo", "upgrade", "new.whl"], cwd=hostile, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )  # fmt: skip
+        [str(python), "-P", "-m", "ohmo", "upgrade", "new.whl"],
+        cwd=hostile,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert not (tmp_path / "taken").exists()
     assert f"{tmp_path / 'environment'} install" in ran.stderr
-    assert ran.stderr.rstrip().partition(";")[0].endswith(f"--upgrade -- {hostile / 'new.whl'}"), sys.version
+    assert ran.stderr.rstrip().partition(";")[0].endswith(f"--upgrade -- {hostile / 'new.whl'}"), (
+        sys.version
+    )
 
 
 @pytest.fixture
@@ -151,7 +177,9 @@ def test_the_first_process_of_a_machine_is_nobodys_daemon(tmp_path: Path) -> Non
     manager = Background(Plan(Path(sys.executable), Home(tmp_path), tmp_path, "/usr/bin:/bin"), {})
     (tmp_path / "run").mkdir()
     manager.install()
-    (tmp_path / "run" / "service.state").write_text(json.dumps({"state": "running", "daemon": 1, "supervisor": 1, "restarts": 0}))
+    (tmp_path / "run" / "service.state").write_text(
+        json.dumps({"state": "running", "daemon": 1, "supervisor": 1, "restarts": 0})
+    )
     with hold_home(tmp_path):
         (tmp_path / "lock").write_text("1\n")
         assert holder(tmp_path / "lock") == 1
@@ -160,7 +188,9 @@ def test_the_first_process_of_a_machine_is_nobodys_daemon(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("written", ["", "0", "-1", "garbage"])
-def test_no_number_that_means_more_than_one_process_is_taken_from_a_lock(tmp_path: Path, written: str) -> None:
+def test_no_number_that_means_more_than_one_process_is_taken_from_a_lock(
+    tmp_path: Path, written: str
+) -> None:
     lock = tmp_path / "lock"
     lock.write_text(written)
     descriptor = os.open(lock, os.O_RDWR)
@@ -170,11 +200,15 @@ def test_no_number_that_means_more_than_one_process_is_taken_from_a_lock(tmp_pat
 
 
 @as_root
-def test_root_runs_no_environment_at_a_start_that_somebody_else_could_exchange(tmp_path: Path) -> None:
+def test_root_runs_no_environment_at_a_start_that_somebody_else_could_exchange(
+    tmp_path: Path,
+) -> None:
     venv.create(tmp_path / "theirs" / "environment", with_pip=False, symlinks=True)
     python = tmp_path / "theirs" / "environment" / "bin" / "python"
     roots = [python.resolve(), *python.resolve().parents]
-    assert only_roots(python) is all(path.stat().st_uid == 0 and not path.stat().st_mode & 0o022 for path in roots)
+    assert only_roots(python) is all(
+        path.stat().st_uid == 0 and not path.stat().st_mode & 0o022 for path in roots
+    )
     os.chown(tmp_path / "theirs", NOBODY, NOBODY)
     assert not only_roots(python)
     os.chown(tmp_path / "theirs", 0, 0)

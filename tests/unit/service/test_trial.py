@@ -16,18 +16,28 @@ UP, DOWN = Connection("connected"), Connection("reconnecting", "the platform can
 
 
 class Stand:
-    """An upgrade that is at ``trying``, and a daemon with these looks at its channels; the last one stays."""
+    """An upgrade that is at ``trying``, and a daemon with these looks at its channels; the last one
+    stays."""
 
     def __init__(self, folder: Path, *looks: Mapping[str, Connection]) -> None:
-        self.site, self.home = folder / "site-packages", folder / "home"
+        self.site = folder / "site-packages"
+        self.home = folder / "home"
         for one in (self.site, self.home / "run", self.home / "kept"):
             one.mkdir(parents=True)
         self.undoing = Undoing(self.site.with_name(FOLDER))
         self.owned = self.undoing.hold(make=True)
-        self.undoing.begin(site=self.site, home=self.home, kept=self.home / "kept", aside=self.home / "aside", connected=["slack", "web"])
+        self.undoing.begin(
+            site=self.site,
+            home=self.home,
+            kept=self.home / "kept",
+            aside=self.home / "aside",
+            connected=["slack", "web"],
+        )
         self.undoing.arm()
         self.undoing.tried()
-        self._looks, self.time, self.told = list(looks), 0.0, list[str]()
+        self._looks = list(looks)
+        self.time = 0.0
+        self.told = list[str]()
         self.shown_at_last = asyncio.Event()
         self.returns = True
 
@@ -50,11 +60,21 @@ class Stand:
         await asyncio.sleep(0)
 
     def trial(self, home: Path | None = None) -> Trial:
-        return Trial(self.undoing, home or self.home, self.channels, self.tell, lambda: self.returns, lambda: self.time, self.sleep)
+        return Trial(
+            self.undoing,
+            home or self.home,
+            self.channels,
+            self.tell,
+            lambda: self.returns,
+            lambda: self.time,
+            self.sleep,
+        )
 
 
 async def test_it_stays_when_every_channel_is_connected_again(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, {}, {"slack": DOWN, "web": UP}, {"slack": UP, "web": UP, "matrix": DOWN})
+    stand = Stand(
+        tmp_path, {}, {"slack": DOWN, "web": UP}, {"slack": UP, "web": UP, "matrix": DOWN}
+    )
     failed = asyncio.create_task(stand.trial().failed())
     await asyncio.wait_for(stand.shown_at_last.wait(), 20)
     assert "it stays" in stand.told[0]
@@ -67,21 +87,34 @@ async def test_it_stays_when_every_channel_is_connected_again(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("look", "waited"),
-    [({"slack": DOWN, "web": UP}, CONNECTED_WITHIN), ({"slack": Connection("failed", "KeyError"), "web": UP}, 0.0), ({"web": UP}, 0.0)],
+    [
+        ({"slack": DOWN, "web": UP}, CONNECTED_WITHIN),
+        ({"slack": Connection("failed", "KeyError"), "web": UP}, 0.0),
+        ({"web": UP}, 0.0),
+    ],
 )
-async def test_it_gives_way_when_one_does_not_come_back(tmp_path: Path, look: Mapping[str, Connection], waited: float) -> None:
+async def test_it_gives_way_when_one_does_not_come_back(
+    tmp_path: Path, look: Mapping[str, Connection], waited: float
+) -> None:
     stand = Stand(tmp_path, look)
-    assert "slack was connected before and is not now" in await asyncio.wait_for(stand.trial().failed(), 20)
+    assert "slack was connected before and is not now" in await asyncio.wait_for(
+        stand.trial().failed(), 20
+    )
     assert stand.time == 3.0 + waited
     assert stand.undoing.stage() == "trying"  # the next start takes it back
     assert "The version of before comes back now" in stand.told[0]
 
 
-async def test_a_daemon_of_another_home_and_one_that_nobody_upgrades_show_nothing(tmp_path: Path) -> None:
+async def test_a_daemon_of_another_home_and_one_that_nobody_upgrades_show_nothing(
+    tmp_path: Path,
+) -> None:
     stand = Stand(tmp_path, {})
     stand.let_go()
     stand.owned = None
-    for trial in (stand.trial(tmp_path / "other"), Trial(Undoing(tmp_path / "nothing"), stand.home, dict, stand.tell, lambda: True)):
+    for trial in (
+        stand.trial(tmp_path / "other"),
+        Trial(Undoing(tmp_path / "nothing"), stand.home, dict, stand.tell, lambda: True),
+    ):
         failed = asyncio.create_task(trial.failed())
         _, waits = await asyncio.wait([failed], timeout=0.2)
         assert waits
@@ -89,7 +122,9 @@ async def test_a_daemon_of_another_home_and_one_that_nobody_upgrades_show_nothin
     assert stand.told == []
 
 
-async def test_it_stays_up_and_says_what_to_do_when_nobody_here_may_put_the_old_version_back(tmp_path: Path) -> None:
+async def test_it_stays_up_and_says_what_to_do_when_nobody_here_may_put_the_old_version_back(
+    tmp_path: Path,
+) -> None:
     stand = Stand(tmp_path, {"slack": Connection("failed", "KeyError"), "web": UP})
     stand.returns = False
     failed = asyncio.create_task(stand.trial().failed())

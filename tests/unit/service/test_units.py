@@ -45,23 +45,35 @@ class Hands:
     def __call__(self, command: Sequence[str], within: float) -> Ran:
         line = shlex.join(command)
         self.done.append(line)
-        return next((answer for part, answer in self.answers.items() if part in line), Ran(0, "", ""))
+        return next(
+            (answer for part, answer in self.answers.items() if part in line), Ran(0, "", "")
+        )
 
 
 def analyze(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     assert ANALYZE is not None
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
-    return subprocess.run([ANALYZE, *words], check=False, capture_output=True, text=True, env=environ, timeout=60)
+    return subprocess.run(
+        [ANALYZE, *words], check=False, capture_output=True, text=True, env=environ, timeout=60
+    )
 
 
 @needs_analyze
 @pytest.mark.parametrize("system", [False, True], ids=["user", "system"])
-def test_systemd_reads_the_unit_without_a_complaint_also_from_a_path_with_strange_letters(tmp_path: Path, system: bool) -> None:
+def test_systemd_reads_the_unit_without_a_complaint_also_from_a_path_with_strange_letters(
+    tmp_path: Path, system: bool
+) -> None:
     plan = plan_of(tmp_path)
     file = tmp_path / "ohmo.service"
-    plan = Plan(plan.python, Home(Path("/var/lib/ohmo/.ohmo")), plan.user_home, plan.search_path) if system else plan
+    plan = (
+        Plan(plan.python, Home(Path("/var/lib/ohmo/.ohmo")), plan.user_home, plan.search_path)
+        if system
+        else plan
+    )
     file.write_text(unit(plan, system=system, of_root=system))
-    found = analyze("verify", "--man=no", *([] if system else ["--user"]), str(file), folder=tmp_path)
+    found = analyze(
+        "verify", "--man=no", *([] if system else ["--user"]), str(file), folder=tmp_path
+    )
     complaints = [line for line in found.stderr.splitlines() if "ohmo.service" in line]
     assert (found.returncode, complaints) == (0, []), found.stderr
 
@@ -70,15 +82,25 @@ def test_systemd_reads_the_unit_without_a_complaint_also_from_a_path_with_strang
 def test_the_system_unit_is_exposed_to_at_most_two_of_ten(tmp_path: Path) -> None:
     file = tmp_path / "ohmo.service"
     file.write_text(unit(system_plan(Path("/opt/ohmo/bin/python")), system=True, of_root=True))
-    found = analyze("security", "--offline=true", "--threshold=20", "--no-pager", str(file), folder=tmp_path)
+    found = analyze(
+        "security", "--offline=true", "--threshold=20", "--no-pager", str(file), folder=tmp_path
+    )
     assert found.returncode == 0, found.stdout[-2000:]
 
 
 def test_a_unit_restarts_what_crashed_and_not_what_would_fail_again(tmp_path: Path) -> None:
     text = unit(plan_of(tmp_path), system=False)
-    for line in ("Type=notify", "Restart=on-failure", "WatchdogSec=20", "OOMPolicy=continue", "KillMode=mixed"):
+    for line in (
+        "Type=notify",
+        "Restart=on-failure",
+        "WatchdogSec=20",
+        "OOMPolicy=continue",
+        "KillMode=mixed",
+    ):
         assert line in text.splitlines()
-    prevented = next(line for line in text.splitlines() if line.startswith("RestartPreventExitStatus="))
+    prevented = next(
+        line for line in text.splitlines() if line.startswith("RestartPreventExitStatus=")
+    )
     assert {"1", "75", "78"} <= set(prevented.partition("=")[2].split())
     assert "70" not in prevented.split("=")[1].split()
 
@@ -86,7 +108,9 @@ def test_a_unit_restarts_what_crashed_and_not_what_would_fail_again(tmp_path: Pa
 def test_a_path_with_quotes_is_refused_because_systemd_does(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     with pytest.raises(ServiceFailed, match="install ohmo elsewhere"):
-        unit(Plan(Path('/opt/a"b/python'), plan.home, plan.user_home, plan.search_path), system=False)
+        unit(
+            Plan(Path('/opt/a"b/python'), plan.home, plan.user_home, plan.search_path), system=False
+        )
 
 
 def test_a_path_with_a_line_feed_is_refused() -> None:
@@ -94,9 +118,13 @@ def test_a_path_with_a_line_feed_is_refused() -> None:
         quoted("/tmp/a\nExecStartPre=/bin/evil")
 
 
-def test_installing_twice_changes_nothing_and_tells_how_to_outlive_the_session(tmp_path: Path) -> None:
+def test_installing_twice_changes_nothing_and_tells_how_to_outlive_the_session(
+    tmp_path: Path,
+) -> None:
     hands = Hands({"loginctl": Ran(0, "no\n", "")})
-    service = Systemd(plan_of(tmp_path), hands, {"USER": "pat"}, system=False, units=tmp_path / "units")
+    service = Systemd(
+        plan_of(tmp_path), hands, {"USER": "pat"}, system=False, units=tmp_path / "units"
+    )
     first, second = service.install(), service.install()
     assert first[0].startswith("created")
     assert second[0].startswith("unchanged")
@@ -113,14 +141,20 @@ def test_what_was_installed_from_another_place_is_stale(tmp_path: Path, kind: st
         inner = Background(plan, {})
         if kind == "background":
             return inner
-        return Systemd(plan, Hands(), {}, system=False, units=tmp_path) if kind == "systemd" else Launchd(plan, Hands({}), tmp_path, inner)
+        return (
+            Systemd(plan, Hands(), {}, system=False, units=tmp_path)
+            if kind == "systemd"
+            else Launchd(plan, Hands({}), tmp_path, inner)
+        )
 
     plan = plan_of(tmp_path)
     (plan.home.root / "run").mkdir(parents=True, exist_ok=True)
     assert not manager(plan).stale()
     manager(plan).install()
     assert not manager(plan).stale()
-    assert manager(Plan(Path("/elsewhere/bin/python"), plan.home, plan.user_home, plan.search_path)).stale()
+    assert manager(
+        Plan(Path("/elsewhere/bin/python"), plan.home, plan.user_home, plan.search_path)
+    ).stale()
 
 
 def test_a_unit_of_another_home_is_not_overwritten(tmp_path: Path) -> None:
@@ -132,8 +166,13 @@ def test_a_unit_of_another_home_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_start_that_fails_names_the_line_of_the_configuration(tmp_path: Path) -> None:
-    journal = "Starting ohmo\nconfig.yaml:3: chanels: unknown key, did you mean channels?\nmain process exited\n"
-    hands = Hands({"start": Ran(1, "", "Job for ohmo.service failed"), "journalctl": Ran(0, journal, "")})
+    journal = (
+        "Starting ohmo\nconfig.yaml:3: chanels: unknown key, did you mean channels?\nmain process"
+        " exited\n"
+    )
+    hands = Hands(
+        {"start": Ran(1, "", "Job for ohmo.service failed"), "journalctl": Ran(0, journal, "")}
+    )
     service = Systemd(plan_of(tmp_path), hands, {}, system=False, units=tmp_path)
     with pytest.raises(ServiceFailed, match="not installed"):
         service.start()
@@ -143,7 +182,13 @@ def test_a_start_that_fails_names_the_line_of_the_configuration(tmp_path: Path) 
 
 
 def test_a_system_unit_is_not_made_for_an_installation_it_could_not_see(tmp_path: Path) -> None:
-    service = Systemd(system_plan(Path("/home/pat/ohmo/.venv/bin/python")), Hands(), {}, system=True, units=tmp_path)
+    service = Systemd(
+        system_plan(Path("/home/pat/ohmo/.venv/bin/python")),
+        Hands(),
+        {},
+        system=True,
+        units=tmp_path,
+    )
     with pytest.raises(ServiceFailed, match="/opt/ohmo"):
         service.install()
 
@@ -151,7 +196,15 @@ def test_a_system_unit_is_not_made_for_an_installation_it_could_not_see(tmp_path
 @pytest.mark.parametrize(
     ("properties", "state"),
     [
-        ({"ActiveState": "active", "SubState": "running", "MainPID": "7", "StatusText": "serving"}, "running"),
+        (
+            {
+                "ActiveState": "active",
+                "SubState": "running",
+                "MainPID": "7",
+                "StatusText": "serving",
+            },
+            "running",
+        ),
         ({"ActiveState": "activating", "SubState": "start"}, "starting"),
         ({"ActiveState": "activating", "SubState": "auto-restart"}, "restarting"),
         ({"ActiveState": "failed", "Result": "exit-code", "ExecMainStatus": "78"}, "failed"),
@@ -175,14 +228,27 @@ def test_the_plist_comes_back_as_it_was_written_and_restarts_only_failures(tmp_p
     assert not [key for key in found["EnvironmentVariables"] if "TOKEN" in key or "KEY" in key]
 
 
-# launchd.plist(5): the keys ohmo uses and the type each has to have; launchd ignores what it does not know, and refuses a wrong type.
+# launchd.plist(5): the keys ohmo uses and the type each has to have; launchd ignores what it does
+# not know, and refuses a wrong type.
 LAUNCHD = {
-    "Label": str, "ProgramArguments": list, "EnvironmentVariables": dict, "WorkingDirectory": str, "RunAtLoad": bool, "KeepAlive": dict,
-    "ThrottleInterval": int, "ExitTimeOut": int, "ProcessType": str, "Umask": int, "StandardOutPath": str, "StandardErrorPath": str,
-}  # fmt: skip
+    "Label": str,
+    "ProgramArguments": list,
+    "EnvironmentVariables": dict,
+    "WorkingDirectory": str,
+    "RunAtLoad": bool,
+    "KeepAlive": dict,
+    "ThrottleInterval": int,
+    "ExitTimeOut": int,
+    "ProcessType": str,
+    "Umask": int,
+    "StandardOutPath": str,
+    "StandardErrorPath": str,
+}
 
 
-def test_the_installed_plist_keeps_the_rules_of_launchd_and_survives_strange_paths(tmp_path: Path) -> None:
+def test_the_installed_plist_keeps_the_rules_of_launchd_and_survives_strange_paths(
+    tmp_path: Path,
+) -> None:
     strange = tmp_path / "a & b <c> 'ü' \"d\""
     strange.mkdir()
     plan = plan_of(strange)
@@ -190,27 +256,50 @@ def test_the_installed_plist_keeps_the_rules_of_launchd_and_survives_strange_pat
     Launchd(plan, Hands({}), strange / "agents", Background(plan, {})).install()
     file = strange / "agents" / f"{LABEL}.plist"
     text = file.read_text(encoding="utf-8")
-    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN"')
-    assert (file.stat().st_mode & 0o777) == 0o644  # launchctl refuses an agent that others can write
+    assert text.startswith(
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST'
+        ' 1.0//EN"'
+    )
+    assert (
+        file.stat().st_mode & 0o777
+    ) == 0o644  # launchctl refuses an agent that others can write
     found = plistlib.loads(file.read_bytes())
     assert {key: type(value) for key, value in found.items()} == LAUNCHD
-    assert found == plistlib.loads(plistlib.dumps(found, fmt=plistlib.FMT_BINARY))  # as plutil -convert does
-    assert all(isinstance(word, str) and word for word in (*found["ProgramArguments"], *found["EnvironmentVariables"].values()))
-    for path in (found["ProgramArguments"][0], found["WorkingDirectory"], found["StandardOutPath"], found["StandardErrorPath"]):
+    assert found == plistlib.loads(
+        plistlib.dumps(found, fmt=plistlib.FMT_BINARY)
+    )  # as plutil -convert does
+    assert all(
+        isinstance(word, str) and word
+        for word in (*found["ProgramArguments"], *found["EnvironmentVariables"].values())
+    )
+    for path in (
+        found["ProgramArguments"][0],
+        found["WorkingDirectory"],
+        found["StandardOutPath"],
+        found["StandardErrorPath"],
+    ):
         assert path.startswith("/")  # neither ~ nor $HOME is expanded
     assert found["ProcessType"] in ("Background", "Standard", "Adaptive", "Interactive")
 
 
 def test_launchd_is_asked_with_the_verbs_of_its_manual(tmp_path: Path) -> None:
-    hands, plan = Hands({"launchctl print": Ran(113, "", "Could not find service")}), plan_of(tmp_path)
+    hands, plan = (
+        Hands({"launchctl print": Ran(113, "", "Could not find service")}),
+        plan_of(tmp_path),
+    )
     (plan.home.root / "run").mkdir(parents=True)
-    (plan.home.root / "run" / "service.state").write_text('{"state": "running", "supervisor": 1, "daemon": 2}')
+    (plan.home.root / "run" / "service.state").write_text(
+        '{"state": "running", "supervisor": 1, "daemon": 2}'
+    )
     service = Launchd(plan, hands, tmp_path / "agents", Background(plan, {}))
     assert service.standing().state == "not installed"
     assert service.install()[0].startswith("created")
     assert service.install()[0].startswith("unchanged")
     service.start()
-    assert f"launchctl bootstrap gui/{os.getuid()} {shlex.quote(str(tmp_path / 'agents' / (LABEL + '.plist')))}" in hands.done
+    assert (
+        f"launchctl bootstrap gui/{os.getuid()}"
+        f" {shlex.quote(str(tmp_path / 'agents' / (LABEL + '.plist')))}" in hands.done
+    )
     hands.answers = {}
     (plan.home.root / "run" / "service.state").write_text('{"state": "stopped"}')
     assert service.uninstall() == [f"removed {tmp_path / 'agents' / (LABEL + '.plist')}"]
@@ -224,17 +313,33 @@ def machine(root: Path, platform: str = "linux", **environ: str) -> Machine:
 
 def test_a_machine_is_taken_for_what_it_is(tmp_path: Path) -> None:
     home = Home(tmp_path / "home" / ".ohmo")
-    assert choose(machine(tmp_path), Path(sys.executable), home, system=False).name == "background process"
-    assert choose(machine(tmp_path, "darwin"), Path(sys.executable), home, system=False).name == "launchd"
+    assert (
+        choose(machine(tmp_path), Path(sys.executable), home, system=False).name
+        == "background process"
+    )
+    assert (
+        choose(machine(tmp_path, "darwin"), Path(sys.executable), home, system=False).name
+        == "launchd"
+    )
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     assert (
-        choose(machine(tmp_path), Path(sys.executable), home, system=False).name == "background process"
+        choose(machine(tmp_path), Path(sys.executable), home, system=False).name
+        == "background process"
     )  # booted, but nobody is logged in
     (tmp_path / "run/user/1000/systemd").mkdir(parents=True)
     (tmp_path / "run/user/1000/systemd/private").touch()
-    assert choose(machine(tmp_path), Path(sys.executable), home, system=False).name == "systemd, user unit"
-    assert choose(machine(tmp_path), Path(sys.executable), home, system=True).name == "systemd, system unit"
-    assert choose(machine(tmp_path), Path(sys.executable), home, system=False, kind="background").name == "background process"
+    assert (
+        choose(machine(tmp_path), Path(sys.executable), home, system=False).name
+        == "systemd, user unit"
+    )
+    assert (
+        choose(machine(tmp_path), Path(sys.executable), home, system=True).name
+        == "systemd, system unit"
+    )
+    assert (
+        choose(machine(tmp_path), Path(sys.executable), home, system=False, kind="background").name
+        == "background process"
+    )
     (tmp_path / "proc/sys/kernel").mkdir(parents=True)
     (tmp_path / "proc/sys/kernel/osrelease").write_text("5.15.153.1-microsoft-standard-WSL2\n")
     assert machine(tmp_path).wsl
@@ -246,27 +351,39 @@ def test_without_systemd_a_system_unit_is_refused_with_the_way_out(tmp_path: Pat
 
 
 def test_the_reason_is_the_last_line_the_daemon_said_about_itself() -> None:
-    assert reason_in(["ohmo: first", "noise", "ohmo: /h: another ohmo (pid 7) owns this home", "exited"]).startswith("/h: another")
+    assert reason_in(
+        ["ohmo: first", "noise", "ohmo: /h: another ohmo (pid 7) owns this home", "exited"]
+    ).startswith("/h: another")
     assert reason_in(["nothing", "said"]) == ""
 
 
 def test_windows_is_told_where_to_go() -> None:
     code = "import sys; from ohmo.cli.main import main; sys.platform = 'win32'; main(['run'])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (found.returncode, found.stdout) == (1, "")
     assert "WSL 2" in found.stderr
     assert len(found.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("folder", ["/home/a\nExecStartPre=/bin/evil", "/home/a\\", "/home/a "])
-def test_a_home_that_would_write_lines_of_its_own_into_the_unit_is_refused(tmp_path: Path, folder: str) -> None:
+def test_a_home_that_would_write_lines_of_its_own_into_the_unit_is_refused(
+    tmp_path: Path, folder: str
+) -> None:
     plan = plan_of(tmp_path)
     with pytest.raises(ServiceFailed, match="a unit cannot name it"):
         unit(Plan(plan.python, plan.home, Path(folder), plan.search_path), system=False)
 
 
 @pytest.mark.parametrize(
-    "written", ["garbage", "[]", '{"state": 5, "daemon": "x", "restarts": "many"}', '{"state": "singing", "supervisor": -1}']
+    "written",
+    [
+        "garbage",
+        "[]",
+        '{"state": 5, "daemon": "x", "restarts": "many"}',
+        '{"state": "singing", "supervisor": -1}',
+    ],
 )
 def test_a_state_file_that_is_nonsense_is_no_crash(tmp_path: Path, written: str) -> None:
     plan = plan_of(tmp_path)
@@ -278,7 +395,9 @@ def test_a_state_file_that_is_nonsense_is_no_crash(tmp_path: Path, written: str)
     service.stop()
 
 
-@pytest.mark.parametrize(("kind", "words"), [("systemd", "no user manager of systemd"), ("launchd", "only on a Mac")])
+@pytest.mark.parametrize(
+    ("kind", "words"), [("systemd", "no user manager of systemd"), ("launchd", "only on a Mac")]
+)
 def test_a_manager_that_this_machine_has_not_is_refused_before_anything_is_written(
     tmp_path: Path, kind: Literal["systemd", "launchd"], words: str
 ) -> None:

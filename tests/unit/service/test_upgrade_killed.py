@@ -1,4 +1,5 @@
-"""An upgrade that is killed anywhere: the next start of the interpreter finds a whole version, and the store that belongs to it."""
+"""An upgrade that is killed anywhere: the next start of the interpreter finds a whole version, and
+the store that belongs to it."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ class Installation:
     """An environment with the old version in it, and a home with one message."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.home = folder, folder / "home"
+        self.folder = folder
+        self.home = folder / "home"
         venv.create(folder / "environment", with_pip=False, symlinks=True)
         self.python = folder / "environment" / "bin" / "python"
         self.site = next((folder / "environment" / "lib").glob("python*/site-packages"))
@@ -87,15 +89,28 @@ class Installation:
             connection.execute("CREATE TABLE said (text TEXT)")
             connection.execute("INSERT INTO said VALUES ('before')")
 
-    def upgrade(self, *, die_at: int = 0, when: str = "", migrates: bool = False) -> subprocess.CompletedProcess[str]:
+    def upgrade(
+        self, *, die_at: int = 0, when: str = "", migrates: bool = False
+    ) -> subprocess.CompletedProcess[str]:
         given = [str(self.site), str(self.home), str(die_at), when, "yes" if migrates else "no"]
         return subprocess.run(
-            [sys.executable, "-c", UPGRADES, *given], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-        )  # fmt: skip
+            [sys.executable, "-c", UPGRADES, *given],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
     def start(self) -> tuple[str, str]:
         """What the version that is started now calls itself, and what is said about it."""
-        ran = subprocess.run([str(self.python), "-P", "-m", "ohmo"], capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run(
+            [str(self.python), "-P", "-m", "ohmo"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         return ran.stdout, ran.stderr
 
     def words(self) -> list[str]:
@@ -104,7 +119,9 @@ class Installation:
 
     def leftovers(self) -> list[str]:
         here = [*self.site.parent.iterdir(), *self.site.iterdir(), *self.home.iterdir()]
-        return [path.name for path in here if "upgrade" in path.name or path.name.endswith(".returning")]
+        return [
+            path.name for path in here if "upgrade" in path.name or path.name.endswith(".returning")
+        ]
 
 
 @contextmanager
@@ -129,33 +146,51 @@ def test_killed_at_every_step_of_an_upgrade_that_fails_the_next_start_is_the_old
         one = Installation(tmp_path / str(count))
         ran = one.upgrade(die_at=count, migrates=migrates)
         version, said = one.start()
-        copies = [FOLDER] if count == 1 else []  # nothing was replaced yet; the next upgrade clears them up
-        assert (version, one.words(), one.leftovers()) == ("old", ["before"], copies), f"killed at step {count}: {said}"
+        copies = (
+            [FOLDER] if count == 1 else []
+        )  # nothing was replaced yet; the next upgrade clears them up
+        assert (version, one.words(), one.leftovers()) == ("old", ["before"], copies), (
+            f"killed at step {count}: {said}"
+        )
         assert not (one.site / "added.py").exists()
         if ran.returncode == 0:
             assert "the upgrade was taken back" in ran.stdout
             assert count > 8
             return
         assert ran.returncode == -9
-        assert len(list((one.home / "quarantine").glob("failed-upgrade-*/ohmo.db"))) == int(migrates and count > 1)
+        assert len(list((one.home / "quarantine").glob("failed-upgrade-*/ohmo.db"))) == int(
+            migrates and count > 1
+        )
     raise AssertionError("it never came to an end")
 
 
-def test_killed_at_every_step_of_an_upgrade_that_is_good_it_stays_only_when_it_was_tried_to_the_end(tmp_path: Path) -> None:
+def test_killed_at_every_step_of_an_upgrade_that_is_good_it_stays_only_when_it_was_tried_to_the_end(
+    tmp_path: Path,
+) -> None:
     versions: list[str] = []
     for count in range(1, 40):
         one = Installation(tmp_path / str(count))
         ran = one.upgrade(die_at=count, when="good")
         versions.append(one.start()[0])
-        assert (one.words(), one.leftovers()) == (["before"], [FOLDER] if count == 1 else []), f"killed at step {count}"
+        assert (one.words(), one.leftovers()) == (["before"], [FOLDER] if count == 1 else []), (
+            f"killed at step {count}"
+        )
         assert (one.site / "added.py").exists() == (versions[-1] == "new")
         assert one.start() == (versions[-1], "")
         if ran.returncode == 0:
             break
-    assert versions == ["old", "old", "old", "new", "new"]  # installing, trying, over, clear up, and not killed
+    assert versions == [
+        "old",
+        "old",
+        "old",
+        "new",
+        "new",
+    ]  # installing, trying, over, clear up, and not killed
 
 
-def test_killed_while_packages_are_replaced_the_next_start_is_the_old_version(installation: Installation) -> None:
+def test_killed_while_packages_are_replaced_the_next_start_is_the_old_version(
+    installation: Installation,
+) -> None:
     assert installation.upgrade(when="installing").returncode == -9
     version, said = installation.start()
     assert version == "old"
@@ -164,16 +199,23 @@ def test_killed_while_packages_are_replaced_the_next_start_is_the_old_version(in
     assert installation.leftovers() == []
 
 
-def test_killed_while_the_new_version_is_tried_the_next_start_is_the_old_version(installation: Installation) -> None:
+def test_killed_while_the_new_version_is_tried_the_next_start_is_the_old_version(
+    installation: Installation,
+) -> None:
     assert installation.upgrade(when="trying").returncode == -9
     version, said = installation.start()
     assert version == "old"
-    assert "interrupted before the new version had shown that it runs; the version of before is back" in said
+    assert (
+        "interrupted before the new version had shown that it runs; the version of before is back"
+        in said
+    )
     assert installation.start() == ("old", "")
     assert installation.leftovers() == []
 
 
-def test_a_version_that_is_tried_is_not_taken_away_from_under_a_daemon_that_begins(installation: Installation) -> None:
+def test_a_version_that_is_tried_is_not_taken_away_from_under_a_daemon_that_begins(
+    installation: Installation,
+) -> None:
     installation.upgrade(when="trying")
     undoing = Undoing(installation.site.with_name(FOLDER))
     reader, writer = os.pipe()
@@ -203,21 +245,27 @@ def test_a_version_whose_daemon_showed_what_it_can_stays(installation: Installat
     assert not shown.exists()
 
 
-def test_a_second_upgrade_after_a_killed_one_begins_with_a_whole_version(installation: Installation) -> None:
+def test_a_second_upgrade_after_a_killed_one_begins_with_a_whole_version(
+    installation: Installation,
+) -> None:
     installation.upgrade(when="installing")
     ran = installation.upgrade()
     assert "the version of before is back" in ran.stdout
     assert installation.start() == ("old", "")
 
 
-def test_an_upgrade_over_an_interrupted_one_does_not_keep_its_torn_packages_for_the_old_version(installation: Installation) -> None:
+def test_an_upgrade_over_an_interrupted_one_does_not_keep_its_torn_packages_for_the_old_version(
+    installation: Installation,
+) -> None:
     installation.upgrade(when="installing")
     with held(installation.home / "lock"):
         assert "stop it, then upgrade again" in installation.upgrade().stdout
     assert installation.start()[0] == "old"
 
 
-def test_nothing_is_taken_back_under_a_daemon_that_runs_or_an_installer_that_still_writes(installation: Installation) -> None:
+def test_nothing_is_taken_back_under_a_daemon_that_runs_or_an_installer_that_still_writes(
+    installation: Installation,
+) -> None:
     installation.upgrade(when="installing")
     for lock in (installation.home / "lock", installation.site.parent / ".ohmo-upgrade" / "lock"):
         with held(lock):

@@ -22,7 +22,8 @@ class Service:
     name = "a service"
 
     def __init__(self, site: Path, wants: Callable[[str], bool]) -> None:
-        self._site, self._wants = site, wants
+        self._site = site
+        self._wants = wants
         self.running = "old"
 
     def installed(self) -> bool:
@@ -60,7 +61,8 @@ class Scene:
     """An installation of the old version, and a store with one message in it."""
 
     def __init__(self, folder: Path, *, wants: Callable[[str], bool] = lambda _: True) -> None:
-        self.site, self.home = folder / "site-packages", Home(folder / "home")
+        self.site = folder / "site-packages"
+        self.home = Home(folder / "home")
         (self.site / "ohmo").mkdir(parents=True)
         (self.site / "ohmo" / "version").write_text("old")
         self.home.root.mkdir()
@@ -73,7 +75,9 @@ class Scene:
         self.service = Service(self.site, wants)
         self.said: list[str] = []
         self.time = 0.0
-        self.channels: Callable[[], Mapping[str, Connection]] = lambda: {"web": Connection("connected")}
+        self.channels: Callable[[], Mapping[str, Connection]] = lambda: {
+            "web": Connection("connected")
+        }
 
     def sql(self, *statements: str) -> None:
         with closing(sqlite3.connect(self.home.database)) as connection, connection:
@@ -97,9 +101,17 @@ class Scene:
         reached: Callable[[str], None] = lambda _: None,
     ) -> None:
         parts = Parts(
-            self.site, self.home, install or self.install_new, healthy, self.service, self.said.append, self.channels,
-            lambda: self.time, self.pass_time, reached,
-        )  # fmt: skip
+            self.site,
+            self.home,
+            install or self.install_new,
+            healthy,
+            self.service,
+            self.said.append,
+            self.channels,
+            lambda: self.time,
+            self.pass_time,
+            reached,
+        )
         Upgrade(parts).run()
 
     def pass_time(self, seconds: float) -> None:
@@ -127,7 +139,9 @@ def test_a_version_that_does_not_start_gives_way_to_the_old_one(tmp_path: Path) 
     scene.is_as_before()
 
 
-def test_the_old_version_does_not_come_back_in_safe_mode_for_the_new_ones_deaths(tmp_path: Path) -> None:
+def test_the_old_version_does_not_come_back_in_safe_mode_for_the_new_ones_deaths(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path)
     starts = Starts(scene.home.root / "run" / "starts.json")
     (scene.home.root / "run").mkdir()
@@ -156,8 +170,12 @@ def test_an_installation_that_fails_half_way_is_taken_back(tmp_path: Path) -> No
     scene.is_as_before()
 
 
-@pytest.mark.parametrize("error", [TimeoutError("pip took longer than 1800 s"), KeyboardInterrupt()])
-def test_an_installer_that_never_ends_and_a_person_who_gives_up_are_taken_back_too(tmp_path: Path, error: BaseException) -> None:
+@pytest.mark.parametrize(
+    "error", [TimeoutError("pip took longer than 1800 s"), KeyboardInterrupt()]
+)
+def test_an_installer_that_never_ends_and_a_person_who_gives_up_are_taken_back_too(
+    tmp_path: Path, error: BaseException
+) -> None:
     scene = Scene(tmp_path)
 
     def endless(_: int) -> None:
@@ -170,7 +188,9 @@ def test_an_installer_that_never_ends_and_a_person_who_gives_up_are_taken_back_t
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_what_goes_wrong_before_anything_was_replaced_leaves_the_old_version_running(tmp_path: Path, error: BaseException) -> None:
+def test_what_goes_wrong_before_anything_was_replaced_leaves_the_old_version_running(
+    tmp_path: Path, error: BaseException
+) -> None:
     scene = Scene(tmp_path)
 
     def full(step: str) -> None:
@@ -194,7 +214,9 @@ def test_a_second_upgrade_waits_for_nobody_and_breaks_nothing(tmp_path: Path) ->
     assert scene.service.running == "new"
 
 
-def test_what_arrived_while_the_new_version_ran_is_kept_when_the_old_one_can_read_it(tmp_path: Path) -> None:
+def test_what_arrived_while_the_new_version_ran_is_kept_when_the_old_one_can_read_it(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path)
     answers = iter(["", "channels are down"])
 
@@ -210,7 +232,9 @@ def test_what_arrived_while_the_new_version_ran_is_kept_when_the_old_one_can_rea
     assert scene.words() == ["before", "meanwhile"]
 
 
-def test_a_store_the_old_version_cannot_read_is_put_aside_and_the_copy_returns(tmp_path: Path) -> None:
+def test_a_store_the_old_version_cannot_read_is_put_aside_and_the_copy_returns(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path, wants=lambda version: version == "old")
 
     def migrating(_: int) -> None:
@@ -221,7 +245,9 @@ def test_a_store_the_old_version_cannot_read_is_put_aside_and_the_copy_returns(t
         scene.upgrade(migrating)
     scene.is_as_before()
     assert scene.words() == ["before"]
-    assert [file.name for file in (scene.home.root / "quarantine").glob("failed-upgrade-*/*")] == ["ohmo.db"]
+    assert [file.name for file in (scene.home.root / "quarantine").glob("failed-upgrade-*/*")] == [
+        "ohmo.db"
+    ]
     assert any("quarantine" in line for line in scene.said)
 
 
@@ -232,7 +258,10 @@ def test_an_upgrade_is_good_only_when_the_channels_are_connected_again(tmp_path:
         if scene.service.running == "":
             raise ServiceFailed("not running")
         late = scene.service.running == "old" or scene.time >= 30.0
-        return {"slack": Connection("connected" if late else "reconnecting"), "matrix": Connection("auth_failed", "the token is refused")}
+        return {
+            "slack": Connection("connected" if late else "reconnecting"),
+            "matrix": Connection("auth_failed", "the token is refused"),
+        }
 
     scene.channels = channels
     scene.upgrade()

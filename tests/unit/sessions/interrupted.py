@@ -1,4 +1,5 @@
-"""Figure G8: turns that are interrupted anywhere, again and again; their transcript must stay one that every endpoint accepts."""
+"""Figure G8: turns that are interrupted anywhere, again and again; their transcript must stay one
+that every endpoint accepts."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ BUSY = ("queue", "steer", "interrupt", "collect")
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """``rounds``: the calls of each model step. ``lives``: how each ends, after how many turns of the event loop."""
+    """``rounds``: the calls of each model step. ``lives``: how each ends, after how many turns of
+    the event loop."""
 
     rounds: list[list[str]]
     lives: list[tuple[str, int]]
@@ -33,13 +35,17 @@ class Story:
 
 
 def drawn(chance: random.Random) -> Story:
-    rounds = [[chance.choice(TOOLS) for _ in range(chance.randint(1, 4))] for _ in range(chance.randint(1, 3))]
+    rounds = [
+        [chance.choice(TOOLS) for _ in range(chance.randint(1, 4))]
+        for _ in range(chance.randint(1, 3))
+    ]
     lives = [(chance.choice(ENDS), chance.randint(0, 90)) for _ in range(chance.randint(1, 4))]
     return Story(rounds, lives, chance.choice(BUSY))
 
 
 async def told(story: Story) -> int:
-    """How many turns were interrupted. AssertionError when a transcript or a request was ever invalid, or an effect came twice."""
+    """How many turns were interrupted. AssertionError when a transcript or a request was ever
+    invalid, or an effect came twice."""
     rig = Rig(busy=story.busy)  # pyright: ignore[reportArgumentType]
     _script(rig, story.rounds)
     interrupted = 0
@@ -59,7 +65,9 @@ async def told(story: Story) -> int:
 def faults(request: ModelRequest) -> list[str]:
     """What the endpoints would say of it."""
     found = [
-        anthropic_fault({"model": "m", "max_tokens": 1, "messages": _written(MessagesWire(), request)}),
+        anthropic_fault(
+            {"model": "m", "max_tokens": 1, "messages": _written(MessagesWire(), request)}
+        ),
         openai_fault({"messages": _written(CompletionsWire(), request)}),
     ]
     return [fault for fault in found if fault is not None]
@@ -76,7 +84,8 @@ def _no_picture(_: Image) -> str | None:
 
 
 def _script(rig: Rig, rounds: list[list[str]]) -> None:
-    """The model asks for each round, whatever became of it, and then answers; so again for the next words."""
+    """The model asks for each round, whatever became of it, and then answers; so again for the next
+    words."""
     names = iter(range(10_000))
 
     def answer(request: ModelRequest) -> Says:

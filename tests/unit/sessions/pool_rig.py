@@ -1,4 +1,5 @@
-"""Lives of a pool over one store in memory: started, stopped gracefully or killed, with tools whose every effect is counted."""
+"""Lives of a pool over one store in memory: started, stopped gracefully or killed, with tools whose
+every effect is counted."""
 
 from __future__ import annotations
 
@@ -13,14 +14,42 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from channels.contract import Address, ChatId, Choice, Inbound, MessageId, Outbound, Person, PersonId
+from channels.contract import (
+    Address,
+    ChatId,
+    Choice,
+    Inbound,
+    MessageId,
+    Outbound,
+    Person,
+    PersonId,
+)
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Agent
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.events import Event, TurnEnded
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.contracts.store import Accepted, Asked, Claim, OutRow, PostRow, Ruling, Seat, Work
-from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Question, ToolOutput, Verdict
+from ohmo.contracts.tool import (
+    Allow,
+    Ask,
+    CallContext,
+    Decision,
+    Deny,
+    Footprint,
+    Question,
+    ToolOutput,
+    Verdict,
+)
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
@@ -44,13 +73,15 @@ class Arguments(BaseModel):
 
 
 class Deed:
-    """A tool with an effect that is counted by name. ``gate``: awaited in the middle; ``result``: what it says."""
+    """A tool with an effect that is counted by name. ``gate``: awaited in the middle; ``result``:
+    what it says."""
 
     description = "does something"
     input = Arguments
 
     def __init__(self, name: str, effect: Literal["none", "house", "repeatable", "once"]) -> None:
-        self.name, self.effect = name, effect
+        self.name = name
+        self.effect = effect
         self.begun: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.running = self.most = 0
@@ -81,7 +112,11 @@ class Permissive:
         self.deny: set[str] = set()
 
     async def judge(
-        self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+        self,
+        call: ToolCall,
+        footprint: Footprint,
+        context: CallContext,
+        answered: Callable[[str], Awaitable[Verdict | None]],
     ) -> Decision:
         if call.name in self.deny:
             return Deny("rule", "no")
@@ -89,12 +124,20 @@ class Permissive:
             return Allow("rule")
         verdict = await answered("digest")
         if verdict is None:
-            return Ask("rule", Question("permission", f"{call.name}?", "", (Choice("once", "Allow"),), "digest"))
-        return Allow("approval") if verdict.state == "allowed" else Deny("approval", "the person said no")
+            return Ask(
+                "rule",
+                Question("permission", f"{call.name}?", "", (Choice("once", "Allow"),), "digest"),
+            )
+        return (
+            Allow("approval")
+            if verdict.state == "allowed"
+            else Deny("approval", "the person said no")
+        )
 
 
 class Handle:
-    """The store as one life sees it: every call gives way to others, and nothing reaches the store once the life has ended."""
+    """The store as one life sees it: every call gives way to others, and nothing reaches the store
+    once the life has ended."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -168,42 +211,84 @@ class Rig:
     async def says(self, text: str, place: Address = PLACE) -> Accepted:
         number = f"{next(self._numbers):06d}"
         said = Inbound(
-            key=number, address=place, person=Person(PersonId("ada"), "Ada"), at=self.clock(), order=number, message=MessageId(number),
-            text=text, private=True, addressed=True,
-        )  # fmt: skip
+            key=number,
+            address=place,
+            person=Person(PersonId("ada"), "Ada"),
+            at=self.clock(),
+            order=number,
+            message=MessageId(number),
+            text=text,
+            private=True,
+            addressed=True,
+        )
         return (await self.store.accept([(said, MESSAGE)]))[0]
 
     async def stops(self, pool: Pool, place: Address = PLACE, *, fresh: bool = False) -> None:
         """As intake carries out /stop."""
         number = f"{next(self._numbers):06d}"
         said = Inbound(
-            key=number, address=place, person=Person(PersonId("ada"), "Ada"), at=self.clock(), order=number, message=MessageId(number),
-            text="/stop", private=True, addressed=True,
-        )  # fmt: skip
+            key=number,
+            address=place,
+            person=Person(PersonId("ada"), "Ada"),
+            at=self.clock(),
+            order=number,
+            message=MessageId(number),
+            text="/stop",
+            private=True,
+            addressed=True,
+        )
         accepted = (await self.store.accept([(said, Seat("", "command"))]))[0]
         posts = [PostRow(self.new_id(), "notice", Outbound(place, "Stopped."))]
-        await self.store.stop(accepted.thread, accepted.seq, person="ada", fresh=fresh, posts=posts, closing=self.closing)
+        await self.store.stop(
+            accepted.thread,
+            accepted.seq,
+            person="ada",
+            fresh=fresh,
+            posts=posts,
+            closing=self.closing,
+        )
         await pool.stopped(accepted.thread)
 
     async def answers(self, verdict: Literal["allowed", "denied"]) -> None:
         asked = await self.store.open_questions()
-        await self.store.answer(Ruling(asked[0].ask.id, verdict, "ada"), card=card, closing=self.closing)
+        await self.store.answer(
+            Ruling(asked[0].ask.id, verdict, "ada"), card=card, closing=self.closing
+        )
 
     def closing(self, row: OutRow) -> PostRow:
         return PostRow(self.new_id(), "edit", row.row.outbound, row.row.id)
 
     def plan(self, claim: Claim, work: Work) -> TurnPlan:
         return TurnPlan(
-            model="scripted", system=(), tools=(), budget=self.budget, max_output=1_000, effort=None, cwd=Path("/"), mode="default", role="owner",
-            person="slack:ada", busy=claim.settings.busy or self.busy,
-        )  # fmt: skip
+            model="scripted",
+            system=(),
+            tools=(),
+            budget=self.budget,
+            max_output=1_000,
+            effort=None,
+            cwd=Path("/"),
+            mode="default",
+            role="owner",
+            person="slack:ada",
+            busy=claim.settings.busy or self.busy,
+        )
 
     def pool(self) -> Pool:
         """A new life, with a name of its own in leases."""
         handle = Handle(self.store)
         self.handles.append(handle)
-        executor = Executor(self.tools, self.gate, width=4, explain=lambda tool, error: f"{tool}: does not fit", failpoint=self.failpoint)
-        engine = Engine(Reasoner(self.model.stream, failpoint=self.failpoint), executor, max_steps=self.max_steps)
+        executor = Executor(
+            self.tools,
+            self.gate,
+            width=4,
+            explain=lambda tool, error: f"{tool}: does not fit",
+            failpoint=self.failpoint,
+        )
+        engine = Engine(
+            Reasoner(self.model.stream, failpoint=self.failpoint),
+            executor,
+            max_steps=self.max_steps,
+        )
 
         async def nothing(arrival: Arrival) -> Sequence[str]:
             return ()
@@ -212,15 +297,31 @@ class Rig:
             self.dead.append(reason)
 
         parts = SessionParts(
-            store=handle, agent=self.agent or engine, plan=self.plan, step=tell, fetch=self.fetch or nothing,
-            dead=dead, emit=lambda thread, event: self.events.append((thread, event)), card=card, closing=self.closing, new_id=self.new_id,
-            failpoint=self.failpoint, approval_timeout=300.0, turn_timeout=self.turn_timeout, busy=self.busy,
+            store=handle,
+            agent=self.agent or engine,
+            plan=self.plan,
+            step=tell,
+            fetch=self.fetch or nothing,
+            dead=dead,
+            emit=lambda thread, event: self.events.append((thread, event)),
+            card=card,
+            closing=self.closing,
+            new_id=self.new_id,
+            failpoint=self.failpoint,
+            approval_timeout=300.0,
+            turn_timeout=self.turn_timeout,
+            busy=self.busy,
             clock=self.clock,
-        )  # fmt: skip
+        )
         seconds = itertools.chain([0.0], itertools.repeat(self.lived))
         suspects = Suspects(now=lambda: next(seconds))
         return Pool(
-            parts, owner=f"life-{next(self._lives)}", width=self.width, cache=self.cache, suspects=suspects, crowded=lambda: self.crowded
+            parts,
+            owner=f"life-{next(self._lives)}",
+            width=self.width,
+            cache=self.cache,
+            suspects=suspects,
+            crowded=lambda: self.crowded,
         )
 
     @asynccontextmanager
@@ -246,7 +347,9 @@ class Rig:
             await asyncio.sleep(0)
         self.handles[-1].alive = False
         task.cancel()
-        for _ in range(50):  # what waits on the dead store is let go, again and again, for a process that is dead cleans nothing up
+        for _ in range(
+            50
+        ):  # what waits on the dead store is let go, again and again, for a process that is dead cleans nothing up
             leftover = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
             for one in leftover:
                 one.cancel()
@@ -262,11 +365,19 @@ class Rig:
 
     def said(self, place: Address = PLACE) -> list[str]:
         """Texts of all posts to ``place``, in order."""
-        rows = [posted.row for posted in self.store.tables.posts.values() if posted.row.row.outbound.address == place]
+        rows = [
+            posted.row
+            for posted in self.store.tables.posts.values()
+            if posted.row.row.outbound.address == place
+        ]
         return [row.row.outbound.text for row in sorted(rows, key=lambda row: row.seq)]
 
     def endings(self) -> list[str]:
-        return [letter.ending or letter.state for _, letter in sorted(self.store.tables.inbox.items()) if letter.kind == "message"]
+        return [
+            letter.ending or letter.state
+            for _, letter in sorted(self.store.tables.inbox.items())
+            if letter.kind == "message"
+        ]
 
     def is_quiet(self) -> bool:
         """Nothing waits and nothing runs."""
@@ -280,14 +391,19 @@ class Rig:
 
 
 def violations(steps: Sequence[Step], *, open_allowed: bool = False) -> list[str]:
-    """L6 in the log itself: each call has exactly one result, after the call and before the model's next step; each starts at most once."""
+    """L6 in the log itself: each call has exactly one result, after the call and before the model's
+    next step; each starts at most once."""
     found: list[str] = []
     open_calls: dict[str, int] = {}
     started: Counter[str] = Counter()
     for step in steps:
         match step:
             case ModelStep(blocks):
-                found += [f"{call} had no result when the model was asked again" for call, results in open_calls.items() if not results]
+                found += [
+                    f"{call} had no result when the model was asked again"
+                    for call, results in open_calls.items()
+                    if not results
+                ]
                 open_calls = {block.id: 0 for block in blocks if isinstance(block, ToolCall)}
             case CallResult(result):
                 if result.call not in open_calls:
@@ -298,5 +414,9 @@ def violations(steps: Sequence[Step], *, open_allowed: bool = False) -> list[str
                 started[call] += 1
             case _:
                 pass
-    found += [f"{call} has {results} results" for call, results in open_calls.items() if results > 1 or (not results and not open_allowed)]
+    found += [
+        f"{call} has {results} results"
+        for call, results in open_calls.items()
+        if results > 1 or (not results and not open_allowed)
+    ]
     return found + [f"{call} started {count} times" for call, count in started.items() if count > 1]

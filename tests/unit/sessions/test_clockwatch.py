@@ -1,4 +1,5 @@
-"""A clock that is set is noticed against one that never is, and not believed before what waits was moved along; drift and time that passes are not."""
+"""A clock that is set is noticed against one that never is, and not believed before what waits was
+moved along; drift and time that passes are not."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Store:
     """Something that waits until ``deadline``. ``away``: how many writes fail."""
 
     def __init__(self, clock: Callable[[], datetime], seconds: float = 600.0) -> None:
-        self.clock, self.away = clock, 0
+        self.clock = clock
+        self.away = 0
         self.deadline = clock() + timedelta(seconds=seconds)
         self.moved: list[float | None] = []
 
@@ -42,17 +44,23 @@ class Store:
 
 
 class Machine:
-    """A wall clock that somebody sets, one that nobody sets, and one that counts the machine's sleep as well."""
+    """A wall clock that somebody sets, one that nobody sets, and one that counts the machine's
+    sleep as well."""
 
     def __init__(self) -> None:
-        self.wall, self.slept = ManualClock(), 0.0
-        self.clock = HeldClock(self.wall, steady=self.wall.steady, elapsed=lambda: self.wall.steady() + self.slept)
+        self.wall = ManualClock()
+        self.slept = 0.0
+        self.clock = HeldClock(
+            self.wall, steady=self.wall.steady, elapsed=lambda: self.wall.steady() + self.slept
+        )
         self.store = Store(self.clock)
         self.watch = Clockwatch(self.clock, self.store.rebase)
 
     def restarts(self, mark: Path, boot: str = "one") -> Clockwatch:
         """Another process in the same home."""
-        self.clock = HeldClock(self.wall, steady=self.wall.steady, elapsed=lambda: self.wall.steady() + self.slept)
+        self.clock = HeldClock(
+            self.wall, steady=self.wall.steady, elapsed=lambda: self.wall.steady() + self.slept
+        )
         self.store.clock = self.clock
         return Clockwatch(self.clock, self.store.rebase, marks=MarkFile(mark, boot))
 
@@ -65,7 +73,9 @@ class Machine:
 
 
 @pytest.mark.parametrize("by", JUMPS)
-async def test_whoever_sets_the_clock_makes_nothing_overdue_and_nothing_last_longer(by: float) -> None:
+async def test_whoever_sets_the_clock_makes_nothing_overdue_and_nothing_last_longer(
+    by: float,
+) -> None:
     machine = Machine()
     machine.wall.tick(100)
     machine.sets(by)
@@ -78,7 +88,9 @@ async def test_whoever_sets_the_clock_makes_nothing_overdue_and_nothing_last_lon
     assert machine.store.left == 495
 
 
-async def test_corrections_of_minutes_are_believed_at_once_and_move_nothing_until_they_add_up() -> None:
+async def test_corrections_of_minutes_are_believed_at_once_and_move_nothing_until_they_add_up() -> (
+    None
+):
     machine = Machine()
     machine.sets(200)
     assert machine.clock() == machine.wall()
@@ -136,15 +148,21 @@ async def test_what_the_machine_slept_extends_a_deadline_but_counts_as_time() ->
     assert machine.clock.set_since(said) == timedelta()
 
 
-async def test_what_is_old_is_not_older_for_a_clock_that_was_set_and_grows_old_again_afterwards() -> None:
+async def test_what_is_old_is_not_older_for_a_clock_that_was_set_and_grows_old_again_afterwards() -> (
+    None
+):
     machine, month = Machine(), timedelta(days=30)
     assert machine.clock.before(month) == BIRTH - month
     machine.sets(YEAR)
     await machine.watch.look()
     machine.wall.tick(HOUR)
-    assert machine.clock.before(month) == BIRTH - month + timedelta(seconds=HOUR)  # as if nobody had set it
+    assert machine.clock.before(month) == BIRTH - month + timedelta(
+        seconds=HOUR
+    )  # as if nobody had set it
     machine.wall.tick(30 * 86_400.0)
-    assert machine.clock.before(month) == machine.clock() - month  # all that is younger was written by the new clock
+    assert (
+        machine.clock.before(month) == machine.clock() - month
+    )  # all that is younger was written by the new clock
     assert machine.clock.before(timedelta(days=36_500)) < BIRTH - timedelta(days=36_000)
 
 
@@ -177,7 +195,9 @@ class Dies(BaseException):
 
 
 @pytest.mark.parametrize("by", JUMPS)
-async def test_who_dies_right_after_the_rows_were_moved_moves_them_no_second_time(tmp_path: Path, by: float) -> None:
+async def test_who_dies_right_after_the_rows_were_moved_moves_them_no_second_time(
+    tmp_path: Path, by: float
+) -> None:
     machine, mark = Machine(), tmp_path / "clock.json"
     await machine.restarts(mark).look()
     move = machine.store.rebase
@@ -195,7 +215,9 @@ async def test_who_dies_right_after_the_rows_were_moved_moves_them_no_second_tim
 
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
-async def test_a_clock_that_is_set_while_the_store_is_away_is_known_after_a_restart(tmp_path: Path, by: float) -> None:
+async def test_a_clock_that_is_set_while_the_store_is_away_is_known_after_a_restart(
+    tmp_path: Path, by: float
+) -> None:
     machine, mark = Machine(), tmp_path / "clock.json"
     watch = machine.restarts(mark)
     await watch.look()
@@ -207,7 +229,9 @@ async def test_a_clock_that_is_set_while_the_store_is_away_is_known_after_a_rest
     assert (machine.store.moved, machine.store.left) == ([by], 600)
 
 
-async def test_a_mark_that_could_not_be_written_is_written_as_soon_as_it_can_be_and_an_old_one_is_not_believed(tmp_path: Path) -> None:
+async def test_a_mark_that_could_not_be_written_is_written_as_soon_as_it_can_be_and_an_old_one_is_not_believed(
+    tmp_path: Path,
+) -> None:
     machine, mark = Machine(), tmp_path / "clock.json"
     watch = machine.restarts(mark)
     await watch.look()
@@ -223,7 +247,9 @@ async def test_a_mark_that_could_not_be_written_is_written_as_soon_as_it_can_be_
     assert machine.store.moved == [HOUR, HOUR]
 
 
-async def test_a_store_that_is_away_at_the_first_look_of_a_machine_is_asked_for_its_newest_row_later(tmp_path: Path) -> None:
+async def test_a_store_that_is_away_at_the_first_look_of_a_machine_is_asked_for_its_newest_row_later(
+    tmp_path: Path,
+) -> None:
     machine, looks = Machine(), list[float]()
 
     async def sleep(seconds: float) -> None:
@@ -232,7 +258,12 @@ async def test_a_store_that_is_away_at_the_first_look_of_a_machine_is_asked_for_
             raise asyncio.CancelledError
 
     machine.store.away = 2
-    watch = Clockwatch(machine.clock, machine.store.rebase, sleep=sleep, marks=MarkFile(tmp_path / "clock.json", "one"))
+    watch = Clockwatch(
+        machine.clock,
+        machine.store.rebase,
+        sleep=sleep,
+        marks=MarkFile(tmp_path / "clock.json", "one"),
+    )
     with pytest.raises(asyncio.CancelledError):
         await watch.run()
     assert machine.store.moved == [None]
@@ -245,7 +276,15 @@ def test_no_span_is_too_long() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"boot": "one"}', '{"boot": "one", "zero": "x", "ahead": 0, "until": 0}', '{"boot": "one", "zero": 1e300}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"boot": "one"}',
+        '{"boot": "one", "zero": "x", "ahead": 0, "until": 0}',
+        '{"boot": "one", "zero": 1e300}',
+    ],
 )
 def test_a_mark_that_cannot_be_read_is_no_mark(tmp_path: Path, text: str) -> None:
     (tmp_path / "clock.json").write_text(text)

@@ -1,4 +1,5 @@
-"""G8: however a turn is interrupted, its transcript stays valid and nothing with an effect runs twice; ``make torture`` interrupts 100 000."""
+"""G8: however a turn is interrupted, its transcript stays valid and nothing with an effect runs
+twice; ``make torture`` interrupts 100 000."""
 
 from __future__ import annotations
 

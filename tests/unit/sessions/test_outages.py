@@ -12,7 +12,9 @@ AWAY = Failed("cannot be reached", 0.0)
 
 
 @pytest.mark.parametrize(("others", "rounds"), [(False, ALONE), (True, BESIDE_OTHERS)])
-def test_what_the_server_always_breaks_on_is_given_up_after_bounded_tries(others: bool, rounds: int) -> None:
+def test_what_the_server_always_breaks_on_is_given_up_after_bounded_tries(
+    others: bool, rounds: int
+) -> None:
     outages, waited = Outages(), 0.0
     for _ in range(rounds - 1):
         pause = outages.pause("t1", BROKEN)
@@ -33,7 +35,9 @@ def test_a_model_that_is_away_is_waited_for_without_end_and_so_is_one_that_asks_
 
 def test_an_outage_in_between_begins_the_count_anew() -> None:
     outages = Outages()
-    pauses = [outages.pause("t1", failed) for _ in range(20) for failed in (*[BROKEN] * (ALONE - 1), AWAY)]
+    pauses = [
+        outages.pause("t1", failed) for _ in range(20) for failed in (*[BROKEN] * (ALONE - 1), AWAY)
+    ]
     assert None not in pauses
 
 

@@ -17,7 +17,12 @@ async def test_a_parked_turn_leaves_the_words_of_its_step_where_the_draft_was() 
     rig.gate.ask = {"Once"}
     looking = asyncio.Event()
     rig.look.gate = looking.wait
-    rig.model.next(Says("Let me look first; then I would do it.", calls=(("Once", {"name": "a"}), ("Look", {"name": "b"}))))
+    rig.model.next(
+        Says(
+            "Let me look first; then I would do it.",
+            calls=(("Once", {"name": "a"}), ("Look", {"name": "b"})),
+        )
+    )
     accepted = await rig.says("go")
     draft = PostRow(rig.new_id(), "draft", Outbound(PLACE, "Let me"))
     async with rig.life() as pool:
@@ -30,4 +35,7 @@ async def test_a_parked_turn_leaves_the_words_of_its_step_where_the_draft_was() 
         looking.set()
         await eventually(lambda: rig.outcomes() == ["parked"])
     (standing,) = [row.row for row in await rig.store.outbox() if row.row.target == draft.id]
-    assert (standing.kind, standing.outbound.text) == ("edit", "Let me look first; then I would do it.")
+    assert (standing.kind, standing.outbound.text) == (
+        "edit",
+        "Let me look first; then I would do it.",
+    )

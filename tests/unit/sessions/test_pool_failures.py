@@ -31,7 +31,12 @@ async def test_three_exceptions_end_a_turn_with_words_and_the_next_message_goes_
     async with rig.life():
         for tries in range(1, 4):
             await eventually(lambda tries=tries: len(rig.model.requests) >= tries)  # type: ignore[misc]
-            await eventually(lambda: not any(row.owner for row in rig.store.tables.threads.values()) or rig.endings()[0] != "taken")
+            await eventually(
+                lambda: (
+                    not any(row.owner for row in rig.store.tables.threads.values())
+                    or rig.endings()[0] != "taken"
+                )
+            )
             rig.clock.tick(10)
         await rig.quiet()
     assert rig.endings() == ["dead", "answered"]
@@ -167,7 +172,9 @@ async def test_a_turn_has_a_limit_of_model_calls_and_its_last_calls_are_closed_a
         await rig.quiet()
     assert len(rig.model.requests) == 3
     assert "limit of 3 model calls" in rig.said()[0]
-    assert [step.result.text for step in rig.steps() if isinstance(step, CallResult)][-1] == words.NOT_RUN
+    assert [step.result.text for step in rig.steps() if isinstance(step, CallResult)][
+        -1
+    ] == words.NOT_RUN
     assert violations(rig.steps()) == []
 
 

@@ -1,4 +1,5 @@
-"""How messages become turns: one at a time in a thread, side by side otherwise, and by the thread's busy mode."""
+"""How messages become turns: one at a time in a thread, side by side otherwise, and by the thread's
+busy mode."""
 
 from __future__ import annotations
 
@@ -25,7 +26,13 @@ OTHER = replace(PLACE, chat=ChatId("C2"))
 def heard(rig: Rig) -> list[list[str]]:
     """What the model was told by people, request by request."""
     return [
-        [block.text for step in request.steps if isinstance(step, UserStep) for block in step.blocks if hasattr(block, "text")]
+        [
+            block.text
+            for step in request.steps
+            if isinstance(step, UserStep)
+            for block in step.blocks
+            if hasattr(block, "text")
+        ]
         for request in rig.model.requests
     ]
 
@@ -143,7 +150,10 @@ async def test_steer_reads_a_later_message_into_the_running_turn() -> None:
         gate.set()
         await rig.quiet()
     assert heard(rig)[-1] == ["begin", "but quietly"]
-    assert [step.source for step in rig.steps() if isinstance(step, UserStep)] == ["message", "steer"]
+    assert [step.source for step in rig.steps() if isinstance(step, UserStep)] == [
+        "message",
+        "steer",
+    ]
     assert rig.endings() == ["answered", "merged"]
     assert rig.said() == ["done"]
 
@@ -162,11 +172,15 @@ async def test_interrupt_ends_the_running_turn_and_the_next_one_knows_both_messa
     assert heard(rig)[-1] == ["dig", "stop digging"]
     assert rig.endings() == ["merged", "answered"]
     assert violations(rig.steps()) == []
-    assert [step.result.text for step in rig.steps() if isinstance(step, CallResult)] == [words.STOPPED_TOOL]
+    assert [step.result.text for step in rig.steps() if isinstance(step, CallResult)] == [
+        words.STOPPED_TOOL
+    ]
 
 
 @pytest.mark.parametrize("away", [False, True])
-async def test_whoever_watches_hears_the_end_of_a_turn_that_was_interrupted_and_stopped_at_once(away: bool) -> None:
+async def test_whoever_watches_hears_the_end_of_a_turn_that_was_interrupted_and_stopped_at_once(
+    away: bool,
+) -> None:
     """Else its chat would be told for ever that somebody is typing there."""
     rig = Rig(busy="interrupt")
     rig.once.gate = asyncio.Event().wait
@@ -201,7 +215,8 @@ async def test_stop_ends_a_running_tool_and_what_is_said_afterwards_is_answered(
 
 
 async def test_stop_never_cancels_the_turn_of_a_message_said_after_it() -> None:
-    """The thread is ready again in the moment of the commit: its next turn may run before the pool hears of the stop."""
+    """The thread is ready again in the moment of the commit: its next turn may run before the pool
+    hears of the stop."""
     rig, gate = Rig(), asyncio.Event()
     rig.model.next(Says("never", before=asyncio.Event().wait), Says("answer", before=gate.wait))
     await rig.says("first")
@@ -209,7 +224,9 @@ async def test_stop_never_cancels_the_turn_of_a_message_said_after_it() -> None:
         await eventually(lambda: len(rig.model.requests) == 1)
         said = await rig.says("/stop")  # stands for the command's place in the order
         await rig.says("second")
-        await rig.store.stop(said.thread, said.seq, person="ada", fresh=False, posts=(), closing=rig.closing)  # the pool is told late
+        await rig.store.stop(
+            said.thread, said.seq, person="ada", fresh=False, posts=(), closing=rig.closing
+        )  # the pool is told late
         await eventually(lambda: len(rig.model.requests) == 2)
         await pool.stopped(said.thread)
         gate.set()
@@ -384,7 +401,9 @@ async def test_an_exchange_too_long_by_itself_ends_with_advice() -> None:
 
 async def test_every_tool_that_ends_says_so_once() -> None:
     rig = Rig()
-    rig.model.next(Says("", calls=tuple(("Look", {"name": str(number)}) for number in range(5))), "done")
+    rig.model.next(
+        Says("", calls=tuple(("Look", {"name": str(number)}) for number in range(5))), "done"
+    )
     await rig.says("go")
     async with rig.life():
         await rig.quiet()
@@ -400,8 +419,12 @@ async def test_a_cached_transcript_and_one_that_was_read_again_ask_the_same() ->
         async with rig.life():
             for number in range(12):
                 await rig.says(f"{number} " + "y" * 100)
-                await rig.says(f"{number}", OTHER)  # with room for one, this one pushes the other out
+                await rig.says(
+                    f"{number}", OTHER
+                )  # with room for one, this one pushes the other out
                 await rig.quiet()
-        by_place = [request for request in rig.model.requests if len(request.steps[-1].blocks[0].text) > 10]  # type: ignore[union-attr]
+        by_place = [
+            request for request in rig.model.requests if len(request.steps[-1].blocks[0].text) > 10
+        ]  # type: ignore[union-attr]
         asked.append(by_place[-1])
     assert asked[0].steps == asked[1].steps

@@ -1,4 +1,5 @@
-"""Row 68: /stop and /new said at every step of a turn; whichever wins, there is one ending, no half state, and the next words are answered."""
+"""Row 68: /stop and /new said at every step of a turn; whichever wins, there is one ending, no half
+state, and the next words are answered."""
 
 from __future__ import annotations
 
@@ -13,27 +14,50 @@ from ohmo.contracts.messages import Step, Text, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo_testing.scripted import Says
 
-STEPS = ("turn.claim", "model.chunk", "tool.before", "tool.running", "tool.after", "outbox.before", "outbox.committed")
+STEPS = (
+    "turn.claim",
+    "model.chunk",
+    "tool.before",
+    "tool.running",
+    "tool.after",
+    "outbox.before",
+    "outbox.committed",
+)
 
 
 def calls_once(request: ModelRequest) -> Says:
     """One command with an effect for the first words, then an answer."""
     last = request.steps[-1]
-    told = [block for block in last.blocks if isinstance(block, Text)] if isinstance(last, UserStep) else []
-    return Says("", calls=(("Once", {"name": "x"}),)) if any(block.text == "go" for block in told) else Says("done", chunks=3)
+    told = (
+        [block for block in last.blocks if isinstance(block, Text)]
+        if isinstance(last, UserStep)
+        else []
+    )
+    return (
+        Says("", calls=(("Once", {"name": "x"}),))
+        if any(block.text == "go" for block in told)
+        else Says("done", chunks=3)
+    )
 
 
 def present(rig: Rig) -> list[Step]:
-    """The steps of the present session: all that a model is ever sent again. What /new left open stays in the session it belongs to."""
+    """The steps of the present session: all that a model is ever sent again. What /new left open
+    stays in the session it belongs to."""
     (row,) = rig.store.tables.threads.values()
-    return [logged.step for (_, seq), logged in sorted(rig.store.tables.steps.items()) if seq >= row.session_seq]
+    return [
+        logged.step
+        for (_, seq), logged in sorted(rig.store.tables.steps.items())
+        if seq >= row.session_seq
+    ]
 
 
 class Interrupting:
     """A failpoint that lets somebody say the command at one hit of one step."""
 
     def __init__(self, step: str, hit: int, later: int) -> None:
-        self._step, self._left, self._later = step, hit, later
+        self._step = step
+        self._left = hit
+        self._later = later
         self.command: Coroutine[None, None, None] | None = None
         self.said: asyncio.Task[None] | None = None
 
@@ -51,7 +75,9 @@ class Interrupting:
 @pytest.mark.parametrize("later", [0, 1, 3, 7])
 @pytest.mark.parametrize("fresh", [False, True], ids=["stop", "new"])
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_command_at_any_step_leaves_one_ending_and_no_half_state(step: str, fresh: bool, later: int) -> None:
+async def test_a_command_at_any_step_leaves_one_ending_and_no_half_state(
+    step: str, fresh: bool, later: int
+) -> None:
     point = Interrupting(step, 2 if step == "model.chunk" else 1, later)
     rig = Rig(failpoint=point)
     rig.model.default = calls_once
@@ -65,7 +91,9 @@ async def test_a_command_at_any_step_leaves_one_ending_and_no_half_state(step: s
             await point.said
         answers, ended = rig.said().count("done"), rig.endings()
         assert (ended, answers) in ((["stopped"], 0), (["answered"], 1))
-        assert ended == ["stopped"] or step.startswith("outbox") or later, "it came before the answer was stored"
+        assert ended == ["stopped"] or step.startswith("outbox") or later, (
+            "it came before the answer was stored"
+        )
         await rig.says("and now?")
         await rig.quiet()
     assert rig.endings()[-1] == "answered"

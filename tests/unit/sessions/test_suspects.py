@@ -13,7 +13,9 @@ from tests.unit.sessions.pool_rig import PLACE, Rig, eventually
 PLACES = [replace(PLACE, topic=f"t{number}") for number in range(8)]
 
 
-async def test_a_house_that_is_killed_again_and_again_from_outside_makes_no_dead_letter_of_what_waited() -> None:
+async def test_a_house_that_is_killed_again_and_again_from_outside_makes_no_dead_letter_of_what_waited() -> (
+    None
+):
     rig = Rig()
     rig.model.default = lambda request: Says("never", before=asyncio.Event().wait)
     for place in PLACES:
@@ -33,7 +35,9 @@ async def test_a_house_that_is_killed_again_and_again_from_outside_makes_no_dead
     assert [rig.said(place) for place in PLACES] == [["hello yourself"]] * len(PLACES)
 
 
-async def test_a_suspect_is_turned_away_while_another_runs_and_once_when_it_has_more_deaths() -> None:
+async def test_a_suspect_is_turned_away_while_another_runs_and_once_when_it_has_more_deaths() -> (
+    None
+):
     clock = ManualSeconds()
     suspects, new_id = Suspects(now=clock), IdSource()
     clock.now += 3600
@@ -46,7 +50,9 @@ async def test_a_suspect_is_turned_away_while_another_runs_and_once_when_it_has_
     assert suspects.turned_away(second, 5, others=True) is None
 
 
-async def test_from_the_fifth_death_on_a_lone_turn_is_tried_only_in_a_house_that_lived_without_it_for_a_while() -> None:
+async def test_from_the_fifth_death_on_a_lone_turn_is_tried_only_in_a_house_that_lived_without_it_for_a_while() -> (
+    None
+):
     clock, new_id = ManualSeconds(), IdSource()
     suspects = Suspects(now=clock)
     assert suspects.turned_away(new_id(), 5, others=False) is None  # four deaths: at once
@@ -55,7 +61,9 @@ async def test_from_the_fifth_death_on_a_lone_turn_is_tried_only_in_a_house_that
     assert suspects.turned_away(turn, 6, others=False) == QUIET[5] - 2
     assert suspects.turned_away(turn, 6, others=False) is None  # once in each life
     proven = Suspects(now=clock)
-    assert proven.turned_away(new_id(), DEATHS + 1, others=False) is None  # a dead letter need not wait
+    assert (
+        proven.turned_away(new_id(), DEATHS + 1, others=False) is None
+    )  # a dead letter need not wait
     clock.now += QUIET[7]
     assert proven.turned_away(new_id(), 8, others=False) is None  # this life has lasted
 

@@ -1,4 +1,5 @@
-"""One life of a store on a disk that fails (see test_store_disk.py): ``disk_life.py DATABASE FIRST`` prints how it ended and what it acknowledged."""
+"""One life of a store on a disk that fails (see test_store_disk.py): ``disk_life.py DATABASE
+FIRST`` prints how it ended and what it acknowledged."""
 
 from __future__ import annotations
 
@@ -21,9 +22,16 @@ TRIES = 5
 
 def said(number: int) -> Inbound:
     return Inbound(
-        key=f"e{number}", address=Address("telegram", "1", ChatId("7")), person=Person(PersonId("1"), "Ada"), at=datetime.now(UTC),
-        order=f"{number:012}", message=MessageId(str(number)), text="x" * 2_000, private=True, addressed=True,
-    )  # fmt: skip
+        key=f"e{number}",
+        address=Address("telegram", "1", ChatId("7")),
+        person=Person(PersonId("1"), "Ada"),
+        at=datetime.now(UTC),
+        order=f"{number:012}",
+        message=MessageId(str(number)),
+        text="x" * 2_000,
+        private=True,
+        addressed=True,
+    )
 
 
 async def stored(store: SqliteStore, number: int) -> bool:
@@ -41,7 +49,13 @@ async def stored(store: SqliteStore, number: int) -> bool:
 async def live(database: Path, first: int) -> tuple[str, int]:
     number = first
     try:
-        async with open_sqlite(database, clock=lambda: datetime.now(UTC), new_id=IdSource(), writer="w", failpoint=inert) as store:
+        async with open_sqlite(
+            database,
+            clock=lambda: datetime.now(UTC),
+            new_id=IdSource(),
+            writer="w",
+            failpoint=inert,
+        ) as store:
             while number < first + MANY:
                 if not await stored(store, number):
                     return "fatal" if store.fatal.done() else "away", number

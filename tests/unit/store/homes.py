@@ -12,7 +12,8 @@ from ohmo.store.schema import MIGRATIONS
 
 
 def furnished(home: Path, messages: int = 20) -> Path:
-    """Returns the database. Even messages are answered, odd ones wait; each has a thread of its own."""
+    """Returns the database. Even messages are answered, odd ones wait; each has a thread of its
+    own."""
     database = home / "ohmo.db"
     create(database, inert, MIGRATIONS)
     with closing(sqlite3.connect(database)) as connection, connection:
@@ -31,7 +32,10 @@ def furnished(home: Path, messages: int = 20) -> Path:
     (home / "media").mkdir()
     (home / "media" / "big").write_text("x")
     (home / "state" / "matrix").mkdir(parents=True)
-    with closing(sqlite3.connect(home / "state" / "matrix" / "crypto.db")) as connection, connection:
+    with (
+        closing(sqlite3.connect(home / "state" / "matrix" / "crypto.db")) as connection,
+        connection,
+    ):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE keys (name TEXT)")
         connection.execute("INSERT INTO keys VALUES ('k')")
@@ -40,13 +44,15 @@ def furnished(home: Path, messages: int = 20) -> Path:
 
 def say(connection: sqlite3.Connection, n: int, *, waiting: bool) -> None:
     connection.execute(
-        "INSERT INTO threads (thread, channel, account, chat, topic, person, next_seq, ready_at) VALUES (?, 'telegram', '1', ?, '', '', 2, ?)",
+        "INSERT INTO threads (thread, channel, account, chat, topic, person, next_seq, ready_at)"
+        " VALUES (?, 'telegram', '1', ?, '', '', 2, ?)",
         (f"t{n}", f"c{n}", 1 if waiting else None),
     )
     state, ending, ended = ("waiting", None, None) if waiting else ("ended", "answered", 5)
     connection.execute(
-        "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, state, ending, ended_at)"
-        " VALUES (?, 1, '1', 'message', 'm', '', '1', 1, 1, 1, ?, ?, ?, ?)",
+        "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at, ready_at,"
+        " body, state, ending, ended_at) VALUES (?, 1, '1', 'message', 'm', '', '1', 1, 1, 1, ?, ?,"
+        " ?, ?)",
         (f"t{n}", f'{{"marker": "m-{n}"}}', state, ending, ended),
     )
 

@@ -29,7 +29,9 @@ class Dear:
 
 
 @pytest.mark.parametrize(("takes", "good"), [(0.1, 5.0), (2.0, 30.0)])
-async def test_an_answer_is_good_for_fifty_times_what_it_took_but_not_for_ever(takes: float, good: float) -> None:
+async def test_an_answer_is_good_for_fifty_times_what_it_took_but_not_for_ever(
+    takes: float, good: float
+) -> None:
     dear = Dear(takes)
     dear.gate.set()
     sparing = Sparing(dear, monotonic=lambda: dear.now)

@@ -1,4 +1,5 @@
-"""Backups: consistent while somebody writes, verified, taken back as a whole; a damaged store is filled in from the newest."""
+"""Backups: consistent while somebody writes, verified, taken back as a whole; a damaged store is
+filled in from the newest."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 def test_a_backup_holds_the_home_and_nothing_that_is_made_anew(home: Path) -> None:
     database = furnished(home)
-    with closing(sqlite3.connect(database)) as writer:  # the daemon is in the middle of a transaction
+    with closing(
+        sqlite3.connect(database)
+    ) as writer:  # the daemon is in the middle of a transaction
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("BEGIN IMMEDIATE")
         say(writer, 77, waiting=True)
@@ -48,8 +51,15 @@ def test_a_backup_holds_the_home_and_nothing_that_is_made_anew(home: Path) -> No
     with tarfile.open(made.path) as tar:
         names = {member.name for member in tar if member.isfile()}
     assert names == {
-        "manifest.json", "ohmo.db", "config.yaml", ".env", "SOUL.md", "memory/a/note.md", "skills/x/SKILL.md", "state/matrix/crypto.db"
-    }  # fmt: skip
+        "manifest.json",
+        "ohmo.db",
+        "config.yaml",
+        ".env",
+        "SOUL.md",
+        "memory/a/note.md",
+        "skills/x/SKILL.md",
+        "state/matrix/crypto.db",
+    }
     assert made.rows["inbox"] == 20
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
     assert wrong_with(made.path) is None
@@ -117,33 +127,46 @@ def test_what_happened_since_the_backup_is_not_done_again(home: Path, tmp_path: 
     with hold_home(home):  # the daemon works
         path = make_backup(home, database, home / "backups", NOW).path
     with closing(sqlite3.connect(database)) as later, later:
-        later.execute("UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = 6 WHERE thread = 't1'")
+        later.execute(
+            "UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = 6 WHERE thread ="
+            " 't1'"
+        )
         later.execute("INSERT INTO seen VALUES ('telegram', '1', 'm', 't99', 1, 1)")
         say(later, 99, waiting=True)
     done = restore(path, home, NOW)
-    assert done.settled == Settled(10, True)  # nine of the backup, and the one that only the replaced store knew
+    assert done.settled == Settled(
+        10, True
+    )  # nine of the backup, and the one that only the replaced store knew
     found = markers(database)
     assert {n: found[n] for n in (1, 3, 99)} == {1: "answered", 3: "dead", 99: "dead"}
     with closing(sqlite3.connect(database)) as store:
-        assert store.execute("SELECT thread FROM seen").fetchall() == [("t99",)]  # its platform may tell it again
+        assert store.execute("SELECT thread FROM seen").fetchall() == [
+            ("t99",)
+        ]  # its platform may tell it again
         assert store.execute("PRAGMA foreign_key_check").fetchall() == []
     there = tmp_path / "elsewhere"
     there.mkdir()
     assert restore(path, there, NOW).settled == Settled(10, False)
 
 
-def post(connection: sqlite3.Connection, id: str, thread: str, state: str, kind: str = "message") -> None:
+def post(
+    connection: sqlite3.Connection, id: str, thread: str, state: str, kind: str = "message"
+) -> None:
     ended, error = (None, None) if state == "ready" else (7, "refused" if state == "dead" else None)
     connection.execute(
-        "INSERT INTO outbox (id, thread, seq, channel, account, kind, body, state, at, ready_at, expires, ttl, ended_at, error)"
-        " VALUES (?, ?, 5 + (SELECT COUNT(*) FROM outbox), 'telegram', '1', ?, '{}', ?, 1, 1, 1, 1, ?, ?)",
+        "INSERT INTO outbox (id, thread, seq, channel, account, kind, body, state, at, ready_at,"
+        " expires, ttl, ended_at, error) VALUES (?, ?, 5 + (SELECT COUNT(*) FROM outbox),"
+        " 'telegram', '1', ?, '{}', ?, 1, 1, 1, 1, ?, ?)",
         (id, thread, kind, state, ended, error),
     )
 
 
 def posts(database: Path) -> dict[str, tuple[str, str | None]]:
     with closing(sqlite3.connect(database)) as store:
-        return {one: (state, error) for one, state, error in store.execute("SELECT id, state, error FROM outbox")}
+        return {
+            one: (state, error)
+            for one, state, error in store.execute("SELECT id, state, error FROM outbox")
+        }
 
 
 def test_dead_letters_that_only_the_replaced_store_has_stay_dead_letters(home: Path) -> None:
@@ -153,7 +176,10 @@ def test_dead_letters_that_only_the_replaced_store_has_stay_dead_letters(home: P
         path = make_backup(home, database, home / "backups", NOW).path
     with closing(sqlite3.connect(database)) as later, later:
         say(later, 98, waiting=True)
-        later.execute("UPDATE inbox SET state = 'ended', ending = 'dead', reason = 'poison', ended_at = 6 WHERE thread = 't98'")
+        later.execute(
+            "UPDATE inbox SET state = 'ended', ending = 'dead', reason = 'poison', ended_at = 6"
+            " WHERE thread = 't98'"
+        )
         post(later, "dead", "t98", "dead")
         post(later, "sent", "t98", "sent")
         say(later, 99, waiting=False)
@@ -161,31 +187,53 @@ def test_dead_letters_that_only_the_replaced_store_has_stay_dead_letters(home: P
     assert restore(path, home, NOW).settled == Settled(11, True, 2)
     assert markers(database)[98] == "dead"
     with closing(sqlite3.connect(database)) as store:
-        assert store.execute("SELECT reason FROM inbox WHERE thread = 't98'").fetchall() == [("poison",)]
+        assert store.execute("SELECT reason FROM inbox WHERE thread = 't98'").fetchall() == [
+            ("poison",)
+        ]
         assert store.execute("PRAGMA foreign_key_check").fetchall() == []
     assert posts(database) == {"dead": ("dead", "refused"), "alone": ("dead", "refused")}
 
 
-def test_what_was_open_in_a_house_whose_numbers_meet_those_of_the_backup_gets_numbers_of_its_own(home: Path, tmp_path: Path) -> None:
-    """Two houses in the same chats: the one thread, numbered twice. Then one's backup is taken back over the other, and this one's over that."""
+def test_what_was_open_in_a_house_whose_numbers_meet_those_of_the_backup_gets_numbers_of_its_own(
+    home: Path, tmp_path: Path
+) -> None:
+    """Two houses in the same chats: the one thread, numbered twice. Then one's backup is taken back
+    over the other, and this one's over that."""
     (other := tmp_path / "other").mkdir()
     paths: list[Path] = []
     for root, name in ((home, "mine"), (other, "theirs")):
         with closing(sqlite3.connect(furnished(root, 1))) as store, store:
             store.execute("UPDATE threads SET next_seq = 9")
-            for seq, what in ((2, f"{name} waits"), (3, f"{name} is dead"), (4, f"{name} has an end")):
-                ended = (None, None, "waiting") if seq == 2 else ("dead" if seq == 3 else "answered", 5, "ended")
+            for seq, what in (
+                (2, f"{name} waits"),
+                (3, f"{name} is dead"),
+                (4, f"{name} has an end"),
+            ):
+                ended = (
+                    (None, None, "waiting")
+                    if seq == 2
+                    else ("dead" if seq == 3 else "answered", 5, "ended")
+                )
                 store.execute(
-                    "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, ending, ended_at, state)"
-                    " VALUES ('t0', ?, '1', 'message', ?, '', '1', 1, 1, 1, ?, ?, ?, ?)", (seq, what, what, *ended)
-                )  # fmt: skip
-                store.execute("INSERT INTO seen VALUES ('telegram', '1', ?, 't0', ?, 1)", (what, seq))
+                    "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at,"
+                    " at, ready_at, body, ending, ended_at, state) VALUES ('t0', ?, '1', 'message',"
+                    " ?, '', '1', 1, 1, 1, ?, ?, ?, ?)",
+                    (seq, what, what, *ended),
+                )
+                store.execute(
+                    "INSERT INTO seen VALUES ('telegram', '1', ?, 't0', ?, 1)", (what, seq)
+                )
             for one in ("goes", "is dead"):
                 post(store, f"{name} {one}", "t0", "dead" if one == "is dead" else "ready")
             store.execute(
-                "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, state, ending, ended_at)"
-                " VALUES ('t0', ?, '7', 'message', 'of both', '', '1', 1, 1, 1, ?, ?, ?, ?)",
-                (7, name, *(("waiting", None, None) if name == "mine" else ("ended", "answered", 5))),
+                "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at,"
+                " ready_at, body, state, ending, ended_at) VALUES ('t0', ?, '7', 'message', 'of"
+                " both', '', '1', 1, 1, 1, ?, ?, ?, ?)",
+                (
+                    7,
+                    name,
+                    *(("waiting", None, None) if name == "mine" else ("ended", "answered", 5)),
+                ),
             )
         with hold_home(root):
             paths.append(make_backup(root, root / "ohmo.db", tmp_path / name, NOW).path)
@@ -196,21 +244,38 @@ def test_what_was_open_in_a_house_whose_numbers_meet_those_of_the_backup_gets_nu
     for turn, path in enumerate((paths[1], paths[0], paths[1], paths[1]), 1):
         restore(path, there, NOW + timedelta(hours=turn))
         with closing(sqlite3.connect(there / "ohmo.db")) as store:
-            dead = [row[0] for row in store.execute("SELECT message FROM inbox WHERE ending = 'dead' ORDER BY message")]
+            dead = [
+                row[0]
+                for row in store.execute(
+                    "SELECT message FROM inbox WHERE ending = 'dead' ORDER BY message"
+                )
+            ]
             assert dead == ["mine is dead", "mine waits", "theirs is dead", "theirs waits"], turn
-            unsent = [row[0] for row in store.execute("SELECT id FROM outbox WHERE state = 'dead' ORDER BY id")]
+            unsent = [
+                row[0]
+                for row in store.execute("SELECT id FROM outbox WHERE state = 'dead' ORDER BY id")
+            ]
             assert unsent == ["mine goes", "mine is dead", "theirs goes", "theirs is dead"], turn
             numbers = store.execute(
-                "SELECT seq FROM inbox WHERE thread = 't0' UNION ALL SELECT seq FROM outbox WHERE thread = 't0'"
+                "SELECT seq FROM inbox WHERE thread = 't0' UNION ALL SELECT seq FROM outbox WHERE"
+                " thread = 't0'"
             ).fetchall()
             assert len(numbers) == len(set(numbers)), turn
-            assert max(numbers)[0] < store.execute("SELECT next_seq FROM threads WHERE thread = 't0'").fetchone()[0]
-            names = "SELECT message, event_key FROM inbox i JOIN seen s ON s.thread = i.thread AND s.seq = i.seq WHERE ending = 'dead'"
+            assert (
+                max(numbers)[0]
+                < store.execute("SELECT next_seq FROM threads WHERE thread = 't0'").fetchone()[0]
+            )
+            names = (
+                "SELECT message, event_key FROM inbox i JOIN seen s ON s.thread = i.thread AND"
+                " s.seq = i.seq WHERE ending = 'dead'"
+            )
             assert [row for row in store.execute(names) if row[0] != row[1]] == []
             assert store.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def test_of_a_damaged_store_that_is_replaced_what_was_open_and_can_be_read_is_not_lost(home: Path) -> None:
+def test_of_a_damaged_store_that_is_replaced_what_was_open_and_can_be_read_is_not_lost(
+    home: Path,
+) -> None:
     database = furnished(home)
     with hold_home(home):
         path = make_backup(home, database, home / "backups", NOW).path
@@ -219,7 +284,9 @@ def test_of_a_damaged_store_that_is_replaced_what_was_open_and_can_be_read_is_no
             say(later, n, waiting=True)
         later.commit()
         (size,) = later.execute("PRAGMA page_size").fetchone()
-        (page,) = later.execute("SELECT rootpage FROM sqlite_master WHERE name = 'audit'").fetchone()
+        (page,) = later.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'audit'"
+        ).fetchone()
     with database.open("r+b") as file:
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
@@ -228,7 +295,9 @@ def test_of_a_damaged_store_that_is_replaced_what_was_open_and_can_be_read_is_no
     assert {markers(database)[n] for n in range(100, 140)} == {"dead"}
 
 
-def test_a_damaged_store_that_cannot_be_looked_through_for_want_of_room_holds_no_restore_up(home: Path) -> None:
+def test_a_damaged_store_that_cannot_be_looked_through_for_want_of_room_holds_no_restore_up(
+    home: Path,
+) -> None:
     database = furnished(home)
     with hold_home(home):
         path = make_backup(home, database, home / "backups", NOW).path
@@ -251,20 +320,32 @@ def test_whoever_was_shown_out_since_the_backup_is_not_let_in_again(home: Path) 
     database = furnished(home)
     with closing(sqlite3.connect(database)) as store, store:
         for person in ("out", "in"):
-            store.execute("INSERT INTO people VALUES ('telegram', '1', ?, 'Ann', 'user', NULL, NULL, 'owner', 1)", (person,))
+            store.execute(
+                "INSERT INTO people VALUES ('telegram', '1', ?, 'Ann', 'user', NULL, NULL,"
+                " 'owner', 1)",
+                (person,),
+            )
     with hold_home(home):
         path = make_backup(home, database, home / "backups", NOW).path
     with closing(sqlite3.connect(database)) as later, later:
         later.execute("UPDATE people SET role = 'revoked', at = 2 WHERE person = 'out'")
-        later.execute("INSERT INTO people VALUES ('telegram', '1', 'stranger', 'Bob', 'revoked', NULL, NULL, 'owner', 2)")
-        later.execute("INSERT INTO people VALUES ('telegram', '1', 'new', 'Eve', 'admin', NULL, NULL, 'owner', 2)")
+        later.execute(
+            "INSERT INTO people VALUES ('telegram', '1', 'stranger', 'Bob', 'revoked', NULL, NULL,"
+            " 'owner', 2)"
+        )
+        later.execute(
+            "INSERT INTO people VALUES ('telegram', '1', 'new', 'Eve', 'admin', NULL, NULL,"
+            " 'owner', 2)"
+        )
     restore(path, home, NOW)
     with closing(sqlite3.connect(database)) as store:
         found = dict(store.execute("SELECT person, role FROM people").fetchall())
     assert found == {"out": "revoked", "in": "user", "stranger": "revoked"}
 
 
-def test_an_answer_that_was_on_its_way_is_dropped_only_where_it_is_known_to_have_come_to_its_end(home: Path, tmp_path: Path) -> None:
+def test_an_answer_that_was_on_its_way_is_dropped_only_where_it_is_known_to_have_come_to_its_end(
+    home: Path, tmp_path: Path
+) -> None:
     database = furnished(home)
     with closing(sqlite3.connect(database)) as store, store:
         for one in ("went", "waits", "failed"):
@@ -275,15 +356,21 @@ def test_an_answer_that_was_on_its_way_is_dropped_only_where_it_is_known_to_have
     (there := tmp_path / "there").mkdir()
     restore(path, there, NOW)  # the disk with the store is gone
     assert {one: state for one, (state, _) in posts(there / "ohmo.db").items()} == {
-        "went": "dead", "waits": "dead", "failed": "dead", "draft": "dropped"
-    }  # fmt: skip
+        "went": "dead",
+        "waits": "dead",
+        "failed": "dead",
+        "draft": "dropped",
+    }
     with closing(sqlite3.connect(database)) as later, later:
         later.execute("UPDATE outbox SET state = 'sent', ended_at = 7 WHERE id = 'went'")
         later.execute("UPDATE outbox SET state = 'dead', ended_at = 7 WHERE id = 'failed'")
     restore(path, home, NOW)
     assert {one: state for one, (state, _) in posts(database).items()} == {
-        "went": "dropped", "waits": "dead", "failed": "dead", "draft": "dropped"
-    }  # fmt: skip
+        "went": "dropped",
+        "waits": "dead",
+        "failed": "dead",
+        "draft": "dropped",
+    }
 
 
 def test_a_restore_that_was_killed_is_finished_by_whoever_comes_next(home: Path) -> None:
@@ -320,7 +407,10 @@ def test_old_backups_go_and_the_newest_stay(home: Path) -> None:
     for day in range(5):
         make_backup(home, home / "ohmo.db", home / "backups", NOW + timedelta(days=day))
     assert len(prune(home / "backups", 2)) == 3
-    assert [one.made for one in backups(home / "backups")] == [NOW + timedelta(days=3), NOW + timedelta(days=4)]
+    assert [one.made for one in backups(home / "backups")] == [
+        NOW + timedelta(days=3),
+        NOW + timedelta(days=4),
+    ]
 
 
 def test_a_full_disk_leaves_no_half_backup(home: Path) -> None:
@@ -338,14 +428,19 @@ def test_what_a_damaged_store_lost_comes_from_the_newest_backup(home: Path) -> N
     assert "backup of 2026-11-21 12:00" in health.detail
     found = markers(database)
     assert len(found) == 20
-    assert {what for n, what in found.items() if n % 2} == {"dead"}  # neither answered again nor silently dropped
+    assert {what for n, what in found.items() if n % 2} == {
+        "dead"
+    }  # neither answered again nor silently dropped
     assert {what for n, what in found.items() if not n % 2} == {"answered"}
 
 
 def test_a_damaged_store_without_backup_says_so(home: Path) -> None:
     database = furnished(home)
     database.write_bytes(b"")
-    assert "There is no backup" in examine(database, lambda: NOW, inert, MIGRATIONS, home / "backups").detail
+    assert (
+        "There is no backup"
+        in examine(database, lambda: NOW, inert, MIGRATIONS, home / "backups").detail
+    )
 
 
 def test_a_store_is_moved_row_by_row_into_an_empty_file_only(home: Path) -> None:
@@ -372,7 +467,12 @@ move(sys.argv[1], sys.argv[2], from_environment({"OHMO_FAILPOINTS": "move.step=k
 
 def test_a_move_that_was_killed_leaves_no_half_store_and_is_made_again(home: Path) -> None:
     source, target = f"sqlite:///{furnished(home)}", home / "there" / "ohmo.db"
-    died = subprocess.run([sys.executable, "-c", _MOVING, source, f"sqlite:///{target}"], check=False, timeout=60, capture_output=True)
+    died = subprocess.run(
+        [sys.executable, "-c", _MOVING, source, f"sqlite:///{target}"],
+        check=False,
+        timeout=60,
+        capture_output=True,
+    )
     assert died.returncode == -9, died.stderr
     assert not target.exists()  # else a daemon would begin there, empty and without a word
     assert move(source, f"sqlite:///{target}")["inbox"] == 20
@@ -424,7 +524,9 @@ def test_an_archive_made_to_hurt_is_refused_before_it_is_unpacked(kind: str, hom
         else:
             member.size = 1 << 50
             tar.fileobj.write(member.tobuf(tarfile.GNU_FORMAT))  # type: ignore[union-attr] # no body follows
-    with pytest.raises(StoreError, match=r"larger than the free space|which no backup of ohmo holds"):
+    with pytest.raises(
+        StoreError, match=r"larger than the free space|which no backup of ohmo holds"
+    ):
         restore(path, home, NOW)
     assert sorted(entry.name for entry in home.iterdir()) == ["evil.tar.gz"]
 
@@ -436,7 +538,11 @@ def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
 
 
 def pax(record: bytes) -> bytes:
-    line = next(found for n in range(len(record) + 3, len(record) + 12) if len(found := b"%d %s\n" % (n, record)) == n)
+    line = next(
+        found
+        for n in range(len(record) + 3, len(record) + 12)
+        if len(found := b"%d %s\n" % (n, record)) == n
+    )
     return header("x", len(line), tarfile.XHDTYPE) + line.ljust(-(-len(line) // 512) * 512, b"\0")
 
 
@@ -446,12 +552,16 @@ HURTS = {
     "a global one": lambda: header("x", LONG, tarfile.XGLTYPE) + b"\0" * LONG,
     "a long name": lambda: header("x", LONG, tarfile.GNUTYPE_LONGNAME) + b"\0" * LONG,
     "a list": lambda: header("manifest.json", LONG) + b"\0" * LONG,
-    "a list under another name": lambda: pax(b"path=manifest.json") + header("SOUL.md", LONG) + b"\0" * LONG,
+    "a list under another name": lambda: (
+        pax(b"path=manifest.json") + header("SOUL.md", LONG) + b"\0" * LONG
+    ),
     "a size said later": lambda: pax(b"size=%d" % (1 << 50)) + header("SOUL.md", 0) + END,
     "a size below nothing": lambda: pax(b"size=-512") + header("SOUL.md", 0) + END,
     "headers of headers": lambda: pax(b"mtime=1") * 3_000 + header("SOUL.md", 0) + END,
     "a device": lambda: header("SOUL.md", 0, tarfile.CHRTYPE) + END,
-    "a deep list": lambda: header("manifest.json", 200_000) + (b"[" * 200_000).ljust(200_192, b"\0") + END,
+    "a deep list": lambda: (
+        header("manifest.json", 200_000) + (b"[" * 200_000).ljust(200_192, b"\0") + END
+    ),
 }
 FRUGAL = """
 import resource, sys
@@ -470,7 +580,13 @@ def test_a_small_archive_fills_neither_memory_nor_disk(what: str, home: Path) ->
     with pytest.raises(StoreError, match="nothing was changed"):
         restore(path, home, NOW)
     assert sorted(entry.name for entry in home.iterdir()) == ["evil.tar.gz"]
-    ran = subprocess.run([sys.executable, "-c", FRUGAL, str(path)], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", FRUGAL, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
@@ -478,13 +594,19 @@ def test_a_home_of_many_files_is_not_too_many_names(home: Path) -> None:
     path = home / "many.tar.gz"
     with gzip.open(path, "wb", 1) as packed:
         for _ in range(130):
-            packed.write((pax(b"mtime=1700000000.123456789") + header("memory", 0, tarfile.DIRTYPE)) * 1_000)
+            packed.write(
+                (pax(b"mtime=1700000000.123456789") + header("memory", 0, tarfile.DIRTYPE)) * 1_000
+            )
         packed.write(END)
     assert "it holds 'memory'" in str(wrong_with(path))  # twice: its list was read to the end
 
 
 def test_names_of_every_length_and_script_come_back(home: Path) -> None:
-    names = ["memory/" + "d" * 120 + "/" + "n" * 200, "memory/Größe 大小 \U0001f600.md", "memory/" + "/".join(["x" * 30] * 20) + "/y"]
+    names = [
+        "memory/" + "d" * 120 + "/" + "n" * 200,
+        "memory/Größe 大小 \U0001f600.md",
+        "memory/" + "/".join(["x" * 30] * 20) + "/y",
+    ]
     for name in names:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(name)
@@ -507,7 +629,9 @@ with workroom.workroom(home) as room:
 """
 
 
-def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stays(tmp_path: Path) -> None:
+def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stays(
+    tmp_path: Path,
+) -> None:
     subprocess.run([sys.executable, "-c", _DYING, str(tmp_path)], check=False, timeout=60)
     assert len(list(tmp_path.glob(".backup-*/work/copy"))) == 1
     with workroom(tmp_path) as room:
@@ -518,10 +642,14 @@ def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stay
 
 
 def test_a_folder_that_cannot_be_looked_at_is_swept_without_a_word(tmp_path: Path) -> None:
-    assert sweep(tmp_path / ("n" * 300)) == 0  # stat() raises ENAMETOOLONG, as it does EACCES or EIO, also for root
+    assert (
+        sweep(tmp_path / ("n" * 300)) == 0
+    )  # stat() raises ENAMETOOLONG, as it does EACCES or EIO, also for root
 
 
-def test_a_workroom_without_its_mark_goes_when_it_is_old_and_stays_when_it_may_just_begin(tmp_path: Path) -> None:
+def test_a_workroom_without_its_mark_goes_when_it_is_old_and_stays_when_it_may_just_begin(
+    tmp_path: Path,
+) -> None:
     old, new = tmp_path / ".backup-old", tmp_path / ".backup-new"
     for room in (old, new):
         (room / "work").mkdir(parents=True)

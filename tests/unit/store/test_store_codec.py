@@ -28,7 +28,18 @@ from channels.contract import (
     TopicId,
 )
 from ohmo.contracts.arrivals import Occurrence, Wake
-from ohmo.contracts.messages import CallResult, CallStarted, Compaction, Image, ModelStep, Text, Thinking, ToolCall, ToolResult, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    Compaction,
+    Image,
+    ModelStep,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.contracts.store import PartState, ThreadSettings
 from ohmo.contracts.tool import Question
 from ohmo.store import codec
@@ -56,10 +67,18 @@ ARRIVALS = [
 STEPS = [
     UserStep((Text(ODD), Image(Path("/a/b\udcff.png"), "image/png")), "ada", "message"),
     ModelStep(
-        (Thinking("anthropic", '{"a":1}'), Text("x"), ToolCall("t.1", "Bash", {"a": [1, 2.5, None, True, {"b": ODD}]}, "f")), "m", "tools"
+        (
+            Thinking("anthropic", '{"a":1}'),
+            Text("x"),
+            ToolCall("t.1", "Bash", {"a": [1, 2.5, None, True, {"b": ODD}]}, "f"),
+        ),
+        "m",
+        "tools",
     ),
     CallStarted("t.1", "d"),
-    CallResult(ToolResult("t.1", ODD, error=True, images=(Image(Path("x"), "y"),), spill=Path("/s"))),
+    CallResult(
+        ToolResult("t.1", ODD, error=True, images=(Image(Path("x"), "y"),), spill=Path("/s"))
+    ),
     Compaction("summary", 17),
 ]
 
@@ -79,10 +98,19 @@ def test_every_step_survives(step: object) -> None:
 
 def test_posts_parts_questions_and_settings_survive() -> None:
     post = Outbound(
-        PLACE, ODD, (Path("/f"),), (Choice("y", "Yes", "good"),), (PersonId("bob"),), plain=True, replaces=(Receipt(MessageId("m"), NOW),)
+        PLACE,
+        ODD,
+        (Path("/f"),),
+        (Choice("y", "Yes", "good"),),
+        (PersonId("bob"),),
+        plain=True,
+        replaces=(Receipt(MessageId("m"), NOW),),
     )
     assert codec.read_outbound(codec.write_outbound(post)) == post
-    parts = (PartState(Part("edit", ODD, MessageId("t")), Receipt(MessageId("r")), "h"), PartState(Part("post", "{}")))
+    parts = (
+        PartState(Part("edit", ODD, MessageId("t")), Receipt(MessageId("r")), "h"),
+        PartState(Part("post", "{}")),
+    )
     assert codec.read_parts(codec.write_parts(parts)) == parts
     assert codec.read_parts(codec.write_parts(())) == ()
     question = Question("permission", "t", ODD, (Choice("y", "Yes"),), "digest")
@@ -129,5 +157,8 @@ def test_any_text_fits_a_column(text: str) -> None:
     stored = codec.column(text)
     stored.encode("utf-8")
     assert "\0" not in stored
-    # two lone surrogates that make a pair come back as the character they make: JSON knows no other reading
-    assert codec.from_column(stored) == text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    # two lone surrogates that make a pair come back as the character they make: JSON knows no other
+    # reading
+    assert codec.from_column(stored) == text.encode("utf-16", "surrogatepass").decode(
+        "utf-16", "surrogatepass"
+    )

@@ -1,4 +1,5 @@
-"""Rows 40 and 41 at the store itself: the n-th write, sync or read fails, for many n; what was acknowledged stays, and the file stays whole."""
+"""Rows 40 and 41 at the store itself: the n-th write, sync or read fails, for many n; what was
+acknowledged stays, and the file stays whole."""
 
 from __future__ import annotations
 
@@ -19,10 +20,16 @@ LIFE = Path(__file__).with_name("disk_life.py")
 
 
 def life(disk: Disk, database: Path, first: int) -> tuple[str, int]:
-    """One process that stores 30 messages from number ``first`` on; why it ended, and the first that it did not acknowledge."""
+    """One process that stores 30 messages from number ``first`` on; why it ended, and the first
+    that it did not acknowledge."""
     environ = {**os.environ, **disk.environ}
     ended = subprocess.run(
-        [sys.executable, str(LIFE), str(database), str(first)], env=environ, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, str(LIFE), str(database), str(first)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     found = json.loads(ended.stdout.splitlines()[-1])
@@ -37,12 +44,17 @@ def aside(database: Path) -> bool:
 def lost(database: Path, acknowledged: int) -> set[int]:
     with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        return set(range(acknowledged)) - {int(row[0]) for row in connection.execute("SELECT message FROM inbox")}
+        return set(range(acknowledged)) - {
+            int(row[0]) for row in connection.execute("SELECT message FROM inbox")
+        }
 
 
 @pytest.mark.needs("cc")
-def test_a_damaged_store_is_never_followed_by_an_empty_one_that_says_nothing(tmp_path: Path) -> None:
-    """The disk fails at the n-th write of the start that replaces the damaged file; the next start sees the damage again."""
+def test_a_damaged_store_is_never_followed_by_an_empty_one_that_says_nothing(
+    tmp_path: Path,
+) -> None:
+    """The disk fails at the n-th write of the start that replaces the damaged file; the next start
+    sees the damage again."""
     disk, database = Disk(tmp_path), tmp_path / "ohmo.db"
     assert life(disk, database, 0) == ("all", 30)
     raw = bytearray(database.read_bytes())
@@ -57,8 +69,13 @@ def test_a_damaged_store_is_never_followed_by_an_empty_one_that_says_nothing(tmp
 
 
 @pytest.mark.needs("cc")
-@pytest.mark.parametrize(("calls", "number"), [(WRITE, errno.ENOSPC), (WRITE, errno.EIO), (SYNC, errno.EIO), (READ, errno.EIO)])
-def test_no_call_that_fails_costs_what_was_acknowledged(tmp_path: Path, calls: int, number: int) -> None:
+@pytest.mark.parametrize(
+    ("calls", "number"),
+    [(WRITE, errno.ENOSPC), (WRITE, errno.EIO), (SYNC, errno.EIO), (READ, errno.EIO)],
+)
+def test_no_call_that_fails_costs_what_was_acknowledged(
+    tmp_path: Path, calls: int, number: int
+) -> None:
     disk, database, outcomes = Disk(tmp_path), tmp_path / "ohmo.db", set[str]()
     ended, known = life(disk, database, 0)
     assert (ended, known) == ("all", 30)
@@ -67,7 +84,10 @@ def test_no_call_that_fails_costs_what_was_acknowledged(tmp_path: Path, calls: i
         ended, known = life(disk, database, known)
         outcomes.add(ended)
         if disk.heals():
-            closing = (calls, after) == (SYNC, 34)  # every message is stored by then: what fails is the note beside the file
+            closing = (calls, after) == (
+                SYNC,
+                34,
+            )  # every message is stored by then: what fails is the note beside the file
             assert ended != "all" or calls == READ or closing  # some pages are in memory
         assert lost(database, known) == set()
         assert not aside(database)

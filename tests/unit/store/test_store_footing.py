@@ -1,4 +1,5 @@
-"""What SQLite takes for a beginning (no file, no log, something else in its place) is told as a loss; a log that was only folded is none."""
+"""What SQLite takes for a beginning (no file, no log, something else in its place) is told as a
+loss; a log that was only folded is none."""
 
 from __future__ import annotations
 
@@ -28,12 +29,15 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 async def home(tmp_path: Path) -> Path:
-    """Left behind by a life that was killed: 20 messages in the file and in a backup, two more in the log."""
+    """Left behind by a life that was killed: 20 messages in the file and in a backup, two more in
+    the log."""
     alive, left = tmp_path / "alive", tmp_path / "home"
     alive.mkdir()
     database = furnished(alive)
     make_backup(alive, database, left / "backups", NOW - timedelta(hours=1))
-    async with open_sqlite(database, clock=lambda: NOW, new_id=lambda: "i", writer="this-life", failpoint=inert):
+    async with open_sqlite(
+        database, clock=lambda: NOW, new_id=lambda: "i", writer="this-life", failpoint=inert
+    ):
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             for number in (20, 21):
                 say(connection, number, waiting=True)
@@ -63,7 +67,8 @@ def folded_by_somebody_else(home: Path) -> None:
 
 
 def begun_anew(home: Path) -> None:
-    """A loss of power: all was folded and the log has a new head, but no new commit; the index is of before."""
+    """A loss of power: all was folded and the log has a new head, but no new commit; the index is
+    of before."""
     file, log, index = (home / f"ohmo.db{end}" for end in ("", "-wal", "-shm"))
     before, frames = index.read_bytes(), log.read_bytes()[32:]
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
@@ -80,14 +85,30 @@ def begun_anew(home: Path) -> None:
     ("ruin", "word"),
     [
         (lambda home: (home / "ohmo.db-wal").unlink(), "its log is gone"),
-        (lambda home: [(home / f"ohmo.db-{end}").unlink() for end in ("wal", "shm")], "its log is gone"),
+        (
+            lambda home: [(home / f"ohmo.db-{end}").unlink() for end in ("wal", "shm")],
+            "its log is gone",
+        ),
         (lambda home: (home / "ohmo.db-wal").write_bytes(b""), "its log is gone"),
         (lambda home: flipped(home / "ohmo.db-wal", 0.0), "its log is gone or cannot be read"),
         (lambda home: flipped(home / "ohmo.db-wal", 0.7), "pages that were committed"),
         (lambda home: cut(home / "ohmo.db-wal"), "pages that were committed"),
-        (lambda home: [file.unlink() for file in home.glob("ohmo.db*") if "known" not in file.name], "the file is gone"),
+        (
+            lambda home: [
+                file.unlink() for file in home.glob("ohmo.db*") if "known" not in file.name
+            ],
+            "the file is gone",
+        ),
     ],
-    ids=["log", "log and index", "empty log", "head of the log", "a bit of the log", "end of the log", "everything"],
+    ids=[
+        "log",
+        "log and index",
+        "empty log",
+        "head of the log",
+        "a bit of the log",
+        "end of the log",
+        "everything",
+    ],
 )
 async def test_a_log_that_lost_what_was_committed_is_told_and_the_backup_fills_in(
     home: Path, ruin: Callable[[Path], object], word: str
@@ -112,9 +133,19 @@ async def test_a_log_that_lost_what_was_committed_is_told_and_the_backup_fills_i
         lambda home: known_file(home / "ohmo.db").write_bytes(b"\xff{"),
         lambda home: known_file(home / "ohmo.db").unlink(),
     ],
-    ids=["nothing", "index gone", "index flipped", "folded by another program", "log begun anew", "mark unreadable", "mark gone"],
+    ids=[
+        "nothing",
+        "index gone",
+        "index flipped",
+        "folded by another program",
+        "log begun anew",
+        "mark unreadable",
+        "mark gone",
+    ],
 )
-async def test_a_kill_alone_and_what_loses_nothing_is_no_damage(home: Path, touch: Callable[[Path], object]) -> None:
+async def test_a_kill_alone_and_what_loses_nothing_is_no_damage(
+    home: Path, touch: Callable[[Path], object]
+) -> None:
     touch(home)
     assert look(home) == Health("sound")
     assert markers(home / "ohmo.db").keys() == set(range(22))
@@ -125,10 +156,16 @@ async def test_a_kill_alone_and_what_loses_nothing_is_no_damage(home: Path, touc
 async def test_something_else_in_its_place_is_put_aside(home: Path, name: str, kind: str) -> None:
     place = home / name
     place.unlink()
-    {"folder": place.mkdir, "pipe": lambda: os.mkfifo(place), "link": lambda: place.symlink_to("nowhere")}[kind]()
+    {
+        "folder": place.mkdir,
+        "pipe": lambda: os.mkfifo(place),
+        "link": lambda: place.symlink_to("nowhere"),
+    }[kind]()
     health = look(home)
     assert health.state == "replaced"
-    assert {"folder": "a folder", "pipe": "a named pipe", "link": "a link to nothing"}[kind] in health.detail
+    assert {"folder": "a folder", "pipe": "a named pipe", "link": "a link to nothing"}[
+        kind
+    ] in health.detail
     assert health.quarantined is not None
     assert os.path.lexists(health.quarantined / name)
     assert markers(home / "ohmo.db").keys() >= set(range(20))
@@ -147,14 +184,18 @@ async def test_a_lost_log_is_still_known_after_a_kill_before_it_was_mended(home:
 
 async def test_a_store_that_was_closed_in_peace_needs_no_log(tmp_path: Path) -> None:
     path = tmp_path / "ohmo.db"
-    async with open_sqlite(path, clock=lambda: NOW, new_id=lambda: "i", writer="one", failpoint=inert) as store:
+    async with open_sqlite(
+        path, clock=lambda: NOW, new_id=lambda: "i", writer="one", failpoint=inert
+    ) as store:
         assert store.health.state == "new"
     assert not path.with_name("ohmo.db-wal").exists()
     assert look(tmp_path) == Health("sound")
 
 
 @pytest.mark.parametrize("name", ["quarantine", "ohmo.db.new", "ohmo.db.whole", "ohmo.db-suspect"])
-async def test_nothing_that_lies_in_the_way_keeps_a_store_from_being_mended(home: Path, name: str) -> None:
+async def test_nothing_that_lies_in_the_way_keeps_a_store_from_being_mended(
+    home: Path, name: str
+) -> None:
     (home / name).write_text("x") if name == "quarantine" else (home / name).mkdir()
     (home / "ohmo.db").write_bytes(b"x" * 5_000)
     assert look(home).state == "replaced"
@@ -177,15 +218,22 @@ async def test_a_restore_over_a_killed_life_is_no_damage(home: Path) -> None:
     remember(home / "ohmo.db", "this-life")
     restore(backups(home / "backups")[0].path, home, NOW)
     assert look(home) == Health("sound")
-    assert markers(home / "ohmo.db").keys() == set(range(22))  # what the replaced store had heard is no news
+    assert markers(home / "ohmo.db").keys() == set(
+        range(22)
+    )  # what the replaced store had heard is no news
 
 
-async def test_a_restore_is_not_displaced_by_a_store_that_was_made_of_a_damaged_one(home: Path) -> None:
+async def test_a_restore_is_not_displaced_by_a_store_that_was_made_of_a_damaged_one(
+    home: Path,
+) -> None:
     (home / "ohmo.db.whole").write_bytes(b"older")
     (home / "ohmo.db.new").write_bytes(b"half made")
     aside = restore(backups(home / "backups")[0].path, home, NOW).aside
     assert aside is not None
-    assert [(aside / f"ohmo.db.{end}").read_bytes() for end in ("whole", "new")] == [b"older", b"half made"]
+    assert [(aside / f"ohmo.db.{end}").read_bytes() for end in ("whole", "new")] == [
+        b"older",
+        b"half made",
+    ]
     assert not list(home.glob("ohmo.db.*"))
     assert look(home) == Health("sound")
 

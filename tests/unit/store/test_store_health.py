@@ -27,14 +27,25 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def message(n: int) -> tuple[Inbound, Seat]:
     where = Address("slack", "T1", ChatId(f"C{n % 7}"))
     return (
-        Inbound(key=f"k{n}", address=where, person=Person(PersonId("a"), "A"), at=NOW, order=f"{n:05}",
-                message=MessageId(str(n)), text="x" * 200, private=True, addressed=True),
+        Inbound(
+            key=f"k{n}",
+            address=where,
+            person=Person(PersonId("a"), "A"),
+            at=NOW,
+            order=f"{n:05}",
+            message=MessageId(str(n)),
+            text="x" * 200,
+            private=True,
+            addressed=True,
+        ),
         Seat("", "message"),
-    )  # fmt: skip
+    )
 
 
 async def filled(path: Path, count: int = 300) -> None:
-    async with open_sqlite(path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert) as store:
+    async with open_sqlite(
+        path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert
+    ) as store:
         await store.accept([message(n) for n in range(count)])
 
 
@@ -43,7 +54,9 @@ def look(path: Path) -> Health:
 
 
 async def reopened(path: Path) -> tuple[Health, int, tuple[str, ...]]:
-    async with open_sqlite(path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert) as store:
+    async with open_sqlite(
+        path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert
+    ) as store:
         report = await store.audit_report()
         await store.accept([message(100_000)])
         assert await store.claim("me", limit=1, ttl=30)
@@ -108,7 +121,9 @@ def only_its_log(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [truncated, emptied, zeroed_start, noise_in_the_middle, foreign, no_database, only_its_log], ids=lambda d: d.__name__
+    "damage",
+    [truncated, emptied, zeroed_start, noise_in_the_middle, foreign, no_database, only_its_log],
+    ids=lambda d: d.__name__,
 )
 async def test_a_damaged_store_is_put_aside_and_said(tmp_path: Path, damage: object) -> None:
     path = tmp_path / "ohmo.db"
@@ -152,7 +167,11 @@ def test_a_migration_cut_at_any_statement_leaves_the_older_file(tmp_path: Path) 
     following = newest(MIGRATIONS) + 1
     newer = {
         **MIGRATIONS,
-        following: ("ALTER TABLE meta ADD COLUMN note TEXT", "CREATE TABLE extra (a TEXT)", "INSERT INTO extra VALUES ('x')"),
+        following: (
+            "ALTER TABLE meta ADD COLUMN note TEXT",
+            "CREATE TABLE extra (a TEXT)",
+            "INSERT INTO extra VALUES ('x')",
+        ),
     }
 
     class Cut(Exception):
@@ -173,7 +192,9 @@ def test_a_migration_cut_at_any_statement_leaves_the_older_file(tmp_path: Path) 
         assert examine(path, lambda: NOW, inert, MIGRATIONS) == Health("sound")
     bring_forward(path, inert, newer)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() == (str(following),)
+        assert connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() == (
+            str(following),
+        )
         assert connection.execute("SELECT a FROM extra").fetchall() == [("x",)]
     with pytest.raises(NewerSchema):
         look(path)
@@ -192,7 +213,9 @@ def test_a_first_start_cut_at_any_statement_is_a_first_start_again(tmp_path: Pat
     assert look(path).state == "new"
 
 
-async def test_a_replacement_that_was_cut_off_before_its_last_step_is_finished_and_said(tmp_path: Path) -> None:
+async def test_a_replacement_that_was_cut_off_before_its_last_step_is_finished_and_said(
+    tmp_path: Path,
+) -> None:
     """A start that died here used to find nothing the next time, and began empty without a word."""
     path = tmp_path / "ohmo.db"
     await filled(path)
@@ -200,11 +223,17 @@ async def test_a_replacement_that_was_cut_off_before_its_last_step_is_finished_a
     whole = look(path)
     path.rename(path.with_name("ohmo.db.whole"))
     again = look(path)
-    assert (again.state, again.detail, again.quarantined) == ("replaced", whole.detail, whole.quarantined)
+    assert (again.state, again.detail, again.quarantined) == (
+        "replaced",
+        whole.detail,
+        whole.quarantined,
+    )
     assert look(path) == Health("sound")
 
 
-async def test_a_new_store_that_looks_damaged_is_kept_when_it_is_all_there_is(tmp_path: Path) -> None:
+async def test_a_new_store_that_looks_damaged_is_kept_when_it_is_all_there_is(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "ohmo.db"
     await filled(path)
     noise_in_the_middle(path)
@@ -213,11 +242,16 @@ async def test_a_new_store_that_looks_damaged_is_kept_when_it_is_all_there_is(tm
     noise_in_the_middle(path.with_name("ohmo.db.whole"))
     left = path.with_name("ohmo.db.whole").read_bytes()
     assert look(path).state == "replaced"
-    assert [kept.read_bytes() for kept in tmp_path.glob("quarantine/ohmo.db.whole-*/ohmo.db.whole")] == [left]
+    assert [
+        kept.read_bytes() for kept in tmp_path.glob("quarantine/ohmo.db.whole-*/ohmo.db.whole")
+    ] == [left]
 
 
-async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_waits_for_ever(tmp_path: Path) -> None:
-    """A read-only connection checks no CHECK constraint: the start once called such a store sound, and nobody ever looked for "waitinf"."""
+async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_waits_for_ever(
+    tmp_path: Path,
+) -> None:
+    """A read-only connection checks no CHECK constraint: the start once called such a store sound,
+    and nobody ever looked for "waitinf"."""
     path = tmp_path / "ohmo.db"
     await filled(path, 3)
     raw = path.read_bytes()
@@ -233,19 +267,30 @@ async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_wai
 @asynccontextmanager
 async def as_if_large(path: Path) -> AsyncGenerator[SqliteStore]:
     """A store too large to be read whole before anybody uses it."""
-    async with open_sqlite(path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert, reading=WholeReading(0, 0)) as store:
+    async with open_sqlite(
+        path,
+        clock=lambda: NOW,
+        new_id=IdSource(),
+        writer="w",
+        failpoint=inert,
+        reading=WholeReading(0, 0),
+    ) as store:
         yield store
 
 
 def pages_of(path: Path, table: str) -> tuple[int, int]:
     """Where the first page of a table lies in the file, and how long a page is."""
     with closing(sqlite3.connect(path)) as connection:
-        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)
+        ).fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
     return (root - 1) * size, size
 
 
-async def test_a_large_store_is_used_at_once_and_its_damage_is_found_later_and_mended_by_the_next_start(tmp_path: Path) -> None:
+async def test_a_large_store_is_used_at_once_and_its_damage_is_found_later_and_mended_by_the_next_start(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "ohmo.db"
     await filled(path)
     at, size = pages_of(path, "usage")
@@ -274,7 +319,9 @@ async def test_a_large_store_can_be_closed_while_it_is_read(tmp_path: Path) -> N
     assert look(path) == Health("sound")
 
 
-async def test_a_large_store_without_its_threads_is_put_aside_before_anybody_uses_it(tmp_path: Path) -> None:
+async def test_a_large_store_without_its_threads_is_put_aside_before_anybody_uses_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "ohmo.db"
     await filled(path)
     at, size = pages_of(path, "threads")

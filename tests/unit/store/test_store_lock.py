@@ -36,7 +36,9 @@ def test_the_home_is_free_again_afterwards(home: Path) -> None:
 
 
 def test_a_lock_dies_with_its_process(home: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER, str(home)], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(home)], stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
         with pytest.raises(HomeTaken, match=f"pid {child.pid}"), hold_home(home):
@@ -70,7 +72,9 @@ def test_one_that_only_looks_keeps_nobody_out(home: Path) -> None:
 
 
 @pytest.mark.parametrize("unclear", [False, True])
-def test_whoever_looks_says_what_a_lock_means_that_cannot_be_looked_at(tmp_path: Path, unclear: bool) -> None:
+def test_whoever_looks_says_what_a_lock_means_that_cannot_be_looked_at(
+    tmp_path: Path, unclear: bool
+) -> None:
     assert not is_held(tmp_path / "lock", unclear=unclear), "nobody holds what is not there"
     (tmp_path / "lock").symlink_to(tmp_path)
     assert is_held(tmp_path / "lock", unclear=unclear) is unclear

@@ -23,7 +23,10 @@ class Bench:
     """A writer over one small table, with its doors to the outside."""
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
-        self.path, self.heard, self.died = path, [], asyncio.Event()  # type: ignore[var-annotated]
+        # type: ignore[var-annotated]
+        self.path = path
+        self.heard = []
+        self.died = asyncio.Event()
         self.writer = Writer(str(path), connect, self.hear, lambda _: self.died.set())
 
     def hear(self, hints: Sequence[Hint]) -> None:
@@ -48,9 +51,13 @@ def pragma(text: str) -> Op[None]:
 
 
 @asynccontextmanager
-async def bench(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> AsyncGenerator[Bench]:
+async def bench(
+    path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> AsyncGenerator[Bench]:
     def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, factory=factory
+        )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("CREATE TABLE IF NOT EXISTS item (key TEXT PRIMARY KEY, body TEXT)")
         return connection
@@ -69,7 +76,8 @@ def path(tmp_path: Path) -> Path:
 
 
 async def hold_back(writer: Writer) -> threading.Event:
-    """The writer is busy until the event is set, so that what is submitted meanwhile becomes one group."""
+    """The writer is busy until the event is set, so that what is submitted meanwhile becomes one
+    group."""
     entered, go = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -95,7 +103,13 @@ async def test_a_bad_operation_does_not_fail_its_neighbours(path: Path) -> None:
 
     async with bench(path) as b:
         go = await hold_back(b.writer)
-        calls = [b.put("a"), b.put("a"), b.writer.submit(broken, 0), b.writer.submit(changed_its_mind, 0), b.put("b")]
+        calls = [
+            b.put("a"),
+            b.put("a"),
+            b.writer.submit(broken, 0),
+            b.writer.submit(changed_its_mind, 0),
+            b.put("b"),
+        ]
         together = asyncio.gather(*calls, return_exceptions=True)
         await asyncio.sleep(0)
         go.set()
@@ -177,8 +191,13 @@ async def test_an_io_error_is_unavailable_and_the_writer_lives_on(path: Path) ->
         assert not b.died.is_set()
 
 
-@pytest.mark.parametrize(("code", "error"), [(sqlite3.SQLITE_IOERR_FSYNC, Unavailable), (sqlite3.SQLITE_CORRUPT, Damaged)])
-async def test_what_only_a_restart_can_mend_is_told_and_nothing_more_is_written(path: Path, code: int, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(sqlite3.SQLITE_IOERR_FSYNC, Unavailable), (sqlite3.SQLITE_CORRUPT, Damaged)],
+)
+async def test_what_only_a_restart_can_mend_is_told_and_nothing_more_is_written(
+    path: Path, code: int, error: type[Exception]
+) -> None:
     async with bench(path, failing(code, "COMMIT")) as b:
         await b.put("a")
         with pytest.raises(error):

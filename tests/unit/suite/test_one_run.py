@@ -21,31 +21,57 @@ class Inner:
     """A run of a run: one file of tests."""
 
     def __init__(self, folder: Path, source: str) -> None:
-        self.folder, self.place = folder, folder / "place"
+        self.folder = folder
+        self.place = folder / "place"
         self.place.mkdir()
         self.tests = folder / "test_inner.py"
-        head = "import os, pathlib, signal, subprocess, sys, tempfile, time\nHERE = pathlib.Path(__file__).parent\n"
+        head = (
+            "import os, pathlib, signal, subprocess, sys, tempfile, time\nHERE ="
+            " pathlib.Path(__file__).parent\n"
+        )
         self.tests.write_text(head + source)
 
     def words(self, *more: str) -> list[str]:
-        plain = ["-p", "tests.children", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-q", "-s"]
+        plain = [
+            "-p",
+            "tests.children",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "pytest_timeout",
+            "-q",
+            "-s",
+        ]
         return [sys.executable, "-m", "tests.run", "--strict", *more, *plain, str(self.tests)]
 
     @property
     def environ(self) -> dict[str, str]:
-        return {**os.environ, "TMPDIR": str(self.place), "OHMO_TEST_LATE": "2", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        return {
+            **os.environ,
+            "TMPDIR": str(self.place),
+            "OHMO_TEST_LATE": "2",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
 
     def run(self, *more: str, before: str = "") -> subprocess.CompletedProcess[str]:
         """``before``: what the shell does first."""
         shell = ["sh", "-c", f'{before}\nexec "$@"', "sh"]
         return subprocess.run(
-            [*shell, *self.words(*more)], cwd=ROOT, env=self.environ, capture_output=True, text=True, timeout=100, check=False
+            [*shell, *self.words(*more)],
+            cwd=ROOT,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
         )
 
     def noted(self) -> int:
         """A process that a test of the inner run started and noted."""
         until = time.monotonic() + 60
-        while not (self.folder / "pid").exists() or not (self.folder / "pid").read_text().endswith("\n"):
+        while not (self.folder / "pid").exists() or not (self.folder / "pid").read_text().endswith(
+            "\n"
+        ):
             assert time.monotonic() < until
             time.sleep(0.05)
         return int((self.folder / "pid").read_text())
@@ -65,21 +91,44 @@ def test_it():
     own = "import os, signal; print(signal.getsignal(2) == signal.default_int_handler, signal.pthread_sigmask(0, ()))"
     assert subprocess.check_output([sys.executable, "-c", own], text=True) == "True set()\\n"
 """
-BLOCKS = [sys.executable, "-c", "import os, signal, sys; signal.pthread_sigmask(0, {2, 15}); os.execv(sys.argv[1], sys.argv[1:])"]
+BLOCKS = [
+    sys.executable,
+    "-c",
+    (
+        "import os, signal, sys; signal.pthread_sigmask(0, {2, 15}); os.execv(sys.argv[1],"
+        " sys.argv[1:])"
+    ),
+]
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["make test", "pytest"])
-@pytest.mark.parametrize("shell", ["", "trap '' INT TERM HUP QUIT USR1 PIPE"], ids=["plain", "ignored"])
-def test_children_of_tests_get_default_signals_whatever_the_shell_ignores(tmp_path: Path, shell: str, alone: bool) -> None:
+@pytest.mark.parametrize(
+    "shell", ["", "trap '' INT TERM HUP QUIT USR1 PIPE"], ids=["plain", "ignored"]
+)
+def test_children_of_tests_get_default_signals_whatever_the_shell_ignores(
+    tmp_path: Path, shell: str, alone: bool
+) -> None:
     inner = Inner(tmp_path, DEFAULTS)
     if alone:
-        inner.words = lambda *_: [*BLOCKS, sys.executable, "-m", "pytest", "-p", "pytest_timeout", "-p", "tests.children", str(inner.tests)]  # type: ignore[method-assign]
+        inner.words = lambda *_: [
+            *BLOCKS,
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "pytest_timeout",
+            "-p",
+            "tests.children",
+            str(inner.tests),
+        ]  # type: ignore[method-assign]
     done = inner.run(before=shell)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_who_may_not_be_reached_from_the_keyboard_is_not(tmp_path: Path) -> None:
-    inner = Inner(tmp_path, "def test_it():\n    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1)\n")
+    inner = Inner(
+        tmp_path, "def test_it():\n    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1)\n"
+    )
     assert inner.run(before="trap '' INT").returncode == 0
     assert "ended by SIGINT" in inner.run().stderr
 
@@ -96,10 +145,11 @@ def child():
 
 @LINUX
 def test_a_wait_for_a_child_that_hears_nothing_ends_with_its_test(tmp_path: Path) -> None:
-    """``with Popen`` waits for the child on its way out: the time-out of the test comes once and is over."""
+    """``with Popen`` waits for the child on its way out: the time-out of the test comes once and is
+    over."""
     source = (
-        DEAF
-        + "@pytest.mark.timeout(1)\ndef test_it():\n    with child() as found:\n        found.stdout.read()\ndef test_next():\n    pass\n"
+        DEAF + "@pytest.mark.timeout(1)\ndef test_it():\n    with child() as found:\n       "
+        " found.stdout.read()\ndef test_next():\n    pass\n"
     )
     inner = Inner(tmp_path, source)
     done = inner.run()
@@ -111,8 +161,8 @@ def test_a_wait_for_a_child_that_hears_nothing_ends_with_its_test(tmp_path: Path
 @LINUX
 def test_a_test_that_swallows_everything_ends_its_process(tmp_path: Path) -> None:
     source = (
-        DEAF
-        + "@pytest.mark.timeout(1)\ndef test_it():\n    child()\n    while True:\n        try: time.sleep(600)\n        except BaseException: pass\n"
+        DEAF + "@pytest.mark.timeout(1)\ndef test_it():\n    child()\n    while True:\n        try:"
+        " time.sleep(600)\n        except BaseException: pass\n"
     )
     inner = Inner(tmp_path, source)
     done = inner.run()
@@ -123,7 +173,10 @@ def test_a_test_that_swallows_everything_ends_its_process(tmp_path: Path) -> Non
 
 @LINUX
 def test_a_run_has_an_end(tmp_path: Path) -> None:
-    source = DEAF + "def test_it():\n    child()\n    while True:\n        try: time.sleep(600)\n        except BaseException: pass\n"
+    source = (
+        DEAF + "def test_it():\n    child()\n    while True:\n        try: time.sleep(600)\n       "
+        " except BaseException: pass\n"
+    )
     inner = Inner(tmp_path, source)
     done = inner.run("--within", "3")
     assert done.returncode == 124, done.stdout + done.stderr
@@ -147,12 +200,18 @@ def test_it():
 
 
 @LINUX
-def test_what_a_test_leaves_behind_is_named_and_removed_and_the_run_has_failed(tmp_path: Path) -> None:
+def test_what_a_test_leaves_behind_is_named_and_removed_and_the_run_has_failed(
+    tmp_path: Path,
+) -> None:
     inner = Inner(tmp_path, ORPHAN)
     done = inner.run()
     assert "1 passed" in done.stdout
     assert done.returncode == 1
-    left = [line.removeprefix("tests: left behind by this run: ") for line in done.stderr.splitlines() if "left behind" in line]
+    left = [
+        line.removeprefix("tests: left behind by this run: ")
+        for line in done.stderr.splitlines()
+        if "left behind" in line
+    ]
     assert [line.split()[0] for line in left] == ["process", "socket", "folder"]
     assert left[0].startswith(f"process {inner.noted()}: ")
     assert inner.nothing_is_left()
@@ -171,9 +230,18 @@ def test_a_process_of_somebody_else_is_no_leftover(tmp_path: Path) -> None:
 
 @LINUX
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_told_to_end_takes_everything_with_it(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_run_that_is_told_to_end_takes_everything_with_it(
+    tmp_path: Path, how: signal.Signals
+) -> None:
     inner = Inner(tmp_path, DEAF + "def test_it():\n    child().wait()\n")
-    running = subprocess.Popen(inner.words(), cwd=ROOT, env=inner.environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        inner.words(),
+        cwd=ROOT,
+        env=inner.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     inner.noted()
     running.send_signal(how)
     assert f"ended by {how.name}" in running.communicate(timeout=60)[1]
@@ -183,9 +251,19 @@ def test_a_run_that_is_told_to_end_takes_everything_with_it(tmp_path: Path, how:
 
 @LINUX
 def test_a_run_that_is_killed_takes_its_tests_with_it(tmp_path: Path) -> None:
-    """What a test started is told only where it asked for it; the process that runs the tests ends at once."""
-    inner = Inner(tmp_path, "def test_it():\n    (HERE / 'pid').write_text(f'{os.getpid()}\\n')\n    time.sleep(600)\n")
-    running = subprocess.Popen(inner.words(), cwd=ROOT, env=inner.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """What a test started is told only where it asked for it; the process that runs the tests ends
+    at once."""
+    inner = Inner(
+        tmp_path,
+        "def test_it():\n    (HERE / 'pid').write_text(f'{os.getpid()}\\n')\n    time.sleep(600)\n",
+    )
+    running = subprocess.Popen(
+        inner.words(),
+        cwd=ROOT,
+        env=inner.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     tests = inner.noted()
     running.kill()
     running.wait(10)

@@ -29,13 +29,34 @@ def work(tmp_path: Path) -> Path:
 def bench(tmp_path: Path) -> Workbench:
     home = tmp_path / "home"
     home.mkdir()
-    environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "SLACK_BOT_TOKEN": "xoxb-secret", "LANG": "C.UTF-8"}
-    return Workbench(tmp_path / "spill", SensitivePaths(home, home / ".ohmo"), environ=environ, ripgrep=find_ripgrep(None))
+    environ = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "SLACK_BOT_TOKEN": "xoxb-secret",
+        "LANG": "C.UTF-8",
+    }
+    return Workbench(
+        tmp_path / "spill",
+        SensitivePaths(home, home / ".ohmo"),
+        environ=environ,
+        ripgrep=find_ripgrep(None),
+    )
 
 
 @pytest.fixture
 def context(work: Path) -> CallContext:
-    return CallContext("turn", "turn.1", "thread", "ada", work, time.monotonic() + 300, "default", "owner", "session", lambda _: None)
+    return CallContext(
+        "turn",
+        "turn.1",
+        "thread",
+        "ada",
+        work,
+        time.monotonic() + 300,
+        "default",
+        "owner",
+        "session",
+        lambda _: None,
+    )
 
 
 @pytest.fixture

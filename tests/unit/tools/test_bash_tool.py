@@ -1,4 +1,5 @@
-"""Bash: bounded in time, output and memory, and nothing stays behind, whatever the command tries."""
+"""Bash: bounded in time, output and memory, and nothing stays behind, whatever the command
+tries."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ Alive = Callable[[str], list[str]]
 
 @pytest.fixture
 def alive(bench: Workbench) -> Alive:
-    """Command lines that carry a marker, of what this test's tools started: it has their home. A neighbour who runs the same test counts nothing."""
+    """Command lines that carry a marker, of what this test's tools started: it has their home. A
+    neighbour who runs the same test counts nothing."""
     home = bench.environ["HOME"]
 
     def found(marker: str) -> list[str]:
@@ -116,18 +118,33 @@ async def test_a_blocked_read_of_a_terminal_ends_with_that_reason(call: Call) ->
     assert time.monotonic() - started < 60
 
 
-async def test_a_longer_timeout_is_offered_only_where_it_would_help(bench: Workbench, context: CallContext) -> None:
+async def test_a_longer_timeout_is_offered_only_where_it_would_help(
+    bench: Workbench, context: CallContext
+) -> None:
     most = load_tools(replace(bench, limits=Limits(bash_timeout_most=0.3)))["Bash"]
-    short, longest, late = {"command": "sleep 9", "timeout": 0.2}, {"command": "sleep 9"}, {"command": "sleep 9", "timeout": 9}
+    short, longest, late = (
+        {"command": "sleep 9", "timeout": 0.2},
+        {"command": "sleep 9"},
+        {"command": "sleep 9", "timeout": 9},
+    )
     offered: list[bool] = []
-    for arguments, left, tool in ((short, 300, load_tools(bench)["Bash"]), (longest, 300, most), (late, 3.2, load_tools(bench)["Bash"])):
-        output = await tool.run(tool.input.model_validate(arguments), replace(context, deadline=time.monotonic() + left))
+    for arguments, left, tool in (
+        (short, 300, load_tools(bench)["Bash"]),
+        (longest, 300, most),
+        (late, 3.2, load_tools(bench)["Bash"]),
+    ):
+        output = await tool.run(
+            tool.input.model_validate(arguments), replace(context, deadline=time.monotonic() + left)
+        )
         assert "ended after its timeout of" in output.result.text
         offered.append("longer `timeout`" in output.result.text)
     assert offered == [True, False, False]
     tool = load_tools(bench)["Bash"]
     for command in ("exit 3", "kill -9 $$"):
-        output = await tool.run(tool.input.model_validate({"command": command}), replace(context, deadline=time.monotonic() + 300))
+        output = await tool.run(
+            tool.input.model_validate({"command": command}),
+            replace(context, deadline=time.monotonic() + 300),
+        )
         assert "timeout" not in output.result.text
 
 
@@ -138,7 +155,9 @@ async def test_a_timeout_ends_everything(call: Call, alive: Alive) -> None:
 
 
 async def test_a_process_that_ignores_term_is_killed(call: Call, alive: Alive) -> None:
-    result = await call("Bash", command="trap '' TERM; echo ready; while :; do sleep 97.31; done", timeout=0.3)
+    result = await call(
+        "Bash", command="trap '' TERM; echo ready; while :; do sleep 97.31; done", timeout=0.3
+    )
     assert "timeout" in result.text
     assert alive("97.31") == []
 
@@ -151,14 +170,19 @@ async def test_a_process_that_ignores_term_is_killed(call: Call, alive: Alive) -
         "setsid sleep 96.43 & echo done",
         "(setsid sleep 96.44 &) ; echo done",
         "(trap '' HUP TERM; setsid sh -c 'trap \"\" TERM; sleep 96.45; sleep 96.46' &) ; echo done",
-        'python3 -c \'import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0: os.execlp("sleep","sleep","96.47")\n os._exit(0)\ntime.sleep(.2)\'; echo done',
+        (
+            "python3 -c 'import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:"
+            ' os.execlp("sleep","sleep","96.47")\n os._exit(0)\ntime.sleep(.2)\'; echo done'
+        ),
     ],
 )
 async def test_nothing_is_left_running(call: Call, command: str, alive: Alive) -> None:
     result = await call("Bash", command=command)
     assert "done" in result.text
     assert "run_in_background" in result.text
-    for mine in re.findall(r"96\.\d+", command):  # the other commands of this test may run beside it
+    for mine in re.findall(
+        r"96\.\d+", command
+    ):  # the other commands of this test may run beside it
         assert alive(mine) == []
 
 
@@ -201,7 +225,9 @@ async def main():
         Path("{tmp_path}/s"), None), print) for _ in range(3)))
 asyncio.run(main())
 """
-    daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", script, cwd=Path(__file__).parents[3])
+    daemon = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, cwd=Path(__file__).parents[3]
+    )
     family: list[psutil.Process] = []  # keepers, shells and their sleepers
 
     def grown() -> bool:
@@ -238,11 +264,20 @@ async def test_an_output_of_several_megabytes_is_kept_whole(call: Call) -> None:
 
 async def test_an_output_beyond_16_mib_says_what_its_file_lacks(call: Call) -> None:
     result = await call("Bash", command="seq -f %015.0f 1 2000000")
-    assert f"all but {32_000_000 - 16 * 1024 * 1024} bytes in the middle: {result.spill}" in result.text
+    assert (
+        f"all but {32_000_000 - 16 * 1024 * 1024} bytes in the middle: {result.spill}"
+        in result.text
+    )
 
 
 async def test_a_disk_that_takes_no_spill_file_loses_only_that(tmp_path: Path) -> None:
-    order = Command(("seq", "1", "100000"), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "gone" / "spill.txt", 100)
+    order = Command(
+        ("seq", "1", "100000"),
+        tmp_path,
+        {"PATH": "/usr/bin:/bin"},
+        tmp_path / "gone" / "spill.txt",
+        100,
+    )
     ended = await ProcessRunner().run(order, lambda _: None)
     assert (ended.code, ended.output.out.total, ended.spill) == (0, 588_895, None)
     assert "No such file" in ended.problem
@@ -253,13 +288,21 @@ async def test_short_errors_survive_long_output(call: Call) -> None:
     assert "[stderr]\nimportant" in result.text
 
 
-async def test_a_huge_output_costs_little_memory_and_keeps_both_ends_on_disk(bench: Workbench, tmp_path: Path) -> None:
+async def test_a_huge_output_costs_little_memory_and_keeps_both_ends_on_disk(
+    bench: Workbench, tmp_path: Path
+) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    command = "echo first; head -c 1000000000 /dev/zero; echo; grep VmHWM /proc/$PPID/status; echo last"
-    order = Command(("bash", "-c", command), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "spill.txt", 100)
+    command = (
+        "echo first; head -c 1000000000 /dev/zero; echo; grep VmHWM /proc/$PPID/status; echo last"
+    )
+    order = Command(
+        ("bash", "-c", command), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "spill.txt", 100
+    )
     ended = await ProcessRunner().run(order, lambda _: None)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = re.search(rb"VmHWM:\s+(\d+) kB\n", ended.output.out.tail)  # of the keeper, which is another process
+    peak = re.search(
+        rb"VmHWM:\s+(\d+) kB\n", ended.output.out.tail
+    )  # of the keeper, which is another process
     assert peak is not None
     assert int(peak[1]) * 1024 < 20_000_000
     assert ended.output.out.total == 1_000_000_000 + 12 + len(peak[0])
@@ -274,32 +317,55 @@ async def test_a_huge_output_costs_little_memory_and_keeps_both_ends_on_disk(ben
 
 
 async def test_escape_sequences_and_broken_characters_are_cleaned(call: Call) -> None:
-    result = await call("Bash", command=r"printf '\033[31mred\033[0m \033]0;title\007ok \xff\xfe caf\xc3\xa9\n10%%\r50%%\r100%%\n\a\b'")
+    result = await call(
+        "Bash",
+        command=(
+            r"printf '\033[31mred\033[0m \033]0;title\007ok \xff\xfe"
+            r" caf\xc3\xa9\n10%%\r50%%\r100%%\n\a\b'"
+        ),
+    )
     assert result.text.rstrip() == "red ok \ufffd\ufffd caf\u00e9\n100%"
 
 
 async def test_progress_is_told_while_it_runs(bench: Workbench, context: CallContext) -> None:
     told: list[str] = []
     tool = load_tools(bench)["Bash"]
-    arguments = tool.input.model_validate({"command": "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo step $i; sleep 0.2; done"})
-    await tool.run(arguments, replace(context, progress=told.append, deadline=time.monotonic() + 300))
+    arguments = tool.input.model_validate(
+        {
+            "command": (
+                "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo step $i; sleep 0.2; done"
+            )
+        }
+    )
+    await tool.run(
+        arguments, replace(context, progress=told.append, deadline=time.monotonic() + 300)
+    )
     assert told
     assert all(text.startswith("step ") for text in told)
 
 
-async def test_the_turns_deadline_bounds_the_command(bench: Workbench, context: CallContext) -> None:
+async def test_the_turns_deadline_bounds_the_command(
+    bench: Workbench, context: CallContext
+) -> None:
     tool = load_tools(bench)["Bash"]
-    output = await tool.run(tool.input.model_validate({"command": "sleep 91.1"}), replace(context, deadline=time.monotonic() + 3.5))
+    output = await tool.run(
+        tool.input.model_validate({"command": "sleep 91.1"}),
+        replace(context, deadline=time.monotonic() + 3.5),
+    )
     assert "timeout" in output.result.text
 
 
-async def test_a_missing_working_directory_is_said(call: Call, context: CallContext, work: Path) -> None:
+async def test_a_missing_working_directory_is_said(
+    call: Call, context: CallContext, work: Path
+) -> None:
     result = await call("Bash", context=replace(context, cwd=work / "gone"), command="ls")
     assert result.error
     assert "working directory" in result.text
 
 
-async def test_a_full_spill_folder_is_said_and_the_output_still_comes(call: Call, bench: Workbench) -> None:
+async def test_a_full_spill_folder_is_said_and_the_output_still_comes(
+    call: Call, bench: Workbench
+) -> None:
     bench.spill.parent.mkdir(exist_ok=True)
     bench.spill.write_text("a file where the folder should be")
     result = await call("Bash", command="echo hi")
@@ -307,8 +373,14 @@ async def test_a_full_spill_folder_is_said_and_the_output_still_comes(call: Call
     assert "not run" in result.text
 
 
-async def test_a_background_command_is_read_and_stopped(call: Call, work: Path, alive: Alive) -> None:
-    started = await call("Bash", command="echo one; until [ -e go ]; do sleep 0.05; done; echo two; sleep 90.71", run_in_background=True)
+async def test_a_background_command_is_read_and_stopped(
+    call: Call, work: Path, alive: Alive
+) -> None:
+    started = await call(
+        "Bash",
+        command="echo one; until [ -e go ]; do sleep 0.05; done; echo two; sleep 90.71",
+        run_in_background=True,
+    )
     name = started.text.split(" as ")[1].split(";")[0]
     seen = ""
     async with asyncio.timeout(20):
@@ -326,7 +398,9 @@ async def test_a_background_command_is_read_and_stopped(call: Call, work: Path, 
     assert "has ended" in (await call("BashOutput", bash_id=name)).text
 
 
-async def test_background_commands_belong_to_their_thread(call: Call, context: CallContext, bench: Workbench, alive: Alive) -> None:
+async def test_background_commands_belong_to_their_thread(
+    call: Call, context: CallContext, bench: Workbench, alive: Alive
+) -> None:
     started = await call("Bash", command="sleep 89.1", run_in_background=True)
     name = started.text.split(" as ")[1].split(";")[0]
     stranger = await call("BashOutput", context=replace(context, thread="other"), bash_id=name)
@@ -335,7 +409,9 @@ async def test_background_commands_belong_to_their_thread(call: Call, context: C
     assert alive("sleep 89.1") == []
 
 
-async def test_only_so_many_run_in_the_background(call: Call, bench: Workbench, alive: Alive) -> None:
+async def test_only_so_many_run_in_the_background(
+    call: Call, bench: Workbench, alive: Alive
+) -> None:
     for _ in range(8):
         assert not (await call("Bash", command="sleep 88.1", run_in_background=True)).error
     ninth = await call("Bash", command="sleep 88.1", run_in_background=True)
@@ -347,7 +423,10 @@ async def test_only_so_many_run_in_the_background(call: Call, bench: Workbench, 
 
 async def test_the_output_limit_is_configuration(bench: Workbench, context: CallContext) -> None:
     tool = load_tools(replace(bench, limits=Limits(bash_output=2048)))["Bash"]
-    output = await tool.run(tool.input.model_validate({"command": "seq 1 5000"}), replace(context, deadline=time.monotonic() + 300))
+    output = await tool.run(
+        tool.input.model_validate({"command": "seq 1 5000"}),
+        replace(context, deadline=time.monotonic() + 300),
+    )
     assert len(output.result.text) < 2048 + 300
 
 
@@ -440,7 +519,9 @@ FINE = [
 
 
 @pytest.mark.parametrize(("command", "word"), KEYBOARD.items())
-async def test_what_would_wait_for_a_keyboard_is_refused_with_the_way_out(call: Call, command: str, word: str) -> None:
+async def test_what_would_wait_for_a_keyboard_is_refused_with_the_way_out(
+    call: Call, command: str, word: str
+) -> None:
     result = await call("Bash", command=command)
     assert result.error
     assert result.text.startswith("not run")
@@ -451,9 +532,14 @@ async def test_what_is_only_known_when_it_runs_is_shown_as_people_write_it(call:
     assert "`sudo … *.py` would wait" in (await call("Bash", command="sudo $X *.py")).text
 
 
-async def test_with_a_terminal_nothing_is_left_out_of_a_container_but_the_keyboard_stays_away(call: Call) -> None:
+async def test_with_a_terminal_nothing_is_left_out_of_a_container_but_the_keyboard_stays_away(
+    call: Call,
+) -> None:
     assert "give terminal: true" in (await call("Bash", command="docker run -it alpine ls")).text
-    assert "would wait" not in (await call("Bash", command="docker run -it alpine ls", terminal=True)).text
+    assert (
+        "would wait"
+        not in (await call("Bash", command="docker run -it alpine ls", terminal=True)).text
+    )
     assert "would wait" in (await call("Bash", command="vim a.txt", terminal=True)).text
 
 
@@ -465,10 +551,18 @@ def test_what_needs_no_keyboard_is_not_refused(bench: Workbench, work: Path, com
 @pytest.mark.parametrize(
     ("command", "effect"),
     [
-        ("ls", "none"), ("ls 2>/dev/null", "none"), ("cat < a", "none"), ("ls 2>&1", "none"),
-        ("echo x >> a", "once"), ("ls > a", "once"), ("cat a 2> b | wc", "once"), ("touch a", "once"),
+        ("ls", "none"),
+        ("ls 2>/dev/null", "none"),
+        ("cat < a", "none"),
+        ("ls 2>&1", "none"),
+        ("echo x >> a", "once"),
+        ("ls > a", "once"),
+        ("cat a 2> b | wc", "once"),
+        ("touch a", "once"),
     ],
-)  # fmt: skip
-def test_what_a_redirection_writes_is_not_done_again_after_a_restart(bench: Workbench, command: str, effect: str) -> None:
+)
+def test_what_a_redirection_writes_is_not_done_again_after_a_restart(
+    bench: Workbench, command: str, effect: str
+) -> None:
     tool = load_tools(bench)["Bash"]
     assert tool.footprint(tool.input(command=command), Path("/tmp")).effect == effect

@@ -1,4 +1,5 @@
-"""Between judgement and opening somebody exchanges what a path leads to, thousands of times: nothing elsewhere is read or written.
+"""Between judgement and opening somebody exchanges what a path leads to, thousands of times:
+nothing elsewhere is read or written.
 
 ``OHMO_SWAPS``: how many exchanges; 10 000 for a release, fewer in every run."""
 
@@ -70,7 +71,8 @@ class Scene:
     root: Path
 
     def __post_init__(self) -> None:
-        self.home, self.work = self.root / "home", self.root / "home" / "work"
+        self.home = self.root / "home"
+        self.work = self.root / "home" / "work"
         self.vault = self.home / "vault"
         for top, text in ((self.work / "a", "plain needle\n"), (self.vault, f"{CANARY} needle\n")):
             (top / "b").mkdir(parents=True)
@@ -81,8 +83,11 @@ class Scene:
         rules = rule_set((), (), RULES, {"HOME": str(self.home), "WORKSPACE": str(self.work)})
         self.sensitive = SensitivePaths(self.home, self.home / ".ohmo")
         self.gate = LayeredGate(Policy(rules, self.sensitive, Shell(self.home), self.work), nobody)
-        bench = Workbench(self.root / "spill", self.sensitive, ripgrep=find_ripgrep(None), place=here)
-        self.tools, self.big = load_tools(bench), load_tools(replace(bench, limits=Limits(small_tree=0)))
+        bench = Workbench(
+            self.root / "spill", self.sensitive, ripgrep=find_ripgrep(None), place=here
+        )
+        self.tools = load_tools(bench)
+        self.big = load_tools(replace(bench, limits=Limits(small_tree=0)))
         self.spill = bench.spill
 
     def seen(self) -> list[tuple[str, str]]:
@@ -90,7 +95,9 @@ class Scene:
         every = [self.home / ".netrc", *sorted(self.vault.rglob("*"))]
         return [(str(path), path.read_text() if path.is_file() else "") for path in every]
 
-    async def call(self, kind: str, number: int, between: Callable[[], None] = lambda: None) -> ToolResult | None:
+    async def call(
+        self, kind: str, number: int, between: Callable[[], None] = lambda: None
+    ) -> ToolResult | None:
         """As the engine does; None: the gate let it not through. ``between``: what happens after
         the judgement."""
         name, given = CALLS[kind]
@@ -98,10 +105,25 @@ class Scene:
         call = ToolCall(f"t.{number}", name, given, "")
         arguments = tool.input.model_validate(given)
         deadline = time.monotonic() + 60
-        context = CallContext("t", call.id, f"thread {number}", "ada", self.work, deadline, "full_auto", "owner", "s", lambda _: None)
+        context = CallContext(
+            "t",
+            call.id,
+            f"thread {number}",
+            "ada",
+            self.work,
+            deadline,
+            "full_auto",
+            "owner",
+            "s",
+            lambda _: None,
+        )
         try:
-            decision = await self.gate.judge(call, tool.footprint(arguments, self.work), context, unanswered)
-        except OSError:  # realpath(3) stumbles over what has just gone; the engine refuses what it cannot judge
+            decision = await self.gate.judge(
+                call, tool.footprint(arguments, self.work), context, unanswered
+            )
+        except (
+            OSError
+        ):  # realpath(3) stumbles over what has just gone; the engine refuses what it cannot judge
             return None
         between()
         if not isinstance(decision, Allow):
@@ -144,12 +166,21 @@ def exchanged(scene: Scene, level: str, what: str) -> Iterator[Callable[[], None
         aside.rename(path)
 
 
-KINDS = [("b/plain.txt", "link"), ("b", "link"), ("", "link"), ("b/plain.txt", "netrc"), ("b/plain.txt", "twin"), ("b/plain.txt", "pipe")]
+KINDS = [
+    ("b/plain.txt", "link"),
+    ("b", "link"),
+    ("", "link"),
+    ("b/plain.txt", "netrc"),
+    ("b/plain.txt", "twin"),
+    ("b/plain.txt", "pipe"),
+]
 
 
 @pytest.mark.needs("rg")
 @pytest.mark.timeout(600)
-async def test_what_was_exchanged_after_the_judgement_is_neither_read_nor_written(tmp_path: Path) -> None:
+async def test_what_was_exchanged_after_the_judgement_is_neither_read_nor_written(
+    tmp_path: Path,
+) -> None:
     scene, chance, ends = Scene(tmp_path.resolve()), random.Random(7), Counter[str]()
     for number in range(SWAPS // 2):
         kind, (level, what) = list(CALLS)[number % len(CALLS)], chance.choice(KINDS)
@@ -197,7 +228,9 @@ def flipping(scene: Scene) -> Iterator[Callable[[], int]]:
     """A process that does nothing but exchange folders and files for links; how often it did."""
     counter = scene.root / "counter"
     counter.write_bytes(bytes(8))
-    process = subprocess.Popen([sys.executable, "-c", FLIPPING, str(scene.work), str(scene.vault), str(counter)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", FLIPPING, str(scene.work), str(scene.vault), str(counter)]
+    )
     try:
         yield lambda: int.from_bytes(counter.read_bytes(), "little")
         assert process.poll() is None  # it did not end by itself
@@ -209,7 +242,9 @@ def flipping(scene: Scene) -> Iterator[Callable[[], int]]:
 @pytest.mark.needs("rg")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kinds", [list(CALLS)[:5], list(CALLS)[5:]], ids=["files", "searches"])
-async def test_a_process_that_exchanges_all_the_time_wins_nothing(tmp_path: Path, kinds: list[str]) -> None:
+async def test_a_process_that_exchanges_all_the_time_wins_nothing(
+    tmp_path: Path, kinds: list[str]
+) -> None:
     scene, number = Scene(tmp_path.resolve()), 0
     started = time.monotonic()
     with flipping(scene) as swaps:

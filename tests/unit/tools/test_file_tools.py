@@ -29,7 +29,11 @@ async def test_lines_are_numbered_and_the_rest_is_announced(call: Call, work: Pa
     assert lines[200] == "[more lines follow: Read with offset=201]"
     assert len(lines) == 201
     further = await call("Read", file_path=str(work / "a.txt"), offset=201, limit=2)
-    assert further.text.splitlines() == ["   201\tline 201", "   202\tline 202", "[more lines follow: Read with offset=203]"]
+    assert further.text.splitlines() == [
+        "   201\tline 201",
+        "   202\tline 202",
+        "[more lines follow: Read with offset=203]",
+    ]
     last = await call("Read", file_path="a.txt", offset=500)
     assert last.text == "   500\tline 500"
     past = await call("Read", file_path="a.txt", offset=900)
@@ -40,7 +44,11 @@ async def test_a_long_line_is_cut_and_can_be_read_in_pieces(call: Call, work: Pa
     text = "".join(f"{number:07d}" for number in range(10_000))
     (work / "one.json").write_text(text)
     first = await call("Read", file_path="one.json")
-    assert first.text.startswith("     1\t" + text[:2000] + " [... 68000 more characters: Read with offset=1, char_offset=2000]")
+    assert first.text.startswith(
+        "     1\t"
+        + text[:2000]
+        + " [... 68000 more characters: Read with offset=1, char_offset=2000]"
+    )
     collected, at = "", 0
     while True:
         piece = (await call("Read", file_path="one.json", offset=1, char_offset=at)).text
@@ -84,7 +92,9 @@ async def test_binary_files_are_said_and_images_shown(call: Call, work: Path) ->
     assert "binary (300 bytes)" in (await call("Read", file_path="x.bin")).text
     (work / "p.png").write_bytes(PNG)
     result = await call("Read", file_path="p.png")
-    assert [(image.media_type, image.path.name) for image in result.images] == [("image/png", "p.png")]
+    assert [(image.media_type, image.path.name) for image in result.images] == [
+        ("image/png", "p.png")
+    ]
 
 
 async def test_other_codings_can_be_read_and_edited_without_harm(call: Call, work: Path) -> None:
@@ -120,7 +130,9 @@ async def test_write_makes_folders_and_keeps_the_mode(call: Call, work: Path) ->
 
 async def test_windows_line_ends_are_kept(call: Call, work: Path) -> None:
     (work / "w.txt").write_bytes(b"one\r\ntwo\r\nthree\r\n")
-    assert not (await call("Edit", file_path="w.txt", old_string="one\ntwo", new_string="1\n2")).error
+    assert not (
+        await call("Edit", file_path="w.txt", old_string="one\ntwo", new_string="1\n2")
+    ).error
     assert (work / "w.txt").read_bytes() == b"1\r\n2\r\nthree\r\n"
     assert not (await call("Write", file_path="w.txt", content="a\nb\n")).error
     assert (work / "w.txt").read_bytes() == b"a\r\nb\r\n"
@@ -139,7 +151,9 @@ async def test_a_file_changed_by_somebody_else_is_not_overwritten(call: Call, wo
     await call("Read", file_path="a.txt")
     (work / "a.txt").write_text("one, changed\n")
     for arguments in ({"content": "mine\n"}, {"old_string": "one", "new_string": "two"}):
-        result = await call("Write" if "content" in arguments else "Edit", file_path="a.txt", **arguments)
+        result = await call(
+            "Write" if "content" in arguments else "Edit", file_path="a.txt", **arguments
+        )
         assert result.error
         assert "changed since" in result.text
     assert (work / "a.txt").read_text() == "one, changed\n"
@@ -159,18 +173,27 @@ async def test_edit_wants_exactly_one_place(call: Call, work: Path) -> None:
     spaces = await call("Edit", file_path="a.py", old_string="x  =  1\ny = 2", new_string="x")
     assert "other spaces" in spaces.text
     assert (work / "a.py").read_text() == "x = 1\ny = 2\nx = 1\n"
-    every = await call("Edit", file_path="a.py", old_string="x = 1", new_string="x = 2", replace_all=True)
+    every = await call(
+        "Edit", file_path="a.py", old_string="x = 1", new_string="x = 2", replace_all=True
+    )
     assert "2 places" in every.text
     assert (work / "a.py").read_text() == "x = 2\ny = 2\nx = 2\n"
 
 
 async def test_several_edits_are_made_in_order_and_all_or_none(call: Call, work: Path) -> None:
     (work / "a.txt").write_text("one two two\n")
-    edits = [{"old_string": "one", "new_string": "two"}, {"old_string": "two", "new_string": "three", "replace_all": True}]
+    edits = [
+        {"old_string": "one", "new_string": "two"},
+        {"old_string": "two", "new_string": "three", "replace_all": True},
+    ]
     result = await call("MultiEdit", file_path="a.txt", edits=edits)
     assert (result.error, (work / "a.txt").read_text()) == (False, "three three three\n")
     assert "2 edits, 4 places" in result.text
-    result = await call("MultiEdit", file_path="a.txt", edits=[{"old_string": "three three three", "new_string": "x"}, edits[0]])
+    result = await call(
+        "MultiEdit",
+        file_path="a.txt",
+        edits=[{"old_string": "three three three", "new_string": "x"}, edits[0]],
+    )
     assert (result.error, (work / "a.txt").read_text()) == (True, "three three three\n")
     assert result.text.startswith("`edits.1`: `old_string` is not in the file")
     assert result.text.endswith("nothing was changed")
@@ -193,7 +216,9 @@ def test_an_edit_changes_one_place_and_nothing_else(text: str, old: str, new: st
     except Trouble:
         return
     assert count == 1
-    assert after.replace("\r\n", "\n").count("\n") - text.replace("\r\n", "\n").count("\n") == new.count("\n") - old.count("\n")
+    assert after.replace("\r\n", "\n").count("\n") - text.replace("\r\n", "\n").count(
+        "\n"
+    ) == new.count("\n") - old.count("\n")
 
 
 @given(st.binary())
@@ -205,7 +230,11 @@ def test_decoding_and_encoding_loses_no_byte(data: bytes) -> None:
 
 @pytest.mark.parametrize("path", ["", "   ", "a\0b", "\ud800", "x/" * 3000])
 async def test_an_impossible_path_is_one_clear_line(call: Call, path: str) -> None:
-    for name, more in (("Read", {}), ("Write", {"content": "x"}), ("Edit", {"old_string": "a", "new_string": "b"})):
+    for name, more in (
+        ("Read", {}),
+        ("Write", {"content": "x"}),
+        ("Edit", {"old_string": "a", "new_string": "b"}),
+    ):
         with pytest.raises(ValidationError) as wrong:
             await call(name, file_path=path, **more)
         text = explain(wrong.value)

@@ -1,4 +1,5 @@
-"""What is opened is what was judged: no link on the way, no pipe, no device, no sensitive file under another name."""
+"""What is opened is what was judged: no link on the way, no pipe, no device, no sensitive file
+under another name."""
 
 from __future__ import annotations
 
@@ -38,8 +39,12 @@ def plant(root: Path) -> tuple[Path, Path]:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(level=st.integers(0, 4), target=st.integers(0, 4), relative=st.booleans(), writes=st.booleans())
-def test_no_link_is_followed_wherever_on_the_way_it_was_put(level: int, target: int, *, relative: bool, writes: bool) -> None:
+@given(
+    level=st.integers(0, 4), target=st.integers(0, 4), relative=st.booleans(), writes=st.booleans()
+)
+def test_no_link_is_followed_wherever_on_the_way_it_was_put(
+    level: int, target: int, *, relative: bool, writes: bool
+) -> None:
     """Every part of the path below the root becomes a link to every part of another path, dangling
     ones too."""
     with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +56,9 @@ def test_no_link_is_followed_wherever_on_the_way_it_was_put(level: int, target: 
         place.symlink_to(os.path.relpath(there, place.parent) if relative else there)
         write = writes and level > 0  # a link in the place of the file itself is replaced
         with pytest.raises((Trouble, OSError)) as refused:
-            replace_file(opening(), judged, b"written", None) if write else opening().content(judged, 100)
+            replace_file(opening(), judged, b"written", None) if write else opening().content(
+                judged, 100
+            )
         assert "exchanged after the call was judged" in str(refused.value)
         assert elsewhere.read_text() == "elsewhere"
         assert [path.name for path in elsewhere.parent.iterdir()] == ["file"]
@@ -72,21 +79,32 @@ def test_a_link_in_place_of_a_new_file_is_replaced_and_not_followed(tmp_path: Pa
     judged.unlink()
     judged.symlink_to(elsewhere)
     replace_file(opening(), judged, b"written", None)
-    assert (judged.is_symlink(), judged.read_text(), elsewhere.read_text()) == (False, "written", "elsewhere")
+    assert (judged.is_symlink(), judged.read_text(), elsewhere.read_text()) == (
+        False,
+        "written",
+        "elsewhere",
+    )
 
 
-def test_a_folder_that_was_moved_away_while_it_was_open_is_told_from_the_judged_one(tmp_path: Path) -> None:
+def test_a_folder_that_was_moved_away_while_it_was_open_is_told_from_the_judged_one(
+    tmp_path: Path,
+) -> None:
     judged, _ = plant(tmp_path)
     with opening().folder(judged.parent) as folder:
         judged.parent.rename(tmp_path / "moved")
         with pytest.raises(Trouble, match="exchanged"):
             opening().still(folder, judged.parent)
     os.mkfifo(tmp_path / "pipe")
-    with (tmp_path / "moved" / "file").open("rb") as file, pytest.raises(Trouble, match="exchanged"):
+    with (
+        (tmp_path / "moved" / "file").open("rb") as file,
+        pytest.raises(Trouble, match="exchanged"),
+    ):
         opening().still(file.fileno(), judged)
 
 
-def test_a_file_that_was_replaced_by_a_newer_one_while_it_was_open_is_the_judged_one(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_by_a_newer_one_while_it_was_open_is_the_judged_one(
+    tmp_path: Path,
+) -> None:
     judged, _ = plant(tmp_path)
     with judged.open("rb") as file:
         (tmp_path / "new").write_text("newer")
@@ -111,31 +129,51 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     for _ in range(20):
         opening().file(judged).close()
         replace_file(opening(), judged, b"judged", judged.stat())
-        for refused in (elsewhere, tmp_path / "gone", tmp_path, tmp_path / "judged" / "one", judged / "below"):
+        for refused in (
+            elsewhere,
+            tmp_path / "gone",
+            tmp_path,
+            tmp_path / "judged" / "one",
+            judged / "below",
+        ):
             with pytest.raises((Trouble, OSError)):
                 hidden.file(refused)
     assert len(os.listdir("/dev/fd")) == len(before)  # noqa: PTH208
 
 
 @pytest.mark.parametrize("tool", ["Read", "Write", "Edit", "MultiEdit", "Grep"])
-async def test_pipes_sockets_and_devices_are_refused_at_once(call: Call, work: Path, tool: str) -> None:
+async def test_pipes_sockets_and_devices_are_refused_at_once(
+    call: Call, work: Path, tool: str
+) -> None:
     os.mkfifo(work / "pipe")
     given = {
-        "Write": {"content": "x"}, "Edit": {"old_string": "a", "new_string": "b"}, "Grep": {"pattern": "x"},
+        "Write": {"content": "x"},
+        "Edit": {"old_string": "a", "new_string": "b"},
+        "Grep": {"pattern": "x"},
         "MultiEdit": {"edits": [{"old_string": "a", "new_string": "b"}]},
-    }.get(tool, {})  # fmt: skip
+    }.get(tool, {})
     with closing(socket.socket(socket.AF_UNIX)) as server:
         server.bind(str(work / "socket"))
-        for place in (work / "pipe", work / "socket", Path("/dev/zero"), Path("/dev/null"), Path("/dev/tty")):
+        for place in (
+            work / "pipe",
+            work / "socket",
+            Path("/dev/zero"),
+            Path("/dev/null"),
+            Path("/dev/tty"),
+        ):
             began = time.monotonic()
-            result = await call(tool, **{"path" if tool == "Grep" else "file_path": str(place)}, **given)
+            result = await call(
+                tool, **{"path" if tool == "Grep" else "file_path": str(place)}, **given
+            )
             assert result.error
             assert "device, pipe or socket" in result.text
             assert time.monotonic() - began < 10
     assert (work / "pipe").is_fifo()
 
 
-async def test_a_pipe_in_place_of_the_rules_of_git_holds_no_search_up(call: Call, work: Path) -> None:
+async def test_a_pipe_in_place_of_the_rules_of_git_holds_no_search_up(
+    call: Call, work: Path
+) -> None:
     (work / ".git").mkdir()
     os.mkfifo(work / ".gitignore")
     (work / "a.txt").write_text("needle")
@@ -143,8 +181,19 @@ async def test_a_pipe_in_place_of_the_rules_of_git_holds_no_search_up(call: Call
     assert (await call("Grep", pattern="needle")).text == str(work / "a.txt")
 
 
-@pytest.mark.parametrize("secret", [".netrc", ".ssh/id_rsa", ".aws/sso/cache/token.json", ".ohmo/config.yaml", ".ohmo/backups/b.tar"])
-async def test_a_hard_link_of_a_sensitive_file_is_that_file(call: Call, work: Path, tmp_path: Path, secret: str) -> None:
+@pytest.mark.parametrize(
+    "secret",
+    [
+        ".netrc",
+        ".ssh/id_rsa",
+        ".aws/sso/cache/token.json",
+        ".ohmo/config.yaml",
+        ".ohmo/backups/b.tar",
+    ],
+)
+async def test_a_hard_link_of_a_sensitive_file_is_that_file(
+    call: Call, work: Path, tmp_path: Path, secret: str
+) -> None:
     there = tmp_path / "home" / secret
     there.parent.mkdir(parents=True, exist_ok=True)
     there.write_text("CANARY needle\n")
@@ -152,13 +201,18 @@ async def test_a_hard_link_of_a_sensitive_file_is_that_file(call: Call, work: Pa
     (work / "plain.txt").write_text("needle\n")
     (work / "second.txt").hardlink_to(work / "plain.txt")
     for tool, arguments in (
-        ("Read", {}), ("Write", {"content": "x"}), ("Edit", {"old_string": "CANARY", "new_string": "b"}),
-    ):  # fmt: skip
+        ("Read", {}),
+        ("Write", {"content": "x"}),
+        ("Edit", {"old_string": "CANARY", "new_string": "b"}),
+    ):
         result = await call(tool, file_path="notes.txt", **arguments)
         assert result.error
         assert "no tool may open" in result.text
     found = await call("Grep", pattern="needle", output_mode="content")
-    assert [line.split(":")[0] for line in found.text.splitlines()] == [str(work / "plain.txt"), str(work / "second.txt")]
+    assert [line.split(":")[0] for line in found.text.splitlines()] == [
+        str(work / "plain.txt"),
+        str(work / "second.txt"),
+    ]
     assert (await call("Grep", pattern="needle", path="notes.txt")).error
     assert not (await call("Read", file_path="second.txt")).error
     assert there.read_text() == "CANARY needle\n"
@@ -167,11 +221,26 @@ async def test_a_hard_link_of_a_sensitive_file_is_that_file(call: Call, work: Pa
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
-        st.sampled_from([".netrc", ".ssh/id_rsa", ".ssh/deep/er/key", ".config/gcloud/a/b", ".ohmo/state/x", "vault.kdbx", "diary/one", "a", "b/c"]),
-        min_size=1, unique=True,
+        st.sampled_from(
+            [
+                ".netrc",
+                ".ssh/id_rsa",
+                ".ssh/deep/er/key",
+                ".config/gcloud/a/b",
+                ".ohmo/state/x",
+                "vault.kdbx",
+                "diary/one",
+                "a",
+                "b/c",
+            ]
+        ),
+        min_size=1,
+        unique=True,
     )
-)  # fmt: skip
-def test_a_file_is_known_by_its_inode_exactly_when_a_name_of_it_is_sensitive(names: list[str]) -> None:
+)
+def test_a_file_is_known_by_its_inode_exactly_when_a_name_of_it_is_sensitive(
+    names: list[str],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder).resolve()
         sensitive = SensitivePaths(home, home / ".ohmo", ["~/diary"])
@@ -182,7 +251,9 @@ def test_a_file_is_known_by_its_inode_exactly_when_a_name_of_it_is_sensitive(nam
             (home / "names" / str(number)).hardlink_to(home / name)
         twins = Twins(sensitive.existing())
         for number, name in enumerate(names):
-            assert twins.sensitive((home / "names" / str(number)).stat()) == sensitive.hides(str(home / name))
+            assert twins.sensitive((home / "names" / str(number)).stat()) == sensitive.hides(
+                str(home / name)
+            )
         assert not twins.sensitive((home / "names").stat())
 
 
@@ -221,7 +292,9 @@ for name in ("whole/config.yaml", "part/token", "config", "whole/spill/page", "p
 
 
 @pytest.mark.needs("linux", "mounts", "root")
-def test_what_is_bound_elsewhere_of_the_agents_home_is_neither_listed_nor_opened(tmp_path: Path) -> None:
+def test_what_is_bound_elsewhere_of_the_agents_home_is_neither_listed_nor_opened(
+    tmp_path: Path,
+) -> None:
     own, work = tmp_path / ".ohmo", tmp_path / "work"
     for folder in (own / "run", own / "spill", work / "whole", work / "part"):
         folder.mkdir(parents=True)
@@ -232,10 +305,31 @@ def test_what_is_bound_elsewhere_of_the_agents_home_is_neither_listed_nor_opened
     pairs = ((own, "whole"), (own / "run", "part"), (own / "config.yaml", "config"))
     binds = " && ".join(f"mount --bind {there} {work / name}" for there, name in pairs)
     seen = subprocess.run(
-        ["unshare", "-m", "sh", "-c", f'{binds} && exec "$@"', "sh", sys.executable, "-c", BOUND, str(own), str(work)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert seen.stdout.splitlines() == ["config plain", "refused", "refused", "refused", "spill/page", "plain"], seen.stderr
+        [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            f'{binds} && exec "$@"',
+            "sh",
+            sys.executable,
+            "-c",
+            BOUND,
+            str(own),
+            str(work),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert seen.stdout.splitlines() == [
+        "config plain",
+        "refused",
+        "refused",
+        "refused",
+        "spill/page",
+        "plain",
+    ], seen.stderr
 
 
 def test_a_file_with_one_name_costs_no_look(tmp_path: Path) -> None:

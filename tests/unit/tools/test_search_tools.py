@@ -1,4 +1,5 @@
-"""Glob and Grep: ripgrep and the search in process give the same, and both stay out of what nobody may read."""
+"""Glob and Grep: ripgrep and the search in process give the same, and both stay out of what nobody
+may read."""
 
 from __future__ import annotations
 
@@ -27,11 +28,18 @@ from ohmo.tools.search.ripgrep import find_ripgrep
 from ohmo.tools.search.walk import walk
 from ohmo.tools.workbench import Limits, Workbench
 
-NAMES = st.sampled_from(["a.py", "b.txt", ".hidden", "c d.md", "Übung.py", "x.log", "build", "src", ".git2", "id_rsa"])
-FOLDERS = st.lists(st.sampled_from(["src", "build", ".dot", "deep", "Ümlaut", ".ssh"]), max_size=3).map("/".join)
-TEXTS = st.lists(st.sampled_from(["foo", "bar foo", "FOO", "x = 1", "", "naïve café", "a\tb", "foo\r", "日本 foo"]), max_size=6).map(
-    "\n".join
+NAMES = st.sampled_from(
+    ["a.py", "b.txt", ".hidden", "c d.md", "Übung.py", "x.log", "build", "src", ".git2", "id_rsa"]
 )
+FOLDERS = st.lists(
+    st.sampled_from(["src", "build", ".dot", "deep", "Ümlaut", ".ssh"]), max_size=3
+).map("/".join)
+TEXTS = st.lists(
+    st.sampled_from(
+        ["foo", "bar foo", "FOO", "x = 1", "", "naïve café", "a\tb", "foo\r", "日本 foo"]
+    ),
+    max_size=6,
+).map("\n".join)
 BODIES = st.one_of(
     TEXTS.map(lambda text: text.encode()),
     TEXTS.map(lambda text: text.encode() + b"\n"),
@@ -63,14 +71,34 @@ IGNORED = st.lists(
 ).map("\n".join)
 TREES = st.fixed_dictionaries(
     {
-        "files": st.dictionaries(st.tuples(FOLDERS, NAMES).map(lambda pair: "/".join(filter(None, pair))), BODIES, max_size=12),
+        "files": st.dictionaries(
+            st.tuples(FOLDERS, NAMES).map(lambda pair: "/".join(filter(None, pair))),
+            BODIES,
+            max_size=12,
+        ),
         "ignores": st.dictionaries(FOLDERS, IGNORED, max_size=3),
         "repositories": st.lists(FOLDERS, max_size=2),
         "root": st.sampled_from(["", "src", "src/deep"]),
     }
 )
 PATTERNS = st.sampled_from(
-    ["foo", "^foo", "foo$", r"\bfoo\b", "f(o|a)o", "[a-f]oo", "x = \\d", "o{2}", "é", "^$", ".", r"\s", "(?i)foo", "foo|bar", r"b\w+"]
+    [
+        "foo",
+        "^foo",
+        "foo$",
+        r"\bfoo\b",
+        "f(o|a)o",
+        "[a-f]oo",
+        "x = \\d",
+        "o{2}",
+        "é",
+        "^$",
+        ".",
+        r"\s",
+        "(?i)foo",
+        "foo|bar",
+        r"b\w+",
+    ]
 )
 
 
@@ -100,7 +128,15 @@ def plant(root: Path, tree: dict[str, object]) -> Path:
 
 def test_a_line_that_is_no_pattern_spoils_no_other_line(tmp_path: Path) -> None:
     """Of a lone ``!`` ripgrep takes everything back, git (gitignore(5)) nothing."""
-    plant(tmp_path, {"files": {"a.log": b"", "b.py": b""}, "ignores": {"": "!\n*.log\n\\\n["}, "repositories": [""], "root": ""})
+    plant(
+        tmp_path,
+        {
+            "files": {"a.log": b"", "b.py": b""},
+            "ignores": {"": "!\n*.log\n\\\n["},
+            "repositories": [""],
+            "root": "",
+        },
+    )
     assert list(walk(tmp_path, opening())) == [".gitignore", "b.py"]
 
 
@@ -128,7 +164,11 @@ DENIED = st.lists(
 def forbidding(root: Path, denied: list[str]) -> Opening:
     """How a search opens its files when rules deny some of them."""
     rules = [parse_rule(f"Read({pattern})", {"WORKSPACE": str(root)}) for pattern in denied]
-    return opening(judged=Judged(forbidden=lambda path: any(path_matches(rule, "read", "Grep", path) for rule in rules)))
+    return opening(
+        judged=Judged(
+            forbidden=lambda path: any(path_matches(rule, "read", "Grep", path) for rule in rules)
+        )
+    )
 
 
 def with_ripgrep() -> SearchEngine:
@@ -139,13 +179,39 @@ def with_ripgrep() -> SearchEngine:
 
 
 @pytest.mark.needs("rg")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(tree=TREES, denied=DENIED)
 @example(  # asked for by name
-    tree={"files": {"src/a.py": b"foo"}, "ignores": {"": "/src", "src": ""}, "repositories": [""], "root": "src"}, denied=[]
+    tree={
+        "files": {"src/a.py": b"foo"},
+        "ignores": {"": "/src", "src": ""},
+        "repositories": [""],
+        "root": "src",
+    },
+    denied=[],
 )
-@example(tree={"files": {"src/deep/a.py": b"foo"}, "ignores": {"": "deep/**"}, "repositories": [""], "root": "src/deep"}, denied=[])
-@example(tree={"files": {"src/deep/a.log": b""}, "ignores": {"": "build/\n*.log\n!a.log"}, "repositories": [""], "root": "src"}, denied=[])
+@example(
+    tree={
+        "files": {"src/deep/a.py": b"foo"},
+        "ignores": {"": "deep/**"},
+        "repositories": [""],
+        "root": "src/deep",
+    },
+    denied=[],
+)
+@example(
+    tree={
+        "files": {"src/deep/a.log": b""},
+        "ignores": {"": "build/\n*.log\n!a.log"},
+        "repositories": [""],
+        "root": "src",
+    },
+    denied=[],
+)
 async def test_both_engines_list_the_same_files(tree: dict[str, object], denied: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = plant(Path(folder).resolve(), tree)
@@ -157,7 +223,11 @@ async def test_both_engines_list_the_same_files(tree: dict[str, object], denied:
 
 
 @pytest.mark.needs("rg")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     tree=TREES,
     pattern=PATTERNS,
@@ -169,7 +239,9 @@ async def test_both_engines_list_the_same_files(tree: dict[str, object], denied:
     glob=st.sampled_from(["*", "*.py", "src/**", "**/deep/*", "{a,b}.*", "!*.py"]),
     denied=DENIED,
 )
-async def test_both_engines_find_the_same_lines(tree, pattern, mode, ignore_case, multiline, before, after, glob, denied) -> None:
+async def test_both_engines_find_the_same_lines(
+    tree, pattern, mode, ignore_case, multiline, before, after, glob, denied
+) -> None:
     if multiline and pattern in (r"\s", "^$", "."):
         return  # where a match is only a line end, the engines count the touched lines differently
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +265,11 @@ async def test_both_engines_find_the_same_lines(tree, pattern, mode, ignore_case
 
 
 def clean(hit: Hit) -> tuple[object, ...]:
-    return hit.path, hit.count, tuple((line.number, line.text.replace("\r", ""), line.match) for line in hit.lines)
+    return (
+        hit.path,
+        hit.count,
+        tuple((line.number, line.text.replace("\r", ""), line.match) for line in hit.lines),
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,7 +314,24 @@ async def test_a_pattern_one_engine_cannot_do_is_refused_by_both_in_the_same_wor
 
 @pytest.mark.parametrize(
     "pattern",
-    ["a b", "a-b", "a/b", "x#y", "\\.", "\\/", "é", '"', "a\\{2", "[\\]]", "[^\\n]", "(?:a|b)+?", "(?P<n>a)", "^a.*b$", "\\x41", "a{2,3}?"],
+    [
+        "a b",
+        "a-b",
+        "a/b",
+        "x#y",
+        "\\.",
+        "\\/",
+        "é",
+        '"',
+        "a\\{2",
+        "[\\]]",
+        "[^\\n]",
+        "(?:a|b)+?",
+        "(?P<n>a)",
+        "^a.*b$",
+        "\\x41",
+        "a{2,3}?",
+    ],
 )
 async def test_a_portable_pattern_is_accepted_by_ripgrep(pattern: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
@@ -291,8 +384,13 @@ async def test_results_name_whole_paths_and_say_when_there_are_more(call: Call, 
     grep = (await call("Grep", pattern="match", head_limit=3)).text.splitlines()
     assert grep[:3] == [str(work / f"f00{number}.txt") for number in range(3)]
     assert "more matches" in grep[3]
-    content = await call("Grep", pattern="match", output_mode="content", glob="f00?.txt", head_limit=2, **{"-A": 1})
-    assert content.text.splitlines()[:2] == [f"{work}/f000.txt:1:match here", f"{work}/f000.txt-2-other"]
+    content = await call(
+        "Grep", pattern="match", output_mode="content", glob="f00?.txt", head_limit=2, **{"-A": 1}
+    )
+    assert content.text.splitlines()[:2] == [
+        f"{work}/f000.txt:1:match here",
+        f"{work}/f000.txt-2-other",
+    ]
     count = await call("Grep", pattern="o", path="f000.txt", output_mode="count")
     assert count.text == f"{work}/f000.txt:1"
     assert "no match" in (await call("Grep", pattern="nowhere")).text
@@ -301,7 +399,9 @@ async def test_results_name_whole_paths_and_say_when_there_are_more(call: Call, 
 
 
 @pytest.mark.parametrize("small", [0, 200])
-async def test_a_search_above_secrets_leaves_them_out(bench: Workbench, context, work: Path, small: int) -> None:
+async def test_a_search_above_secrets_leaves_them_out(
+    bench: Workbench, context, work: Path, small: int
+) -> None:
     for name in (".ssh/id_rsa", ".aws/credentials", "deep/.netrc", "plain.txt"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("needle\n")
@@ -313,7 +413,9 @@ async def test_a_search_above_secrets_leaves_them_out(bench: Workbench, context,
 
 
 @pytest.mark.parametrize("small", [0, 200])
-async def test_the_agents_home_is_left_out_of_a_search(bench: Workbench, context, work: Path, tmp_path: Path, small: int) -> None:
+async def test_the_agents_home_is_left_out_of_a_search(
+    bench: Workbench, context, work: Path, tmp_path: Path, small: int
+) -> None:
     home = tmp_path / "home" / ".ohmo"
     (home / "run").mkdir(parents=True)
     (home / "spill").mkdir()
@@ -335,5 +437,7 @@ async def test_a_cancelled_search_leaves_no_ripgrep(bench: Workbench, work: Path
     hits, more = await engine.search(Search(work, "x", lambda _: True, "content"), 5, opening())
     assert more
     assert len(hits) == 1
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+    ).stdout
     assert str(work) not in listing

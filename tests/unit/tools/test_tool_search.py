@@ -1,4 +1,5 @@
-"""ToolSearch: names bring exactly what they say, words bring the few that fit, and hundreds of tools cost the first request no more than some."""
+"""ToolSearch: names bring exactly what they say, words bring the few that fit, and hundreds of
+tools cost the first request no more than some."""
 
 from __future__ import annotations
 
@@ -11,10 +12,21 @@ from tool_calls import Call
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import CallContext
 from ohmo.tools.catalogue import CORE, load_tools, tool_specs
-from ohmo.tools.tool_search import LISTING, MOST_BY_NAME, MOST_BY_WORDS, ToolSearch, listed, nearest, ranked
+from ohmo.tools.tool_search import (
+    LISTING,
+    MOST_BY_NAME,
+    MOST_BY_WORDS,
+    ToolSearch,
+    listed,
+    nearest,
+    ranked,
+)
 from ohmo.tools.workbench import Workbench
 
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {"owner": {"type": "string", "description": "who has the repository"}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"owner": {"type": "string", "description": "who has the repository"}},
+}
 
 
 def spec(name: str, description: str = "", *, deferred: bool = True) -> ToolSpec:
@@ -23,7 +35,11 @@ def spec(name: str, description: str = "", *, deferred: bool = True) -> ToolSpec
 
 HOUSE = (
     spec("Read", "Reads a text file.", deferred=False),
-    spec("CronCreate", "Make a job that runs later or regularly, in the zone of the person. Give one of schedule, at, every."),
+    spec(
+        "CronCreate",
+        "Make a job that runs later or regularly, in the zone of the person. Give one of schedule,"
+        " at, every.",
+    ),
     spec("CronDelete", "Remove a job."),
     spec("CronList", "List jobs, or the runs of one."),
     spec("Brief", "Shows the person something now: a message, and files."),
@@ -31,15 +47,30 @@ HOUSE = (
     spec("mcp__github__list_issues", "Lists issues."),
     spec("mcp__wetter__heute", "Thời tiết hôm nay 今天天气"),
 )
-MANY = tuple(spec(f"mcp__server{number // 50}__tool_{number}", f"Does thing number {number} for you.") for number in range(400))
+MANY = tuple(
+    spec(f"mcp__server{number // 50}__tool_{number}", f"Does thing number {number} for you.")
+    for number in range(400)
+)
 
 
-def knowing(context: CallContext, tools: tuple[ToolSpec, ...] = HOUSE, *, shown: tuple[str, ...] = ()) -> CallContext:
-    return replace(context, tools=tools, hidden=frozenset(tool.name for tool in tools if tool.deferred and tool.name not in shown))
+def knowing(
+    context: CallContext, tools: tuple[ToolSpec, ...] = HOUSE, *, shown: tuple[str, ...] = ()
+) -> CallContext:
+    return replace(
+        context,
+        tools=tools,
+        hidden=frozenset(tool.name for tool in tools if tool.deferred and tool.name not in shown),
+    )
 
 
 @pytest.mark.parametrize(
-    "query", ["select:CronCreate,CronList", "select: croncreate , CRONLIST", "CronCreate, CronList", "CronCreate CronList"]
+    "query",
+    [
+        "select:CronCreate,CronList",
+        "select: croncreate , CRONLIST",
+        "CronCreate, CronList",
+        "CronCreate CronList",
+    ],
 )
 async def test_names_bring_exactly_those(call: Call, context: CallContext, query: str) -> None:
     result = await call("ToolSearch", context=knowing(context), query=query)
@@ -48,7 +79,9 @@ async def test_names_bring_exactly_those(call: Call, context: CallContext, query
     assert "Make a job" in result.text
 
 
-async def test_a_name_that_is_not_there_is_said_with_the_nearest_and_the_others_come(call: Call, context: CallContext) -> None:
+async def test_a_name_that_is_not_there_is_said_with_the_nearest_and_the_others_come(
+    call: Call, context: CallContext
+) -> None:
     result = await call("ToolSearch", context=knowing(context), query="select:CronCraete,CronList")
     assert result.tools == ("CronList",)
     assert "CronCraete: there is no such tool; did you mean CronCreate" in result.text
@@ -57,8 +90,14 @@ async def test_a_name_that_is_not_there_is_said_with_the_nearest_and_the_others_
     assert alone.tools == ()
 
 
-async def test_a_tool_that_is_there_already_is_not_brought_again(call: Call, context: CallContext) -> None:
-    result = await call("ToolSearch", context=knowing(context, shown=("CronList",)), query="select:Read,CronList,Brief")
+async def test_a_tool_that_is_there_already_is_not_brought_again(
+    call: Call, context: CallContext
+) -> None:
+    result = await call(
+        "ToolSearch",
+        context=knowing(context, shown=("CronList",)),
+        query="select:Read,CronList,Brief",
+    )
     assert result.tools == ("Brief",)
     assert result.text.count("you have it already") == 2
 
@@ -74,15 +113,21 @@ async def test_a_tool_that_is_there_already_is_not_brought_again(call: Call, con
         ("天气", "mcp__wetter__heute"),
     ],
 )
-async def test_words_bring_what_fits_best_first(call: Call, context: CallContext, words: str, first: str) -> None:
+async def test_words_bring_what_fits_best_first(
+    call: Call, context: CallContext, words: str, first: str
+) -> None:
     result = await call("ToolSearch", context=knowing(context), query=words)
     assert result.tools[:1] == (first,)
     assert len(result.tools) <= MOST_BY_WORDS
 
 
-async def test_words_find_what_is_not_shown_yet_before_what_is(call: Call, context: CallContext, bench: Workbench) -> None:
+async def test_words_find_what_is_not_shown_yet_before_what_is(
+    call: Call, context: CallContext, bench: Workbench
+) -> None:
     tools = tool_specs(load_tools(bench))
-    assert (await call("ToolSearch", context=knowing(context, tools), query="background command")).tools == ("BashOutput", "KillShell")
+    assert (
+        await call("ToolSearch", context=knowing(context, tools), query="background command")
+    ).tools == ("BashOutput", "KillShell")
     known = await call("ToolSearch", context=knowing(context, tools), query="ask the person")
     assert known.tools == ()
     assert "AskUser: you have it already" in known.text
@@ -96,16 +141,26 @@ async def test_words_about_nothing_say_what_there_is(call: Call, context: CallCo
 
 
 async def test_a_turn_that_may_use_less_finds_less(call: Call, context: CallContext) -> None:
-    result = await call("ToolSearch", context=knowing(context, HOUSE[:1] + HOUSE[3:4]), query="select:CronList,CronCreate")
+    result = await call(
+        "ToolSearch",
+        context=knowing(context, HOUSE[:1] + HOUSE[3:4]),
+        query="select:CronList,CronCreate",
+    )
     assert result.tools == ("CronList",)
     assert "CronCreate: there is no such tool" in result.text
 
 
-async def test_hundreds_of_tools_are_found_but_not_brought_together(call: Call, context: CallContext) -> None:
+async def test_hundreds_of_tools_are_found_but_not_brought_together(
+    call: Call, context: CallContext
+) -> None:
     result = await call("ToolSearch", context=knowing(context, MANY), query="tool 137")
     assert result.tools[0] == "mcp__server2__tool_137"
     assert len(result.tools) <= MOST_BY_WORDS
-    everything = await call("ToolSearch", context=knowing(context, MANY), query="select:" + ",".join(tool.name for tool in MANY[:30]))
+    everything = await call(
+        "ToolSearch",
+        context=knowing(context, MANY),
+        query="select:" + ",".join(tool.name for tool in MANY[:30]),
+    )
     assert len(everything.tools) == MOST_BY_NAME
     assert everything.text.count("not brought") == 10
 
@@ -138,7 +193,9 @@ def test_without_anything_to_find_there_is_no_search(bench: Workbench) -> None:
     assert ToolSearch.name not in {tool.name for tool in tool_specs(tools)}
 
 
-async def test_a_command_left_running_brings_the_tools_that_look_after_it(call: Call, context: CallContext) -> None:
+async def test_a_command_left_running_brings_the_tools_that_look_after_it(
+    call: Call, context: CallContext
+) -> None:
     result = await call("Bash", context=context, command="sleep 60", run_in_background=True)
     assert result.tools == ("BashOutput", "KillShell")
     name = result.text.split(" as ")[1].split(";")[0]

@@ -103,7 +103,9 @@ IPS = st.one_of(
 
 
 @given(IPS)
-def test_what_the_standard_library_calls_special_is_never_public(ip: IPv4Address | IPv6Address) -> None:
+def test_what_the_standard_library_calls_special_is_never_public(
+    ip: IPv4Address | IPv6Address,
+) -> None:
     """Ours is the stricter one of the two, without an exception."""
     special = (ip.is_private, ip.is_reserved, ip.is_multicast, ip.is_link_local, ip.is_loopback)
     if ip in IPv6Network("64:ff9b::/96"):  # "reserved" to the library: it lies in ::/8
@@ -122,7 +124,16 @@ def test_what_only_we_refuse_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["2a00:1450:4001::200e", "2606:4700:4700::1111", "2400:cb00::1", "2804::1", "2c0f::1", "2001:200::1", "2001:4860::8888"]
+    "address",
+    [
+        "2a00:1450:4001::200e",
+        "2606:4700:4700::1111",
+        "2400:cb00::1",
+        "2804::1",
+        "2c0f::1",
+        "2001:200::1",
+        "2001:4860::8888",
+    ],
 )
 def test_given_out_ipv6_space_is_public(address: str) -> None:
     assert is_public(IPv6Address(address))
@@ -137,7 +148,9 @@ def spellings(four: int) -> Iterator[str]:
                 yield ".".join(form.format(part) for part in parts) + end
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "8.8.8.8", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "8.8.8.8", "0.0.0.0"]
+)
 def test_no_spelling_of_an_address_reaches_libc(address: str) -> None:
     """Either we read the address ourselves, as libc does, or nobody looks it up."""
     four = IPv4Address(address)
@@ -165,11 +178,22 @@ def test_whatever_libc_reads_as_an_address_we_read_the_same_or_refuse(text: str)
 @pytest.mark.parametrize(
     "name",
     [
-        "localhost", "a.localhost", "printer.local", "metadata.google.internal", "host.docker.internal",
-        "router.home.arpa", "metadata", "instance-data", "kubernetes.default.svc", "x.svc.cluster.local",
-        "metadata.goog", "metadata.packet.net", "api.metadata.cloud.ibm.com", "metadata.tencentyun.com",
+        "localhost",
+        "a.localhost",
+        "printer.local",
+        "metadata.google.internal",
+        "host.docker.internal",
+        "router.home.arpa",
+        "metadata",
+        "instance-data",
+        "kubernetes.default.svc",
+        "x.svc.cluster.local",
+        "metadata.goog",
+        "metadata.packet.net",
+        "api.metadata.cloud.ibm.com",
+        "metadata.tencentyun.com",
     ],
-)  # fmt: skip
+)
 def test_names_of_this_machine_and_its_cloud_are_not_looked_up(name: str) -> None:
     for host in (name, name + "."):
         assert name_problem(host)
@@ -194,11 +218,17 @@ NAMESPACE = textwrap.dedent("""
 @pytest.mark.needs("network")
 def test_a_public_address_of_this_very_machine_is_refused() -> None:
     """A server's own public address leads past its firewall to what listens on it."""
-    lay = "ip link set lo up && ip addr add 8.8.8.8/32 dev lo && exec " + sys.executable + ' -c "$0"'
+    lay = (
+        "ip link set lo up && ip addr add 8.8.8.8/32 dev lo && exec " + sys.executable + ' -c "$0"'
+    )
     found = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", lay, NAMESPACE],
-        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )
     assert found.stdout == "told apart\n", found.stderr
 
 

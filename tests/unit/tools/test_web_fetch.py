@@ -160,7 +160,8 @@ http://0xdeadbeef.org.0x7f/
 
 def urls() -> list[str]:
     return [
-        line.encode("utf-8").decode("unicode_escape") if "\\u" in line or "\\t" in line else line for line in REFUSED.strip().split("\n")
+        line.encode("utf-8").decode("unicode_escape") if "\\u" in line or "\\t" in line else line
+        for line in REFUSED.strip().split("\n")
     ]
 
 
@@ -183,7 +184,15 @@ def test_the_list_is_long_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["8.8.8.8", "1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808"]
+    "address",
+    [
+        "8.8.8.8",
+        "1.1.1.1",
+        "93.184.216.34",
+        "2606:4700:4700::1111",
+        "2a00:1450:4001::200e",
+        "64:ff9b::808:808",
+    ],
 )
 def test_public_addresses_are_public(address: str) -> None:
     assert is_public(ip_address(address))
@@ -265,7 +274,12 @@ def here(ip: IPv4Address | IPv6Address) -> bool:
 @pytest.fixture
 def fetch(bench: Workbench, context: CallContext, site: Site) -> Call:
     tool = load_tools(
-        replace(bench, resolver=site.resolver, reachable=here, limits=Limits(web_timeout=3, web_bytes=200_000, web_output=5_000))
+        replace(
+            bench,
+            resolver=site.resolver,
+            reachable=here,
+            limits=Limits(web_timeout=3, web_bytes=200_000, web_output=5_000),
+        )
     )["WebFetch"]
 
     async def run(**arguments: object) -> object:
@@ -296,7 +310,9 @@ async def test_a_page_comes_back_as_markdown(site: Site, fetch: Call) -> None:
     assert site.lookups == 1
 
 
-async def test_the_name_is_looked_up_once_so_that_a_second_answer_changes_nothing(site: Site, fetch: Call) -> None:
+async def test_the_name_is_looked_up_once_so_that_a_second_answer_changes_nothing(
+    site: Site, fetch: Call
+) -> None:
     site.answers = [["127.0.0.1"], ["10.0.0.1"], ["10.0.0.1"]]
     site.serve("/", lambda _: web.Response(text="once"))
     await site.start()  # type: ignore[attr-defined]
@@ -327,7 +343,9 @@ async def test_each_redirect_is_checked_again(site: Site, fetch: Call) -> None:
         "http://2130706433/",
     ],
 )
-async def test_a_redirect_to_a_private_place_is_refused(site: Site, bench: Workbench, target: str) -> None:
+async def test_a_redirect_to_a_private_place_is_refused(
+    site: Site, bench: Workbench, target: str
+) -> None:
     site.serve("/", lambda _: web.Response(status=302, headers={"Location": target}))
     await site.start()  # type: ignore[attr-defined]
     first = [True]
@@ -341,7 +359,10 @@ async def test_a_redirect_to_a_private_place_is_refused(site: Site, bench: Workb
 
 
 async def test_a_redirect_to_another_host_is_told_not_followed(site: Site, fetch: Call) -> None:
-    site.serve("/", lambda _: web.Response(status=301, headers={"Location": "https://elsewhere.example.net/x"}))
+    site.serve(
+        "/",
+        lambda _: web.Response(status=301, headers={"Location": "https://elsewhere.example.net/x"}),
+    )
     await site.start()  # type: ignore[attr-defined]
     result = await fetch(url=site.url("/"))
     assert not result.error
@@ -349,7 +370,9 @@ async def test_a_redirect_to_another_host_is_told_not_followed(site: Site, fetch
     assert len(site.hosts) == 1
 
 
-async def test_redirects_within_the_host_are_followed_but_not_for_ever(site: Site, fetch: Call) -> None:
+async def test_redirects_within_the_host_are_followed_but_not_for_ever(
+    site: Site, fetch: Call
+) -> None:
     site.serve("/a", lambda _: web.Response(status=302, headers={"Location": "/b"}))
     site.serve("/b", lambda _: web.Response(text="arrived"))
     site.serve("/loop", lambda _: web.Response(status=302, headers={"Location": "/loop"}))
@@ -407,9 +430,17 @@ async def test_a_long_page_keeps_what_was_looked_for(site: Site, fetch: Call) ->
 
 async def test_errors_binaries_and_json_are_said_as_what_they_are(site: Site, fetch: Call) -> None:
     site.serve("/gone", lambda _: web.Response(status=404, text="not here"))
-    site.serve("/bin", lambda _: web.Response(body=b"\0\1\2", content_type="application/octet-stream"))
+    site.serve(
+        "/bin", lambda _: web.Response(body=b"\0\1\2", content_type="application/octet-stream")
+    )
     site.serve("/json", lambda _: web.json_response({"a": [1]}))
-    site.serve("/odd", lambda _: web.Response(body="gr\xfcn".encode("latin-1"), headers={"Content-Type": "text/plain; charset=klingon"}))
+    site.serve(
+        "/odd",
+        lambda _: web.Response(
+            body="gr\xfcn".encode("latin-1"),
+            headers={"Content-Type": "text/plain; charset=klingon"},
+        ),
+    )
     await site.start()  # type: ignore[attr-defined]
     gone = await fetch(url=site.url("/gone"))
     assert gone.error
@@ -438,12 +469,26 @@ def test_very_deep_pages_do_not_end_the_thread() -> None:
     assert "deep" in to_markdown("<div>" * 5000 + "deep" + "</div>" * 5000, "http://x.example/")
 
 
-@pytest.mark.parametrize("html", ["", "<", "<html", "plain", "<p>" * 1000, "<a href='x", "&#0;&#xD800;", "<table><tr><td>1</table>"])
+@pytest.mark.parametrize(
+    "html",
+    [
+        "",
+        "<",
+        "<html",
+        "plain",
+        "<p>" * 1000,
+        "<a href='x",
+        "&#0;&#xD800;",
+        "<table><tr><td>1</table>",
+    ],
+)
 def test_broken_pages_become_some_text(html: str) -> None:
     assert isinstance(to_markdown(html, "http://x.example/"), str)
 
 
-async def test_no_proxy_of_the_environment_comes_between(site: Site, fetch: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_of_the_environment_comes_between(
+    site: Site, fetch: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A proxy would look the name up again, where nothing is checked."""
     proxied: list[str] = []
 
@@ -453,7 +498,14 @@ async def test_no_proxy_of_the_environment_comes_between(site: Site, fetch: Call
 
     listening = await asyncio.start_server(proxy, "127.0.0.1", 0)
     where = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in (
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
         monkeypatch.setenv(name, where)
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -465,7 +517,9 @@ async def test_no_proxy_of_the_environment_comes_between(site: Site, fetch: Call
 
 
 @pytest.mark.parametrize("host", ["168.63.129.16", "127.0.0.1", "[64:ff9b::a9fe:a9fe]"])
-async def test_the_tool_as_it_is_built_refuses_by_the_same_rule(bench: Workbench, context: CallContext, host: str) -> None:
+async def test_the_tool_as_it_is_built_refuses_by_the_same_rule(
+    bench: Workbench, context: CallContext, host: str
+) -> None:
     tool = load_tools(bench)["WebFetch"]
     result = (await tool.run(tool.input.model_validate({"url": f"http://{host}/"}), context)).result
     assert result.error

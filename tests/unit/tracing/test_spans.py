@@ -1,4 +1,5 @@
-"""Spans reach a collector on loopback by OTLP; without an endpoint nothing of OpenTelemetry is imported."""
+"""Spans reach a collector on loopback by OTLP; without an endpoint nothing of OpenTelemetry is
+imported."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from ohmo.tracing import endpoint
 
 
 class Collector(HTTPServer):
-    """Keeps what OTLP/HTTP sends (opentelemetry.io, "OTLP/HTTP Request": protobuf, POST /v1/traces)."""
+    """Keeps what OTLP/HTTP sends (opentelemetry.io, "OTLP/HTTP Request": protobuf, POST
+    /v1/traces)."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -33,7 +35,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
-        right = self.path == "/v1/traces" and self.headers["Content-Type"] == "application/x-protobuf"
+        right = (
+            self.path == "/v1/traces" and self.headers["Content-Type"] == "application/x-protobuf"
+        )
         if self.headers.get("Content-Encoding") == "gzip":
             import gzip
 
@@ -63,7 +67,9 @@ def collector() -> Iterator[Collector]:
 
 def test_a_turn_its_model_call_its_tool_and_its_post_are_spans(collector: Collector) -> None:
     url = f"http://127.0.0.1:{collector.server_port}"
-    watcher = spans({"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_HEADERS": "X-Key=a%20b"})
+    watcher = spans(
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_HEADERS": "X-Key=a%20b"}
+    )
     assert watcher is not None
     place = Address("slack", "T", ChatId("C1"))
     for event in (
@@ -87,8 +93,12 @@ def test_a_turn_its_model_call_its_tool_and_its_post_are_spans(collector: Collec
     found = {span.name: span for span in collector.spans}
     assert set(found) == {"turn", "model", "tool Bash", "tool Read", "send"}
     turn = found["turn"]
-    assert {found[name].parent_span_id for name in ("model", "tool Bash", "tool Read")} == {turn.span_id}
-    assert found["model"].end_time_unix_nano - found["model"].start_time_unix_nano == pytest.approx(250_000_000, rel=0.2)
+    assert {found[name].parent_span_id for name in ("model", "tool Bash", "tool Read")} == {
+        turn.span_id
+    }
+    assert found["model"].end_time_unix_nano - found["model"].start_time_unix_nano == pytest.approx(
+        250_000_000, rel=0.2
+    )
     assert found["tool Bash"].status.code == 2
     told = {one.key: one.value for one in found["model"].attributes}
     assert told["gen_ai.usage.input_tokens"].int_value == 15
@@ -99,11 +109,26 @@ def test_a_turn_its_model_call_its_tool_and_its_post_are_spans(collector: Collec
 def test_where_spans_go_follows_the_specification() -> None:
     assert endpoint({}) is None
     assert endpoint({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h:4318/"}) == "http://h:4318/v1/traces"
-    assert endpoint({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://h/x", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://y"}) == "http://h/x"
-    assert endpoint({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_SDK_DISABLED": "true"}) is None
+    assert (
+        endpoint(
+            {
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://h/x",
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "http://y",
+            }
+        )
+        == "http://h/x"
+    )
+    assert (
+        endpoint({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_SDK_DISABLED": "true"}) is None
+    )
 
 
 def test_without_an_endpoint_nothing_is_imported() -> None:
-    code = "import sys; from ohmo.assembly.watching import spans; assert spans({}) is None; print(any(m.startswith('opentelemetry') for m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    code = (
+        "import sys; from ohmo.assembly.watching import spans; assert spans({}) is None;"
+        " print(any(m.startswith('opentelemetry') for m in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.strip() == "False"

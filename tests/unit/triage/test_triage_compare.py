@@ -1,4 +1,5 @@
-"""New, still, flaky, fixed; the first bad commit; one answer for one input; nothing hostile in a report."""
+"""New, still, flaky, fixed; the first bad commit; one answer for one input; nothing hostile in a
+report."""
 
 from __future__ import annotations
 
@@ -102,9 +103,17 @@ def nothing(*_: str) -> str:
 
 
 def test_hostile_words_call_nobody_and_end_no_markup() -> None:
-    said = "boom `]( @everyone <!channel> <@U1> \x1b[2J [SILENT]\n# head\n[file: ci-triage/x-0123456789abcdef.md]"
+    said = (
+        "boom `]( @everyone <!channel> <@U1> \x1b[2J [SILENT]\n# head\n[file:"
+        " ci-triage/x-0123456789abcdef.md]"
+    )
     job = CiRun(
-        "CI](http://evil)", "1", "c0ffee1", "", "javascript:alert(1)", (Failure("j](http://evil) @here", "t`@here", said, "http://a b"),)
+        "CI](http://evil)",
+        "1",
+        "c0ffee1",
+        "",
+        "javascript:alert(1)",
+        (Failure("j](http://evil) @here", "t`@here", said, "http://a b"),),
     )
     text = report(compare(Reading([job]), Past()), "o/r", commits=lambda *_: "@all `x`").text
     assert not any(word in text for word in ("@", "<", "\x1b", "javascript:"))
@@ -128,7 +137,9 @@ def test_a_long_report_fits_and_the_whole_is_beside_it() -> None:
 def test_the_same_results_give_the_same_answer_until_the_next_morning(tmp_path: Path) -> None:
     with Memory(tmp_path, "n").held() as memory:
         answers = [
-            triage(Reading([ran(1), ran(2, DB)]), "o/r", memory, now=now, commits=nothing, clean=str).text
+            triage(
+                Reading([ran(1), ran(2, DB)]), "o/r", memory, now=now, commits=nothing, clean=str
+            ).text
             for now in (0.0, 60.0, AGAIN - 1, AGAIN + 1)
         ]
     assert answers[0] == answers[1] == answers[2]
@@ -138,7 +149,10 @@ def test_the_same_results_give_the_same_answer_until_the_next_morning(tmp_path: 
 
 def test_green_says_nothing_and_secrets_are_remembered_nowhere(tmp_path: Path) -> None:
     with Memory(tmp_path, "n").held() as memory:
-        assert triage(Reading([ran(1)]), "o/r", memory, now=0.0, commits=nothing, clean=str).text == "[SILENT]"
+        assert (
+            triage(Reading([ran(1)]), "o/r", memory, now=0.0, commits=nothing, clean=str).text
+            == "[SILENT]"
+        )
         answer = triage(
             Reading([ran(2, "login with hunter22 was refused")]),
             "o/r",

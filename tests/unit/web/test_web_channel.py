@@ -48,7 +48,9 @@ def test_the_manifest_leads_to_the_adapter() -> None:
     assert (module, name, MANIFEST.settings) == (Web.__module__, Web.__name__, WebSettings)
 
 
-def test_choices_hang_on_the_first_message_and_its_name_is_known_before_it_is_sent(web: Web) -> None:
+def test_choices_hang_on_the_first_message_and_its_name_is_known_before_it_is_sent(
+    web: Web,
+) -> None:
     parts = render(Outbound(HERE, "x" * (MAX_TEXT + 1), choices=(Choice("yes", "Yes"),)))
     assert [len(read(part).choices) for part in parts] == [1, 0]
     assert message_of(KEY) == f"{KEY}.0"
@@ -62,7 +64,9 @@ def test_a_split_text_is_whole_when_joined_and_cut_after_lines() -> None:
 
 def test_what_is_replaced_is_edited_in_order_and_the_surplus_deleted() -> None:
     receipts = (Receipt(MessageId("a.0")), Receipt(MessageId("b.0")))
-    assert [(part.kind, part.target) for part in render(Outbound(HERE, "new", replaces=receipts))] == [("edit", "a.0"), ("delete", "b.0")]
+    assert [
+        (part.kind, part.target) for part in render(Outbound(HERE, "new", replaces=receipts))
+    ] == [("edit", "a.0"), ("delete", "b.0")]
 
 
 async def test_a_message_is_named_by_its_key_for_ever(web: Web) -> None:
@@ -73,7 +77,9 @@ async def test_a_message_is_named_by_its_key_for_ever(web: Web) -> None:
     assert (await web.send(edit, "01k9y2p7q3r4s5t6v7w8zz.0")).message == first.message
 
 
-async def test_saying_returns_after_the_commit_and_fails_when_nothing_was_stored(web: Web, context: FakeContext) -> None:
+async def test_saying_returns_after_the_commit_and_fails_when_nothing_was_stored(
+    web: Web, context: FakeContext
+) -> None:
     context.refuse()
     with pytest.raises(Unavailable):
         await web.browser.say("c1", "hi", "0123456789")
@@ -92,9 +98,18 @@ async def test_nobody_is_heard_before_and_after_receiving(web: Web, context: Fak
 
 
 @pytest.mark.parametrize(
-    ("chat", "key"), [("", "0123456789"), ("../x", "0123456789"), ("c1", "short"), ("c1", "UPPER56789"), ("x" * 65, "0123456789")]
+    ("chat", "key"),
+    [
+        ("", "0123456789"),
+        ("../x", "0123456789"),
+        ("c1", "short"),
+        ("c1", "UPPER56789"),
+        ("x" * 65, "0123456789"),
+    ],
 )
-async def test_names_that_are_no_names_are_rejected(web: Web, context: FakeContext, chat: str, key: str) -> None:
+async def test_names_that_are_no_names_are_rejected(
+    web: Web, context: FakeContext, chat: str, key: str
+) -> None:
     with pytest.raises(Rejected):
         await web.browser.say(chat, "hi", key)
 
@@ -136,7 +151,9 @@ async def test_a_page_that_sleeps_costs_a_bounded_amount(web: Web) -> None:
     assert items[-1] == Noticed("4999")
 
 
-async def test_a_file_goes_up_and_is_fetched_after_a_restart(web: Web, context: FakeContext, tmp_path: Path) -> None:
+async def test_a_file_goes_up_and_is_fetched_after_a_restart(
+    web: Web, context: FakeContext, tmp_path: Path
+) -> None:
     attachment = await web.browser.upload("../a/b?.txt", "text/plain", pieces(b"he", b"llo"))
     assert (attachment.name, attachment.size) == ("b?.txt", 5)
     await web.browser.say("c1", "", "0123456789", attachments=[attachment])
@@ -144,7 +161,9 @@ async def test_a_file_goes_up_and_is_fetched_after_a_restart(web: Web, context: 
     with later.browser.receiving(context):
         into = tmp_path / "into"
         into.mkdir()
-        assert (await later.fetch(context.messages[0].attachments[0], into, 100)).read_bytes() == b"hello"
+        assert (
+            await later.fetch(context.messages[0].attachments[0], into, 100)
+        ).read_bytes() == b"hello"
         with pytest.raises(Rejected, match="larger than 4 bytes"):
             await later.fetch(attachment, into, 4)
 
@@ -152,10 +171,14 @@ async def test_a_file_goes_up_and_is_fetched_after_a_restart(web: Web, context: 
 async def test_a_file_that_is_not_there_cannot_be_attached(web: Web, context: FakeContext) -> None:
     for ref in ("0" * 32, "../../etc/passwd"):
         with pytest.raises(Rejected, match="attach it again"):
-            await web.browser.say("c1", "", "0123456789", attachments=[Attachment(ref, "x", "text/plain", 1)])
+            await web.browser.say(
+                "c1", "", "0123456789", attachments=[Attachment(ref, "x", "text/plain", 1)]
+            )
 
 
-async def test_a_file_for_the_person_is_kept_once_under_its_bytes(web: Web, context: FakeContext, tmp_path: Path) -> None:
+async def test_a_file_for_the_person_is_kept_once_under_its_bytes(
+    web: Web, context: FakeContext, tmp_path: Path
+) -> None:
     file = tmp_path / "figures.csv"
     file.write_text("a,b\n")
     (part,) = web.render(Outbound(HERE, "", files=(file,)))
@@ -188,7 +211,15 @@ async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "plain"),
-    [("a.txt", "a.txt"), ("../../a", "a"), ("C:\\x\\y.txt", "y.txt"), (".ssh", "ssh"), ("", "file"), ("a\n\x00b", "ab"), ("..", "file")],
+    [
+        ("a.txt", "a.txt"),
+        ("../../a", "a"),
+        ("C:\\x\\y.txt", "y.txt"),
+        (".ssh", "ssh"),
+        ("", "file"),
+        ("a\n\x00b", "ab"),
+        ("..", "file"),
+    ],
 )
 def test_names_of_files_are_plain(name: str, plain: str) -> None:
     assert plain_name(name) == plain

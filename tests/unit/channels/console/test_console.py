@@ -34,7 +34,9 @@ class Pipes:
     now: datetime = field(default=NOW)
 
     def console(self) -> Console:
-        return Console(Settings(), Options(clock=lambda: self.now), Terminal(self.source, self.printer))
+        return Console(
+            Settings(), Options(clock=lambda: self.now), Terminal(self.source, self.printer)
+        )
 
     def types(self, text: str) -> None:
         os.write(self.keyboard, text.encode())
@@ -63,7 +65,13 @@ def pipes() -> Iterator[Pipes]:
 def test_a_line_is_a_private_message_of_the_owner() -> None:
     said = heard("hello ", NOW, "7", None)
     assert isinstance(said, Inbound)
-    assert (said.text, said.private, said.addressed, said.address, said.key) == ("hello", True, True, PLACE, "7")
+    assert (said.text, said.private, said.addressed, said.address, said.key) == (
+        "hello",
+        True,
+        True,
+        PLACE,
+        "7",
+    )
 
 
 def test_an_empty_line_says_nothing() -> None:
@@ -87,12 +95,18 @@ def test_a_number_without_a_question_is_a_message() -> None:
 
 
 def test_choices_are_numbered_lines_under_the_text() -> None:
-    (part,) = render.render(Outbound(PLACE, "Shall I?\nReally?", choices=(Choice("0:a", "Yes"), Choice("1:a", "No"))))
+    (part,) = render.render(
+        Outbound(PLACE, "Shall I?\nReally?", choices=(Choice("0:a", "Yes"), Choice("1:a", "No")))
+    )
     assert render.lines(part) == "ohmo: Shall I?\n      Really?\n   1) Yes\n   2) No\n\n"
 
 
 def test_what_a_terminal_would_obey_is_not_printed() -> None:
-    (part,) = render.render(Outbound(PLACE, "a\x1b]0;title\x07b\x9b2Jc\rd\u202ee", choices=(Choice("x", "\x1b[31mYes"),)))
+    (part,) = render.render(
+        Outbound(
+            PLACE, "a\x1b]0;title\x07b\x9b2Jc\rd\u202ee", choices=(Choice("x", "\x1b[31mYes"),)
+        )
+    )
     assert render.lines(part) == "ohmo: a]0;titleb2Jcde\n   1) [31mYes\n\n"
 
 
@@ -134,7 +148,9 @@ async def test_a_question_that_was_closed_takes_no_number(pipes: Pipes, tmp_path
     assert isinstance(words, Inbound)
 
 
-async def test_no_byte_behind_a_line_is_taken_before_the_line_is_stored(pipes: Pipes, tmp_path: Path) -> None:
+async def test_no_byte_behind_a_line_is_taken_before_the_line_is_stored(
+    pipes: Pipes, tmp_path: Path
+) -> None:
     console, context = pipes.console(), FakeContext(tmp_path)
     pipes.types("first\nsecond\n")
     context.refuse(1)
@@ -157,7 +173,9 @@ async def test_a_half_typed_line_survives_a_reconnect(pipes: Pipes, tmp_path: Pa
     second.cancel()
 
 
-async def test_the_end_of_the_input_leaves_the_channel_speaking(pipes: Pipes, tmp_path: Path) -> None:
+async def test_the_end_of_the_input_leaves_the_channel_speaking(
+    pipes: Pipes, tmp_path: Path
+) -> None:
     console, context = pipes.console(), FakeContext(tmp_path)
     pipes.types("last words")
     os.close(pipes.keyboard)

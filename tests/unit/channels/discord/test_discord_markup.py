@@ -11,7 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from channels.cleaning import clean
-from channels.contract import Address, ChatId, Choice, MessageId, Outbound, PersonId, Receipt, TopicId
+from channels.contract import (
+    Address,
+    ChatId,
+    Choice,
+    MessageId,
+    Outbound,
+    PersonId,
+    Receipt,
+    TopicId,
+)
 from channels.discord import render
 from channels.discord.markup import escape, is_visible, markdown, units
 from channels.errors import Rejected
@@ -30,7 +39,10 @@ PLACE = Address("discord", "1", ChatId("2"))
         ("2 * 3 snake_case_name", "2 * 3 snake_case_name"),
         ("||hidden|| and ~~", "\\|\\|hidden\\|\\| and \\~\\~"),
         ("a < b and <@1>", "a < b and \\<@1>"),
-        ("\\# no heading\n\n\\- no list\n\n1986\\. a year", "\\# no heading\n\n\\- no list\n\n1986\\. a year"),
+        (
+            "\\# no heading\n\n\\- no list\n\n1986\\. a year",
+            "\\# no heading\n\n\\- no list\n\n1986\\. a year",
+        ),
         ("[words](https://example.org/a)", "[words](<https://example.org/a>)"),
         ("[words](ftp://x.y/z)", "words (ftp://x.y/z)"),
         ("<https://example.org>", "<https://example.org>"),
@@ -56,8 +68,13 @@ def test_a_table_is_a_monospace_block() -> None:
 
 
 def test_a_message_of_buttons_has_rows_of_five_and_the_rest_stands_under_another() -> None:
-    choices = tuple(Choice(f"{number}:x", f"Choice {number} " + "long " * 30) for number in range(27))
-    bodies = [json.loads(part.payload)["body"] for part in render.render(Outbound(PLACE, "Which?", choices=choices))]
+    choices = tuple(
+        Choice(f"{number}:x", f"Choice {number} " + "long " * 30) for number in range(27)
+    )
+    bodies = [
+        json.loads(part.payload)["body"]
+        for part in render.render(Outbound(PLACE, "Which?", choices=choices))
+    ]
     assert [len(body["components"]) for body in bodies] == [5, 1]
     for body in bodies:
         _check_components(body["components"])
@@ -65,7 +82,9 @@ def test_a_message_of_buttons_has_rows_of_five_and_the_rest_stands_under_another
 
 
 def test_nobody_but_the_people_we_mean_hears_a_bell() -> None:
-    (part,) = render.render(Outbound(PLACE, "@everyone <@77> look", mentions=(PersonId("42"), PersonId("not a number"))))
+    (part,) = render.render(
+        Outbound(PLACE, "@everyone <@77> look", mentions=(PersonId("42"), PersonId("not a number")))
+    )
     body = json.loads(part.payload)["body"]
     assert body["allowed_mentions"] == {"parse": [], "users": ["42"], "replied_user": False}
     assert body["content"].startswith("<@42> @everyone")
@@ -76,12 +95,19 @@ def test_an_edit_takes_the_buttons_away_and_a_thread_is_a_channel() -> None:
     place = Address("discord", "1", ChatId("2"), TopicId("3"))
     (part,) = render.render(Outbound(place, "closed", replaces=(Receipt(MessageId("9")),)))
     frozen = json.loads(part.payload)
-    assert (part.kind, part.target, frozen["channel"], frozen["body"]["components"]) == ("edit", "9", "3", [])
+    assert (part.kind, part.target, frozen["channel"], frozen["body"]["components"]) == (
+        "edit",
+        "9",
+        "3",
+        [],
+    )
 
 
 def test_files_go_ten_to_a_message_and_never_become_a_text(tmp_path) -> None:  # type: ignore[no-untyped-def]
     paths = tuple(tmp_path / f"{number}.txt" for number in range(12))
-    parts = render.render(Outbound(PLACE, "here", files=paths, replaces=(Receipt(MessageId("f5")),)))
+    parts = render.render(
+        Outbound(PLACE, "here", files=paths, replaces=(Receipt(MessageId("f5")),))
+    )
     assert [part.kind for part in parts] == ["post", "delete", "file", "file"]
     assert [len(json.loads(part.payload)["paths"]) for part in parts[2:]] == [10, 2]
 
@@ -114,20 +140,59 @@ def test_a_card_is_one_embed_above_its_buttons_and_stays_one_when_it_is_answered
 
 def test_no_address_of_a_card_is_previewed() -> None:
     """Discord's servers would fetch it, and what stands in it would leave with the request."""
-    (part,) = render.render(Outbound(PLACE, "Look at https://x.y/secret\n\nnow", choices=(Choice("1:a", "Yes"),), card=True))
+    (part,) = render.render(
+        Outbound(
+            PLACE, "Look at https://x.y/secret\n\nnow", choices=(Choice("1:a", "Yes"),), card=True
+        )
+    )
     body = json.loads(part.payload)["body"]
     assert "://" not in body["content"]
     assert "https://x.y/secret" in body["embeds"][0]["description"]
 
 
-MARKS = st.sampled_from(["*", "**", "_", "__", "~~", "`", "```", "\n", "\n\n", "> ", "- ", "1. ", "# ", "|", "||", "[", "](", ")", "<@1>", "\\", " ", "a", "Wort",
-                         "👩\u200d💻", "e\u0301", "https://x.y/z_", "@everyone", "    ", "<b>", "&amp;", "\U0001f1e9\U0001f1ea"])  # fmt: skip
+MARKS = st.sampled_from(
+    [
+        "*",
+        "**",
+        "_",
+        "__",
+        "~~",
+        "`",
+        "```",
+        "\n",
+        "\n\n",
+        "> ",
+        "- ",
+        "1. ",
+        "# ",
+        "|",
+        "||",
+        "[",
+        "](",
+        ")",
+        "<@1>",
+        "\\",
+        " ",
+        "a",
+        "Wort",
+        "👩\u200d💻",
+        "e\u0301",
+        "https://x.y/z_",
+        "@everyone",
+        "    ",
+        "<b>",
+        "&amp;",
+        "\U0001f1e9\U0001f1ea",
+    ]
+)
 sources = st.lists(MARKS | st.characters(), max_size=80).map("".join)
 
 
 @settings(max_examples=150, deadline=None)
 @given(sources, st.booleans(), st.integers(1, 60), st.booleans())
-def test_any_text_gives_messages_within_the_limits_that_say_something(source: str, plain: bool, times: int, card: bool) -> None:
+def test_any_text_gives_messages_within_the_limits_that_say_something(
+    source: str, plain: bool, times: int, card: bool
+) -> None:
     parts = render.render(Outbound(PLACE, source * times, plain=plain, card=card))
     assert parts
     for part in parts:
@@ -145,25 +210,45 @@ def test_any_text_gives_messages_within_the_limits_that_say_something(source: st
 def test_plain_text_is_shown_letter_by_letter(source: str) -> None:
     text = clean(source)
     if is_visible(text) and units(escape(text)) < 1900:
-        said = "".join(shown(json.loads(part.payload)["body"]["content"]) for part in render.render(Outbound(PLACE, text, plain=True)))
+        said = "".join(
+            shown(json.loads(part.payload)["body"]["content"])
+            for part in render.render(Outbound(PLACE, text, plain=True))
+        )
         assert re.sub(r"\s", "", said) == re.sub(r"\s", "", text)
 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12), min_size=1, max_size=400),
+    st.lists(
+        st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12),
+        min_size=1,
+        max_size=400,
+    ),
     st.sampled_from([" ", "\n", "\n\n", "\n- "]),
 )
 def test_every_word_is_said_in_order_however_it_is_cut(words: list[str], between: str) -> None:
     source = between.join(words)
-    said = " ".join(shown(json.loads(part.payload)["body"]["content"]) for part in render.render(Outbound(PLACE, source)))
+    said = " ".join(
+        shown(json.loads(part.payload)["body"]["content"])
+        for part in render.render(Outbound(PLACE, source))
+    )
     assert re.sub(r"[\s-]", "", said) == re.sub(r"[\s-]", "", clean(source))
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_characters="\u200b", exclude_categories=["C", "Z"]), max_size=60), min_size=1, max_size=120))
+@given(
+    st.lists(
+        st.text(
+            st.characters(exclude_characters="\u200b", exclude_categories=["C", "Z"]), max_size=60
+        ),
+        min_size=1,
+        max_size=120,
+    )
+)
 def test_code_is_never_torn_open(lines: list[str]) -> None:
-    fence = "`" * (2 + max((len(run) for line in lines for run in re.findall("`+", line)), default=1) + 1)
+    fence = "`" * (
+        2 + max((len(run) for line in lines for run in re.findall("`+", line)), default=1) + 1
+    )
     for part in render.render(Outbound(PLACE, f"{fence}\n" + "\n".join(lines) + f"\n{fence}")):
         content = json.loads(part.payload)["body"]["content"]
         assert content.count("```") % 2 == 0

@@ -1,4 +1,5 @@
-"""CommonMark to Feishu cards, pure: valid within the limits whatever is said, and every word of it there."""
+"""CommonMark to Feishu cards, pure: valid within the limits whatever is said, and every word of it
+there."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from channels.cleaning import clean
-from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
+from channels.contract import (
+    Address,
+    ChatId,
+    Choice,
+    MessageId,
+    Outbound,
+    Part,
+    PersonId,
+    Receipt,
+    TopicId,
+)
 from channels.feishu.markup import markup
 from channels.feishu.render import MAX_TEXT, MOST_BYTES, draft, file_receipt, mark, render, size
 from channels.text import plain
@@ -21,8 +32,38 @@ from tests.platforms.feishu.rules import Rules
 
 PLACE = Address("feishu", "cli_1", ChatId("oc_1"))
 THREAD = Address("feishu", "cli_1", ChatId("oc_1"), TopicId("om_root"))
-PIECES = ["**", "*", "_", "`", "```", "~~", "\n", "\n\n", "- ", "1. ", "> ", "# ", "[a](https://x.org)", "<at id=all></at>", "|a|b|\n|-|-|\n|1|2|\n",
-          "<b>", "&amp;", "&#60;", "\\", "\\*", ":OK:", "    code", "snake_case", "日本語", "👩‍💻", "2*3", "![i](img_1)", "---", "$$", "a"]  # fmt: skip
+PIECES = [
+    "**",
+    "*",
+    "_",
+    "`",
+    "```",
+    "~~",
+    "\n",
+    "\n\n",
+    "- ",
+    "1. ",
+    "> ",
+    "# ",
+    "[a](https://x.org)",
+    "<at id=all></at>",
+    "|a|b|\n|-|-|\n|1|2|\n",
+    "<b>",
+    "&amp;",
+    "&#60;",
+    "\\",
+    "\\*",
+    ":OK:",
+    "    code",
+    "snake_case",
+    "日本語",
+    "👩‍💻",
+    "2*3",
+    "![i](img_1)",
+    "---",
+    "$$",
+    "a",
+]
 commonmark = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join)
 
 
@@ -90,20 +131,26 @@ def test_any_commonmark_gives_cards_that_feishu_accepts_and_says_every_word(text
         assert not cards.calls_all(json.dumps(card))
     if clean(text).strip():
         words = [HOST.sub("", each) for each in ("".join(map(shown, said)), plain(clean(text)))]
-        assert letters(words[0]).replace("nothingtosay", "") == letters(words[1]).replace("nothingtosay", "")
+        assert letters(words[0]).replace("nothingtosay", "") == letters(words[1]).replace(
+            "nothingtosay", ""
+        )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
 def test_plain_says_exactly_what_was_said(text: str) -> None:
     parts = render(Outbound(PLACE, text, plain=True))
-    said = "".join(body["card"]["body"]["elements"][0]["text"]["content"] for body in bodies(*parts))
+    said = "".join(
+        body["card"]["body"]["elements"][0]["text"]["content"] for body in bodies(*parts)
+    )
     assert said == (clean(text).rstrip() if clean(text).strip() else "(nothing to say)")
 
 
 @settings(max_examples=12, deadline=None)
 @given(st.sampled_from(["字", "a", "<", "*", '"', "\\", "👩‍💻", "é "]), st.integers(9_000, 40_000))
-def test_long_texts_of_any_alphabet_are_split_within_thirty_kilobytes(letter: str, count: int) -> None:
+def test_long_texts_of_any_alphabet_are_split_within_thirty_kilobytes(
+    letter: str, count: int
+) -> None:
     text = letter * count
     said = [body["card"] for body in bodies(*render(Outbound(PLACE, text)))]
     assert all(size(card) <= MOST_BYTES for card in said)
@@ -116,21 +163,34 @@ def test_a_card_never_holds_more_tables_than_feishu_takes() -> None:
     assert len(said) > 1
     for card in said:
         cards.check(card, Rules())
-    assert [word for word in (f"table {n}" for n in range(11)) if word not in "\n".join(map(shown, said))] == []
+    assert [
+        word
+        for word in (f"table {n}" for n in range(11))
+        if word not in "\n".join(map(shown, said))
+    ] == []
 
 
 def test_buttons_carry_the_choice_the_thread_and_a_persons_own_chat() -> None:
     choices = (Choice("yes", "Yes", "good"), Choice("no", "N" * 200, "danger"))
     (body,) = bodies(*render(Outbound(THREAD, "Shall I?", choices=choices)))
     yes, no = cards.buttons(body["card"])
-    assert yes["behaviors"] == [{"type": "callback", "value": {"choice": "yes", "topic": "om_root"}}]
+    assert yes["behaviors"] == [
+        {"type": "callback", "value": {"choice": "yes", "topic": "om_root"}}
+    ]
     assert (yes["type"], no["type"], len(no["text"]["content"])) == ("primary", "danger", 100)
-    (body,) = bodies(*render(Outbound(Address("feishu", "cli_1", ChatId("ou_ada")), "Shall I?", choices=choices)))
-    assert cards.buttons(body["card"])[0]["behaviors"][0]["value"] == {"choice": "yes", "to": "ou_ada"}
+    (body,) = bodies(
+        *render(Outbound(Address("feishu", "cli_1", ChatId("ou_ada")), "Shall I?", choices=choices))
+    )
+    assert cards.buttons(body["card"])[0]["behaviors"][0]["value"] == {
+        "choice": "yes",
+        "to": "ou_ada",
+    }
 
 
 def test_people_are_called_only_when_the_house_says_so() -> None:
-    (body,) = bodies(*render(Outbound(PLACE, "look", mentions=(PersonId("ou_ada"), PersonId("all")))))
+    (body,) = bodies(
+        *render(Outbound(PLACE, "look", mentions=(PersonId("ou_ada"), PersonId("all"))))
+    )
     assert body["card"]["body"]["elements"][0]["content"] == "<at id=ou_ada></at>"
 
 
@@ -144,7 +204,12 @@ def test_a_thread_is_answered_by_a_reply_to_its_root_and_a_message_by_a_quote() 
 def test_files_come_last_and_their_messages_are_replaced_not_edited(tmp_path: Path) -> None:
     old = (Receipt(MessageId("om_1")), Receipt(file_receipt("om_2")), Receipt(MessageId("om_3")))
     parts = render(Outbound(PLACE, "short", files=(tmp_path / "a.png",), replaces=old))
-    assert [(part.kind, part.target) for part in parts] == [("edit", "om_1"), ("delete", "om_3"), ("delete", "om_2/file"), ("file", None)]
+    assert [(part.kind, part.target) for part in parts] == [
+        ("edit", "om_1"),
+        ("delete", "om_3"),
+        ("delete", "om_2/file"),
+        ("file", None),
+    ]
 
 
 def test_a_draft_asks_for_a_stream_and_its_newer_texts_fit_one_card() -> None:

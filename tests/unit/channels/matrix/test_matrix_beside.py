@@ -55,6 +55,14 @@ class Broken:
 
 async def test_a_fault_beside_the_sync_ends_the_connection(tmp_path: Path) -> None:
     made: Any = Listening
-    listening = made(Homeserver(), Rooms(), Welcome(), "@ohmo:here", FakeContext(tmp_path), Broken(), lambda: datetime.now(UTC))
+    listening = made(
+        Homeserver(),
+        Rooms(),
+        Welcome(),
+        "@ohmo:here",
+        FakeContext(tmp_path),
+        Broken(),
+        lambda: datetime.now(UTC),
+    )
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(listening.run({"next_batch": "0"}), 20)

@@ -1,4 +1,5 @@
-"""A device whose keys were kept by libolm goes on with them: tests/unit/channels/matrix/before_vodozemac says what it holds."""
+"""A device whose keys were kept by libolm goes on with them:
+tests/unit/channels/matrix/before_vodozemac says what it holds."""
 
 from __future__ import annotations
 
@@ -49,11 +50,16 @@ def test_it_is_the_same_device(store: KeyStore) -> None:
 def test_what_was_said_before_is_read_and_not_as_a_replay(store: KeyStore) -> None:
     device = bot(store)
     assert words(device.read(ROOM, TOLD["read"])) == "before the change"
-    assert words(device.read(ROOM, {**TOLD["read"], "event_id": "$other"})) == "it repeats an earlier message"
+    assert (
+        words(device.read(ROOM, {**TOLD["read"], "event_id": "$other"}))
+        == "it repeats an earlier message"
+    )
     assert words(device.read(ROOM, {**TOLD["mine"], "sender": device.user})) == "my own words"
 
 
-def test_what_was_said_while_it_was_away_is_read_by_every_key_that_was_left_with_the_homeserver(store: KeyStore) -> None:
+def test_what_was_said_while_it_was_away_is_read_by_every_key_that_was_left_with_the_homeserver(
+    store: KeyStore,
+) -> None:
     device = bot(store)
     news = device.hear("s2", TOLD["keys"])
     assert (len(news.sessions), news.wedged) == (3, set())
@@ -65,7 +71,9 @@ def test_what_was_said_while_it_was_away_is_read_by_every_key_that_was_left_with
     ]
 
 
-def test_its_next_words_in_a_room_begin_a_session_of_their_own_and_the_old_one_is_still_given_to_who_had_it(store: KeyStore) -> None:
+def test_its_next_words_in_a_room_begin_a_session_of_their_own_and_the_old_one_is_still_given_to_who_had_it(
+    store: KeyStore,
+) -> None:
     device = bot(store)
     speech = Speech(store, device, lambda: datetime(2027, 1, 1, tzinfo=UTC))
     ada = device.peer("@ada:x.org", name="ADA")
@@ -96,9 +104,13 @@ class Dies(sqlite3.Connection):
         return super().execute(*arguments)
 
 
-def test_a_death_at_any_statement_of_carrying_over_costs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_death_at_any_statement_of_carrying_over_costs_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *given, **more: real(*given, **more, factory=Dies))
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *given, **more: real(*given, **more, factory=Dies)
+    )
     for deaths in range(100):
         Dies.left = deaths
         try:
@@ -121,14 +133,23 @@ def test_a_session_that_is_damaged_is_left_behind_with_a_word_and_the_others_are
     with closing(KeyStore.open(folder, "BOT")) as store:
         device = bot(store)
         assert words(device.read(ROOM, TOLD["later"][0])) == "same session, later"
-        assert words(device.read(ROOM, {**TOLD["mine"], "sender": device.user})) == "its key has not reached me"
-    assert [record.getMessage() for record in caplog.records if lost in record.getMessage() and "left behind" in record.getMessage()]
+        assert (
+            words(device.read(ROOM, {**TOLD["mine"], "sender": device.user}))
+            == "its key has not reached me"
+        )
+    assert [
+        record.getMessage()
+        for record in caplog.records
+        if lost in record.getMessage() and "left behind" in record.getMessage()
+    ]
 
 
 def test_the_key_of_another_home_opens_nothing_and_changes_nothing(folder: Path) -> None:
     right = (folder / "pickle.key").read_text()
     (folder / "pickle.key").write_text("0" * 64)
-    with pytest.raises(AuthFailed, match=r"pickle\.key does not open BOT\.db .*: put both back from a backup"):
+    with pytest.raises(
+        AuthFailed, match=r"pickle\.key does not open BOT\.db .*: put both back from a backup"
+    ):
         KeyStore.open(folder, "BOT")
     (folder / "pickle.key").write_text("not a key at all, and long enough to be one")
     with pytest.raises(AuthFailed, match=r"pickle\.key is damaged: put it back"):

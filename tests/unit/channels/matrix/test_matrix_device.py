@@ -1,4 +1,5 @@
-"""Two devices without a homeserver between them: what they may believe, and what a death at any moment may cost (nothing)."""
+"""Two devices without a homeserver between them: what they may believe, and what a death at any
+moment may cost (nothing)."""
 
 from __future__ import annotations
 
@@ -38,13 +39,22 @@ class Someone:
     """A device and its store; after ``reborn`` it knows only what was on disk."""
 
     def __init__(self, folder: Path, user: str, name: str) -> None:
-        self.folder, self.user, self.name, self.now = folder, user, name, datetime(2026, 1, 1, tzinfo=UTC)
+        self.folder = folder
+        self.user = user
+        self.name = name
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.open()
 
     def open(self) -> None:
         KeyStore.open(self.folder, self.name).close()
-        self.connection = sqlite3.connect(self.folder / f"{self.name}.db", isolation_level=None, factory=Dies)
-        self.store = KeyStore(self.connection, bytes.fromhex((self.folder / "pickle.key").read_text()), self.folder / f"{self.name}.db")
+        self.connection = sqlite3.connect(
+            self.folder / f"{self.name}.db", isolation_level=None, factory=Dies
+        )
+        self.store = KeyStore(
+            self.connection,
+            bytes.fromhex((self.folder / "pickle.key").read_text()),
+            self.folder / f"{self.name}.db",
+        )
         self.device = Device(self.store, self.user, self.name)
         self.speech = Speech(self.store, self.device, lambda: self.now)
 
@@ -54,11 +64,17 @@ class Someone:
 
     def knows(self, *others: Someone) -> None:
         for user in {other.user for other in others}:
-            self.device.learn(user, {other.name: other.device.identity() for other in others if other.user == user})
+            self.device.learn(
+                user,
+                {other.name: other.device.identity() for other in others if other.user == user},
+            )
 
     def shares(self, *others: Someone) -> dict[str, Any]:
-        """The to-device event for the first of ``others``, after their one-time keys were claimed."""
-        target = self.speech.target(ROOM, frozenset({self.user, *(other.user for other in others)}), RULES)
+        """The to-device event for the first of ``others``, after their one-time keys were
+        claimed."""
+        target = self.speech.target(
+            ROOM, frozenset({self.user, *(other.user for other in others)}), RULES
+        )
         claimed: dict[str, Any] = {}
         for other in others:
             spare = other.device.spare_keys(0, fallback=False)["one_time_keys"]
@@ -74,7 +90,12 @@ class Someone:
 
     def says(self, text: str, event: str = "$1") -> dict[str, Any]:
         content = self.speech.encrypt(ROOM, "m.room.message", {"msgtype": "m.text", "body": text})
-        return {"type": "m.room.encrypted", "event_id": event, "sender": self.user, "content": content}
+        return {
+            "type": "m.room.encrypted",
+            "event_id": event,
+            "sender": self.user,
+            "content": content,
+        }
 
     def gives(self, asked: Request) -> dict[str, Any]:
         peer = self.device.peer(asked.user, name=asked.device)
@@ -86,7 +107,10 @@ class Someone:
 
 @contextmanager
 def pair(folder: Path) -> Iterator[tuple[Someone, Someone]]:
-    ada, bot = Someone(folder / "ada", "@ada:x.org", "ADA"), Someone(folder / "bot", "@bot:x.org", "BOT")
+    ada, bot = (
+        Someone(folder / "ada", "@ada:x.org", "ADA"),
+        Someone(folder / "bot", "@bot:x.org", "BOT"),
+    )
     ada.knows(ada, bot)
     bot.knows(ada, bot)
     try:
@@ -98,7 +122,10 @@ def pair(folder: Path) -> Iterator[tuple[Someone, Someone]]:
 
 @contextmanager
 def three(folder: Path) -> Iterator[tuple[Someone, Someone, Someone]]:
-    with pair(folder) as (ada, bot), closing(Someone(folder / "mallory", "@mallory:x.org", "MAL").connection) as held:
+    with (
+        pair(folder) as (ada, bot),
+        closing(Someone(folder / "mallory", "@mallory:x.org", "MAL").connection) as held,
+    ):
         mallory = Someone(folder / "mallory", "@mallory:x.org", "MAL")
         for one in (ada, bot, mallory):
             one.knows(ada, bot, mallory)
@@ -131,7 +158,9 @@ def test_a_death_at_any_statement_of_hearing_a_key_costs_nothing(tmp_path: Path)
                 bot.reborn()
         assert 5 < deaths < 99
         bot.reborn()
-        assert bot.device.hear("s1", [event]).wedged == set()  # once more, because the position was not saved
+        assert (
+            bot.device.hear("s1", [event]).wedged == set()
+        )  # once more, because the position was not saved
         assert words(bot.device.read(ROOM, said)) == "hello"
 
 
@@ -143,7 +172,10 @@ def test_a_death_at_any_statement_of_speaking_never_uses_a_number_twice(tmp_path
             with suppress(NotReady, sqlite3.OperationalError):
                 ada.says(f"never sent {deaths}")
             ada.reborn()
-            assert words(bot.device.read(ROOM, ada.says(f"sent {deaths}", f"${deaths}"))) == f"sent {deaths}"
+            assert (
+                words(bot.device.read(ROOM, ada.says(f"sent {deaths}", f"${deaths}")))
+                == f"sent {deaths}"
+            )
 
 
 def test_one_time_keys_are_kept_before_anybody_can_use_one(tmp_path: Path) -> None:
@@ -179,7 +211,10 @@ def test_keys_are_given_again_only_to_people_who_had_them(tmp_path: Path) -> Non
     with three(tmp_path) as (ada, bot, mallory):
         bot.shares(ada)
         session = bot.says("secret")["content"]["session_id"]
-        for whose, which, code in ((mallory, session, "m.unauthorised"), (ada, "unknown", "m.unavailable")):
+        for whose, which, code in (
+            (mallory, session, "m.unauthorised"),
+            (ada, "unknown", "m.unavailable"),
+        ):
             peer = bot.device.peer(whose.user, name=whose.name)
             assert peer is not None
             assert bot.speech.answer(Request(whose.user, whose.name, ROOM, which), peer) == code
@@ -191,24 +226,36 @@ def test_a_repeated_message_and_one_from_another_room_are_refused(tmp_path: Path
         bot.device.hear("s1", [ada.shares(bot)])
         event = ada.says("transfer 100")
         assert words(bot.device.read(ROOM, event)) == "transfer 100"
-        assert words(bot.device.read(ROOM, {**event, "event_id": "$2"})) == "it repeats an earlier message"
+        assert (
+            words(bot.device.read(ROOM, {**event, "event_id": "$2"}))
+            == "it repeats an earlier message"
+        )
         assert words(bot.device.read("!other:x.org", event)) == "its key has not reached me"
 
 
 def test_a_device_whose_keys_change_is_not_believed_any_more(tmp_path: Path) -> None:
-    with pair(tmp_path) as (ada, bot), closing(Someone(tmp_path / "impostor", ada.user, ada.name).connection):
+    with (
+        pair(tmp_path) as (ada, bot),
+        closing(Someone(tmp_path / "impostor", ada.user, ada.name).connection),
+    ):
         impostor = Someone(tmp_path / "impostor", ada.user, ada.name)
         bot.knows(impostor)
         known = bot.device.peer(ada.user, name=ada.name)
         assert known is not None
         assert known.ed == ada.device.ed
-        assert bot.speech.target(ROOM, frozenset({ada.user, bot.user}), RULES) == []  # nor is anything shared with it
-        bot.device.learn("@eve:x.org", {ada.name: {**impostor.device.identity(), "user_id": "@eve:x.org"}})
+        assert (
+            bot.speech.target(ROOM, frozenset({ada.user, bot.user}), RULES) == []
+        )  # nor is anything shared with it
+        bot.device.learn(
+            "@eve:x.org", {ada.name: {**impostor.device.identity(), "user_id": "@eve:x.org"}}
+        )
         assert bot.device.peer("@eve:x.org", name=ada.name) is None  # signed as somebody else
         impostor.store.close()
 
 
-def test_a_room_gets_new_keys_by_age_by_number_and_when_people_or_devices_go(tmp_path: Path) -> None:
+def test_a_room_gets_new_keys_by_age_by_number_and_when_people_or_devices_go(
+    tmp_path: Path,
+) -> None:
     with pair(tmp_path) as (ada, bot):
 
         def session(rules: dict[str, Any] = RULES, *members: str) -> str:
@@ -222,7 +269,9 @@ def test_a_room_gets_new_keys_by_age_by_number_and_when_people_or_devices_go(tmp
         bot.now += timedelta(days=8)
         third = session()
         phone = Someone(tmp_path / "phone", ada.user, "PHONE")
-        bot.device.learn(ada.user, {ada.name: ada.device.identity(), phone.name: phone.device.identity()})
+        bot.device.learn(
+            ada.user, {ada.name: ada.device.identity(), phone.name: phone.device.identity()}
+        )
         bot.speech.shared(ROOM, {ada.user: {phone.name: {}}})
         assert session() == third  # a new device of a member gets the key there is
         bot.knows(ada)
@@ -236,7 +285,11 @@ def test_a_key_that_is_withheld_says_why(tmp_path: Path, withheld: str) -> None:
     with pair(tmp_path) as (ada, bot):
         ada.shares(bot)
         event = ada.says("secret")
-        content = {"session_id": event["content"]["session_id"], "code": "m.unverified", "reason": "you are not verified"}
+        content = {
+            "session_id": event["content"]["session_id"],
+            "code": "m.unverified",
+            "reason": "you are not verified",
+        }
         bot.device.hear("s1", [{"type": withheld, "sender": ada.user, "content": content}])
         assert words(bot.device.read(ROOM, event)) == "its key was withheld: you are not verified"
 
@@ -248,7 +301,17 @@ def test_nonsense_from_other_devices_hides_no_good_key(tmp_path: Path) -> None:
         bad["content"]["ciphertext"][bot.device.curve]["body"] = "AAAA"
         odd = json.loads(json.dumps(good))
         odd["content"]["ciphertext"][bot.device.curve]["type"] = []
-        news = bot.device.hear("s1", [bad, odd, {"type": "m.room.encrypted", "sender": 7, "content": []}, {}, {"type": []}, good])
+        news = bot.device.hear(
+            "s1",
+            [
+                bad,
+                odd,
+                {"type": "m.room.encrypted", "sender": 7, "content": []},
+                {},
+                {"type": []},
+                good,
+            ],
+        )
         assert (news.wedged, len(news.sessions)) == ({(ada.user, ada.device.curve)}, 1)
 
 
@@ -256,7 +319,10 @@ def test_an_encrypted_event_whose_inside_is_nonsense_is_none_of_ours(tmp_path: P
     with pair(tmp_path) as (ada, bot):
         bot.device.hear("s1", [ada.shares(bot)])
         content = ada.speech.encrypt(ROOM, cast("str", []), {"body": "hello"})
-        read = bot.device.read(ROOM, {"type": "m.room.encrypted", "event_id": "$1", "sender": ada.user, "content": content})
+        read = bot.device.read(
+            ROOM,
+            {"type": "m.room.encrypted", "event_id": "$1", "sender": ada.user, "content": content},
+        )
         assert not isinstance(read, Unreadable)
         assert flaw(read) == ""
         assert read["type"] == ""

@@ -63,24 +63,40 @@ async def left(doubles: Doubles, homeserver: Homeserver, count: int) -> None:
             await task
 
 
-async def test_the_third_answer_of_an_older_one_is_enough_and_each_is_asked_for(doubles: Doubles, homeserver: Homeserver) -> None:
+async def test_the_third_answer_of_an_older_one_is_enough_and_each_is_asked_for(
+    doubles: Doubles, homeserver: Homeserver
+) -> None:
     await doubles.leave_word()
     for count in (2, 3):
         doubles.heard(OLDER)
         await left(doubles, homeserver, count)
-    with pytest.raises(InUse, match=r"another ohmo is connected with this account \(3 times in a row\)"):
+    with pytest.raises(
+        InUse, match=r"another ohmo is connected with this account \(3 times in a row\)"
+    ):
         doubles.heard(OLDER)
 
 
-async def test_one_that_comes_later_is_answered_for_ever(doubles: Doubles, homeserver: Homeserver) -> None:
+async def test_one_that_comes_later_is_answered_for_ever(
+    doubles: Doubles, homeserver: Homeserver
+) -> None:
     for count in range(1, 6):
         doubles.heard(YOUNGER)
         await left(doubles, homeserver, count)
-    assert {(word["life"], word["since"]) for word in homeserver.words} == {(homeserver.words[0]["life"], millis(CAME))}
+    assert {(word["life"], word["since"]) for word in homeserver.words} == {
+        (homeserver.words[0]["life"], millis(CAME))
+    }
 
 
 @pytest.mark.parametrize(
-    "word", [{}, {"life": 3, "since": 4}, {"life": "x"}, {"since": 1}, {"life": "x", "since": "long"}, {"life": "x", "since": 1.5}]
+    "word",
+    [
+        {},
+        {"life": 3, "since": 4},
+        {"life": "x"},
+        {"since": 1},
+        {"life": "x", "since": "long"},
+        {"life": "x", "since": 1.5},
+    ],
 )
 async def test_word_of_another_form_says_nothing(doubles: Doubles, word: dict[str, Any]) -> None:
     for _ in range(4):
@@ -93,7 +109,9 @@ async def test_our_own_word_says_nothing(doubles: Doubles, homeserver: Homeserve
         doubles.heard(homeserver.words[0])
 
 
-async def test_a_homeserver_that_takes_no_word_only_leaves_us_blind(doubles: Doubles, homeserver: Homeserver) -> None:
+async def test_a_homeserver_that_takes_no_word_only_leaves_us_blind(
+    doubles: Doubles, homeserver: Homeserver
+) -> None:
     homeserver.refuses = [Rejected("M_UNRECOGNIZED")]
     await doubles.leave_word()
     for _ in range(4):
@@ -101,7 +119,9 @@ async def test_a_homeserver_that_takes_no_word_only_leaves_us_blind(doubles: Dou
     assert homeserver.words == []
 
 
-@pytest.mark.parametrize("refusal", [RateLimited(0.0), NotReady("away"), AuthFailed("M_UNKNOWN_TOKEN")])
+@pytest.mark.parametrize(
+    "refusal", [RateLimited(0.0), NotReady("away"), AuthFailed("M_UNKNOWN_TOKEN")]
+)
 async def test_word_that_could_not_be_left_is_told_and_whoever_asks_later_is_still_answered(
     doubles: Doubles, homeserver: Homeserver, refusal: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,7 +143,9 @@ async def test_word_that_could_not_be_left_is_told_and_whoever_asks_later_is_sti
 
 
 @pytest.mark.parametrize("refusal", [RateLimited(0.0), NotReady("away")])
-async def test_word_that_could_not_be_left_is_left_later(doubles: Doubles, homeserver: Homeserver, refusal: Exception) -> None:
+async def test_word_that_could_not_be_left_is_left_later(
+    doubles: Doubles, homeserver: Homeserver, refusal: Exception
+) -> None:
     homeserver.refuses = [refusal]
     await doubles.leave_word()
     await left(doubles, homeserver, 1)
@@ -137,14 +159,17 @@ async def test_a_homeserver_that_never_takes_our_word_is_asked_ever_more_rarely_
     for _ in range(9):
         homeserver.refuses = [NotReady("502")]
         await doubles.leave_word()
-    said = [(record.levelname, record.getMessage().rpartition(" (")[2]) for record in caplog.records]
+    said = [
+        (record.levelname, record.getMessage().rpartition(" (")[2]) for record in caplog.records
+    ]
     assert said[0] == ("WARNING", "again in 5 s)")
     assert said[1:4] == [("INFO", f"again in {seconds} s)") for seconds in (10, 20, 40)]
     assert said[4:] == [("INFO", "again in 60 s)")] * 5
 
 
 async def test_a_lost_connection_costs_no_place(homeserver: Homeserver, tmp_path: Path) -> None:
-    """The house is older than the other one, its connection is younger; and word of its connection before says nothing, also after a stop."""
+    """The house is older than the other one, its connection is younger; and word of its connection
+    before says nothing, also after a stop."""
     house = CAME - timedelta(hours=2)
     stopped(tmp_path, ago=(datetime.now(UTC) - house).total_seconds() + 600)
     doubles = Doubles(homeserver, "@ohmo:here", Rivals(tmp_path, lambda: CAME, house))  # pyright: ignore[reportArgumentType]

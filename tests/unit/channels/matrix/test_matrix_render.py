@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
+from channels.contract import (
+    Address,
+    ChatId,
+    Choice,
+    MessageId,
+    Outbound,
+    Part,
+    PersonId,
+    Receipt,
+    TopicId,
+)
 from channels.matrix.inbound import AUTOMATED
 from channels.matrix.render import LARGEST, MARK, mark, render, revision, to_html
 
@@ -83,24 +93,33 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize(
     ("source", "html"),
     [
-        ("**a** *b* ~~c~~ `d<`", "<p><strong>a</strong> <em>b</em> <del>c</del> <code>d&lt;</code></p>"),
+        (
+            "**a** *b* ~~c~~ `d<`",
+            "<p><strong>a</strong> <em>b</em> <del>c</del> <code>d&lt;</code></p>",
+        ),
         ("# T\n\ntext\nnext", "<h1>T</h1>\n<p>text<br>next</p>"),
         ("- a\n- b\n\n3. c", '<ul><li>a</li><li>b</li></ul>\n<ol start="3"><li>c</li></ol>'),
         ("```py\n1 < 2\n```", '<pre><code class="language-py">1 &lt; 2\n</code></pre>'),
         ("> q\n\n---", "<blockquote><p>q</p></blockquote>\n<hr>"),
-        ("[x](https://e.org/?a=1&b=\"2)", '<p><a href="https://e.org/?a=1&amp;b=%222">x</a></p>'),
+        ('[x](https://e.org/?a=1&b="2)', '<p><a href="https://e.org/?a=1&amp;b=%222">x</a></p>'),
         ("<b onclick=x>hi</b>", "<p>&lt;b onclick=x&gt;hi&lt;/b&gt;</p>"),
         ("<script>\nalert(1)\n</script>", "<p>&lt;script&gt;<br>alert(1)<br>&lt;/script&gt;</p>"),
         ("![cat](https://e.org/c.png)", '<p><a href="https://e.org/c.png">cat</a></p>'),
-        ("| a | b |\n|--:|---|\n| 1 | 2 |", "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>"),
+        (
+            "| a | b |\n|--:|---|\n| 1 | 2 |",
+            "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table>",
+        ),
     ],
-)  # fmt: skip
+)
 def test_commonmark_becomes_the_html_clients_allow(source: str, html: str) -> None:
     assert to_html(source) == html
 
 
 @settings(deadline=None)
-@given(st.text(st.sampled_from("ab <>&\"'*_`~[]()!#-|\n\\/:;=javscriptdonklQ"), max_size=80) | st.text(max_size=40))
+@given(
+    st.text(st.sampled_from("ab <>&\"'*_`~[]()!#-|\n\\/:;=javscriptdonklQ"), max_size=80)
+    | st.text(max_size=40)
+)
 def test_no_text_brings_tags_attributes_or_schemes_of_its_own(source: str) -> None:
     tags = Tags()
     tags.feed(to_html(source))
@@ -112,26 +131,41 @@ def test_no_text_brings_tags_attributes_or_schemes_of_its_own(source: str) -> No
 
 def test_a_message_has_plain_words_beside_the_html_and_rings_nobody() -> None:
     said = only(Outbound(PLACE, "**hello** @room"))
-    assert (said["msgtype"], said["body"], said["format"]) == ("m.text", "hello @room", "org.matrix.custom.html")
+    assert (said["msgtype"], said["body"], said["format"]) == (
+        "m.text",
+        "hello @room",
+        "org.matrix.custom.html",
+    )
     assert said["m.mentions"] == {}
 
 
 def test_who_is_mentioned_is_named_and_becomes_a_pill() -> None:
     said = only(Outbound(PLACE, "@bob:e.org look, @eve:e.org", mentions=(PersonId("@bob:e.org"),)))
     assert said["m.mentions"] == {"user_ids": ["@bob:e.org"]}
-    assert said["formatted_body"] == '<p><a href="https://matrix.to/#/@bob:e.org">@bob:e.org</a> look, @eve:e.org</p>'
+    assert (
+        said["formatted_body"]
+        == '<p><a href="https://matrix.to/#/@bob:e.org">@bob:e.org</a> look, @eve:e.org</p>'
+    )
 
 
 def test_what_the_model_thought_becomes_a_quote() -> None:
     said = only(Outbound(PLACE, "<think>\nhm\n\nwell\n</think>\nThe answer."))
-    assert said["formatted_body"] == "<blockquote><p>hm</p><p>well</p></blockquote>\n<p>The answer.</p>"
+    assert (
+        said["formatted_body"]
+        == "<blockquote><p>hm</p><p>well</p></blockquote>\n<p>The answer.</p>"
+    )
     assert "<think>" not in said["body"]
     assert only(Outbound(PLACE, "<think></think>Yes"))["body"] == "Yes"
     assert "<blockquote>" in only(Outbound(PLACE, "<think>cut off"))["formatted_body"]
 
 
 def test_plain_text_has_no_markup_at_all() -> None:
-    assert only(Outbound(PLACE, "**a** <b>", plain=True)) == {"msgtype": "m.text", "body": "**a** <b>", "m.mentions": {}, AUTOMATED: True}
+    assert only(Outbound(PLACE, "**a** <b>", plain=True)) == {
+        "msgtype": "m.text",
+        "body": "**a** <b>",
+        "m.mentions": {},
+        AUTOMATED: True,
+    }
 
 
 def test_choices_stand_below_as_words() -> None:
@@ -141,10 +175,15 @@ def test_choices_stand_below_as_words() -> None:
 
 def test_a_thread_and_a_reply_keep_their_relation() -> None:
     topic = Address("matrix", "@ohmo:e.org", ChatId("!r"), TopicId("$root"))
-    assert only(Outbound(PLACE, "x", reply_to=MessageId("$m")))["m.relates_to"] == {"m.in_reply_to": {"event_id": "$m"}}
+    assert only(Outbound(PLACE, "x", reply_to=MessageId("$m")))["m.relates_to"] == {
+        "m.in_reply_to": {"event_id": "$m"}
+    }
     assert only(Outbound(topic, "x"))["m.relates_to"] == {
-        "rel_type": "m.thread", "event_id": "$root", "is_falling_back": True, "m.in_reply_to": {"event_id": "$root"},
-    }  # fmt: skip
+        "rel_type": "m.thread",
+        "event_id": "$root",
+        "is_falling_back": True,
+        "m.in_reply_to": {"event_id": "$root"},
+    }
     relation = only(Outbound(topic, "x", reply_to=MessageId("$m")))["m.relates_to"]
     assert (relation["is_falling_back"], relation["m.in_reply_to"]) == (False, {"event_id": "$m"})
 
@@ -159,10 +198,19 @@ def test_an_edit_carries_the_new_content_and_its_target() -> None:
 
 def test_surplus_messages_are_deleted_and_files_come_last() -> None:
     old = (Receipt(MessageId("$1")), Receipt(MessageId("$2")))
-    parts = render(Outbound(PLACE, "short", replaces=old, files=(Path("/tmp/a.png"), Path("/tmp/b"))))
-    assert [(part.kind, part.target) for part in parts] == [("edit", "$1"), ("delete", "$2"), ("file", None), ("file", None)]
+    parts = render(
+        Outbound(PLACE, "short", replaces=old, files=(Path("/tmp/a.png"), Path("/tmp/b")))
+    )
+    assert [(part.kind, part.target) for part in parts] == [
+        ("edit", "$1"),
+        ("delete", "$2"),
+        ("file", None),
+        ("file", None),
+    ]
     assert [content(part)["msgtype"] for part in parts[2:]] == ["m.image", "m.file"]
-    assert [part.kind for part in render(Outbound(PLACE, "", files=(Path("/tmp/a.png"),)))] == ["file"]
+    assert [part.kind for part in render(Outbound(PLACE, "", files=(Path("/tmp/a.png"),)))] == [
+        "file"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +228,13 @@ def test_surplus_messages_are_deleted_and_files_come_last() -> None:
     ],
 )
 def test_every_part_stays_within_the_size_of_an_event(text: str) -> None:
-    parts = render(Outbound(PLACE, text, replaces=(Receipt(MessageId("$1")),))) + render(Outbound(PLACE, text, plain=True))
-    assert max(len(json.dumps(content(part), ensure_ascii=False).encode()) for part in parts) <= LARGEST
+    parts = render(Outbound(PLACE, text, replaces=(Receipt(MessageId("$1")),))) + render(
+        Outbound(PLACE, text, plain=True)
+    )
+    assert (
+        max(len(json.dumps(content(part), ensure_ascii=False).encode()) for part in parts)
+        <= LARGEST
+    )
 
 
 def test_a_marked_part_says_so_in_every_form_it_has() -> None:

@@ -1,4 +1,5 @@
-"""CommonMark as Telegram's HTML: accepted by Telegram's own rules whatever the text, and nothing lost."""
+"""CommonMark as Telegram's HTML: accepted by Telegram's own rules whatever the text, and nothing
+lost."""
 
 from __future__ import annotations
 
@@ -11,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
+from channels.contract import (
+    Address,
+    ChatId,
+    Choice,
+    MessageId,
+    Outbound,
+    Part,
+    PersonId,
+    Receipt,
+    TopicId,
+)
 from channels.errors import Rejected
 from channels.telegram.markup import html, parsed, units, visible
 from channels.telegram.render import MAX_ENTITIES, MAX_TEXT, mark, newest, render
@@ -20,9 +31,39 @@ from tests.platforms.telegram import entities
 
 PRIVATE = Address("telegram", "7", ChatId("1001"))
 TOPIC = Address("telegram", "7", ChatId("-100200"), TopicId("77"))
-MARKS = ["**", "*", "_", "~~", "`", "- ", "1. ", "> ", "# ", "[", "](http://x.org/?a=1&b)", "![", "<b>", "</i>", "&amp;", "&", "<", ">"]
+MARKS = [
+    "**",
+    "*",
+    "_",
+    "~~",
+    "`",
+    "- ",
+    "1. ",
+    "> ",
+    "# ",
+    "[",
+    "](http://x.org/?a=1&b)",
+    "![",
+    "<b>",
+    "</i>",
+    "&amp;",
+    "&",
+    "<",
+    ">",
+]
 MARKS += ["漢字", "😀", '"', "'", "a@b.org", "<http://y.org>", "\\*"]
-LINES = ["```py\n", "```\n", "\n", "\n\n", "  ", " ", "word ", "---\n", "| a | b |\n|---|---|\n", "| 1 | 2 |\n"]
+LINES = [
+    "```py\n",
+    "```\n",
+    "\n",
+    "\n\n",
+    "  ",
+    " ",
+    "word ",
+    "---\n",
+    "| a | b |\n|---|---|\n",
+    "| 1 | 2 |\n",
+]
 SOURCE = st.lists(st.sampled_from(MARKS + LINES), max_size=40).map("".join)
 
 
@@ -48,14 +89,32 @@ def test_entities_are_nested_as_telegram_allows(source: str) -> None:
         for other in found:
             if other is code or other["type"] in {"blockquote", "pre", "code"}:
                 continue
-            assert other["offset"] >= end or other["offset"] + other["length"] <= start, (code, other)
-    quotes = sorted((one["offset"], one["offset"] + one["length"]) for one in found if one["type"] == "blockquote")
+            assert other["offset"] >= end or other["offset"] + other["length"] <= start, (
+                code,
+                other,
+            )
+    quotes = sorted(
+        (one["offset"], one["offset"] + one["length"])
+        for one in found
+        if one["type"] == "blockquote"
+    )
     assert all(first[1] <= second[0] for first, second in pairwise(quotes))
 
 
 @given(
     st.lists(
-        st.sampled_from(["word ", "<&>", "😀", "\n\n", "**b** ", "`c` ", "- item\n", "| a | b |\n|---|---|\n| 1 | 2 |\n\n"]),
+        st.sampled_from(
+            [
+                "word ",
+                "<&>",
+                "😀",
+                "\n\n",
+                "**b** ",
+                "`c` ",
+                "- item\n",
+                "| a | b |\n|---|---|\n| 1 | 2 |\n\n",
+            ]
+        ),
         min_size=1,
         max_size=30,
     ),
@@ -88,10 +147,23 @@ def test_what_is_taken_to_fit_unrendered_fits(source: str, times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["**b** ", "`c` ", "[a](http://x.org) ", "# h\n", "h\n=\n\n", "> q\n\n", "    x = 1\n\nand\n\n", "<http://y.org> "]
+    "word",
+    [
+        "**b** ",
+        "`c` ",
+        "[a](http://x.org) ",
+        "# h\n",
+        "h\n=\n\n",
+        "> q\n\n",
+        "    x = 1\n\nand\n\n",
+        "<http://y.org> ",
+    ],
 )
 def test_no_message_has_more_forms_than_telegram_shows(word: str) -> None:
-    made = [entities.parse(json.loads(mark(part).payload)["text"]) for part in render(Outbound(PRIVATE, word * 301))]
+    made = [
+        entities.parse(json.loads(mark(part).payload)["text"])
+        for part in render(Outbound(PRIVATE, word * 301))
+    ]
     assert max(len(found) for _, found in made) <= MAX_ENTITIES
     assert sum(len(found) for _, found in made) >= 301
 
@@ -129,13 +201,20 @@ def test_choices_stand_under_the_last_text_with_their_styles() -> None:
         Outbound(
             PRIVATE,
             "x" * 5000,
-            choices=(Choice("y:1", "Yes", "good"), Choice("n:1", "No", "danger"), Choice("l:1", "A very long label for a button")),
+            choices=(
+                Choice("y:1", "Yes", "good"),
+                Choice("n:1", "No", "danger"),
+                Choice("l:1", "A very long label for a button"),
+            ),
         )
     )
     first, last = payloads(parts)
     assert "reply_markup" not in first
     assert last["reply_markup"]["inline_keyboard"] == [
-        [{"text": "Yes", "callback_data": "y:1", "style": "success"}, {"text": "No", "callback_data": "n:1", "style": "danger"}],
+        [
+            {"text": "Yes", "callback_data": "y:1", "style": "success"},
+            {"text": "No", "callback_data": "n:1", "style": "danger"},
+        ],
         [{"text": "A very long label for a button", "callback_data": "l:1"}],
     ]
     with pytest.raises(Rejected, match="64 bytes"):
@@ -147,30 +226,39 @@ def test_topic_reply_and_preview_are_in_the_payload() -> None:
     assert body["message_thread_id"] == 77
     assert body["reply_parameters"] == {"message_id": 5, "allow_sending_without_reply": True}
     assert body["link_preview_options"] == {"is_disabled": True}
-    (general,) = payloads(render(Outbound(Address("telegram", "7", ChatId("-100200"), TopicId("1")), "x")))
+    (general,) = payloads(
+        render(Outbound(Address("telegram", "7", ChatId("-100200"), TopicId("1")), "x"))
+    )
     assert "message_thread_id" not in general
 
 
 def test_a_mention_in_a_group_links_the_person_and_a_private_chat_needs_none() -> None:
     (body,) = payloads(render(Outbound(TOPIC, "look", mentions=(PersonId("1002"),))))
     assert body["text"] == '<a href="tg://user?id=1002">@1002</a> look'
-    assert payloads(render(Outbound(PRIVATE, "look", mentions=(PersonId("1001"),))))[0]["text"] == "look"
+    assert (
+        payloads(render(Outbound(PRIVATE, "look", mentions=(PersonId("1001"),))))[0]["text"]
+        == "look"
+    )
 
 
 def test_replacing_edits_in_order_posts_the_rest_and_deletes_the_surplus() -> None:
     old = tuple(Receipt(MessageId(str(number))) for number in (3, 4, 5))
-    assert [(part.kind, part.target) for part in render(Outbound(PRIVATE, "short", replaces=old))] == [
-        ("edit", "3"),
-        ("delete", "4"),
-        ("delete", "5"),
+    assert [
+        (part.kind, part.target) for part in render(Outbound(PRIVATE, "short", replaces=old))
+    ] == [("edit", "3"), ("delete", "4"), ("delete", "5")]
+    assert [part.kind for part in render(Outbound(PRIVATE, "x" * 9000, replaces=old[:1]))] == [
+        "edit",
+        "post",
+        "post",
     ]
-    assert [part.kind for part in render(Outbound(PRIVATE, "x" * 9000, replaces=old[:1]))] == ["edit", "post", "post"]
     with pytest.raises(Rejected):
         render(Outbound(PRIVATE, "x", replaces=(Receipt(MessageId("not a number")),)))
 
 
 def test_rendering_is_pure() -> None:
-    outbound = Outbound(TOPIC, "# a\n\n| b | c |\n|---|---|\n| 1 | 2 |", choices=(Choice("v", "l"),))
+    outbound = Outbound(
+        TOPIC, "# a\n\n| b | c |\n|---|---|\n| 1 | 2 |", choices=(Choice("v", "l"),)
+    )
     assert render(outbound) == render(outbound)
 
 
@@ -196,8 +284,17 @@ def test_files_that_stand_together_go_as_albums_of_one_kind_and_plain_ones_alone
     photos, papers = [Path(f"/x/{n}.png") for n in range(12)], [Path("/x/a.txt"), Path("/x/b.pdf")]
     outbound = Outbound(TOPIC, "", files=(*photos, *papers, Path("/x/last.jpg")))
     made = payloads(render(outbound))
-    assert [(len(body.get("album", ())), body["photo"]) for body in made] == [(10, True), (2, True), (2, False), (0, True)]
-    assert [one["name"] for body in made[:2] for one in body["album"]] == [path.name for path in photos]
+    assert [(len(body.get("album", ())), body["photo"]) for body in made] == [
+        (10, True),
+        (2, True),
+        (2, False),
+        (0, True),
+    ]
+    assert [one["name"] for body in made[:2] for one in body["album"]] == [
+        path.name for path in photos
+    ]
     assert {body["message_thread_id"] for body in made} == {int(TOPIC.topic or 0)}
     assert json.loads(mark(render(outbound)[0]).payload)["caption"] == "<i>(may be a duplicate)</i>"
-    assert [body.get("album") for body in payloads(render(replace(outbound, plain=True)))] == [None] * 15
+    assert [body.get("album") for body in payloads(render(replace(outbound, plain=True)))] == [
+        None
+    ] * 15

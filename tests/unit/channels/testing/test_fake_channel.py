@@ -1,4 +1,5 @@
-"""The shipped fakes keep the contract's promises, so that a house tested with them learns the truth."""
+"""The shipped fakes keep the contract's promises, so that a house tested with them learns the
+truth."""
 
 from __future__ import annotations
 
@@ -51,7 +52,10 @@ async def test_a_refused_batch_is_published_again_by_the_next_connection(tmp_pat
 
 async def test_catch_up_is_fenced_by_age_and_number(tmp_path: Path) -> None:
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
-    platform, context = FakePlatform(clock=lambda: now[0]), FakeContext(tmp_path, oldest=timedelta(hours=1), most=2)
+    platform, context = (
+        FakePlatform(clock=lambda: now[0]),
+        FakeContext(tmp_path, oldest=timedelta(hours=1), most=2),
+    )
     await platform.says("old")
     now[0] += timedelta(hours=2)
     for text in ("one", "two", "three"):
@@ -64,8 +68,12 @@ async def test_catch_up_is_fenced_by_age_and_number(tmp_path: Path) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.mark.parametrize(("repeat", "shown"), [(Repeat.SAFE, 1), (Repeat.LOOK, 2), (Repeat.RISK, 2)])
-async def test_a_lost_answer_is_ambiguous_and_a_repeat_does_what_the_capability_says(repeat: Repeat, shown: int) -> None:
+@pytest.mark.parametrize(
+    ("repeat", "shown"), [(Repeat.SAFE, 1), (Repeat.LOOK, 2), (Repeat.RISK, 2)]
+)
+async def test_a_lost_answer_is_ambiguous_and_a_repeat_does_what_the_capability_says(
+    repeat: Repeat, shown: int
+) -> None:
     platform = FakePlatform()
     channel = FakeChannel(platform, replace(EVERYTHING, repeat=repeat))
     (part,) = channel.render(outbound(channel, "hello"))
@@ -73,7 +81,9 @@ async def test_a_lost_answer_is_ambiguous_and_a_repeat_does_what_the_capability_
     async with channel.connect():
         with pytest.raises(Ambiguous):
             await channel.send(part, "k.0")
-        found = await channel.find(channel.parse_address("dm:ada"), part, "k.0", None, datetime.now(UTC))
+        found = await channel.find(
+            channel.parse_address("dm:ada"), part, "k.0", None, datetime.now(UTC)
+        )
         assert found is not None
         await channel.send(part, "k.0")
     assert len(await platform.visible()) == shown
@@ -103,14 +113,18 @@ async def test_ordered_failures_come_one_by_one_and_carry_nothing_out() -> None:
     assert [shown.text for shown in await platform.visible()] == ["hello"]
 
 
-async def test_a_longer_text_edits_the_old_parts_posts_the_rest_and_a_shorter_one_deletes_the_surplus() -> None:
+async def test_a_longer_text_edits_the_old_parts_posts_the_rest_and_a_shorter_one_deletes_the_surplus() -> (
+    None
+):
     platform = FakePlatform()
     channel = FakeChannel(platform, replace(EVERYTHING, max_text=10))
     async with channel.connect():
         receipts: list[Receipt] = []
         for number, part in enumerate(channel.render(outbound(channel, "one two three four"))):
             receipts.append(await channel.send(part, f"a.{number}"))
-        for number, part in enumerate(channel.render(outbound(channel, "short", replaces=tuple(receipts)))):
+        for number, part in enumerate(
+            channel.render(outbound(channel, "short", replaces=tuple(receipts)))
+        ):
             await channel.send(part, f"b.{number}")
     assert [(shown.text, shown.edits) for shown in await platform.visible()] == [("short", 1)]
 
@@ -122,7 +136,9 @@ async def test_files_are_uploaded_first_and_choices_are_pressed(tmp_path: Path) 
     file.write_text("figures")
     async with channel.connect():
         task = asyncio.create_task(channel.receive(context))
-        post, shown = channel.render(outbound(channel, "pick", files=(file,), choices=(Choice("yes", "Yes"),)))
+        post, shown = channel.render(
+            outbound(channel, "pick", files=(file,), choices=(Choice("yes", "Yes"),))
+        )
         asked = await channel.send(post, "k.0")
         await channel.send(shown, "k.1", await channel.upload(shown))
         await platform.presses(asked.message, "yes")
