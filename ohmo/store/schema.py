@@ -144,13 +144,34 @@ DROP TABLE usage;
 ALTER TABLE booked RENAME TO usage
 """
 
+# Why a turn ended and why a slot of a job is as it is stands in its row: what sentences said until
+# now is read here for the last time. ``begun_under``: policy and role of a turn that is open.
+_FIFTH = """
+ALTER TABLE turns ADD COLUMN cause TEXT;
+ALTER TABLE turns ADD COLUMN begun_under TEXT;
+ALTER TABLE occurrences ADD COLUMN cause TEXT;
+UPDATE occurrences SET cause = CASE
+  WHEN reason = 'caught up' THEN 'caught_up'
+  WHEN reason = 'run by hand' THEN 'by_hand'
+  WHEN reason = 'the job was removed' THEN 'removed'
+  WHEN reason = 'interrupted by a newer message' THEN 'interrupted'
+  WHEN state = 'failed' AND reason LIKE 'stopped by %' THEN 'stopped'
+  WHEN state = 'skipped' AND reason LIKE 'coalesced into %' THEN 'coalesced'
+  WHEN state = 'skipped' AND reason LIKE 'the run of % had not ended' THEN 'overlap'
+  WHEN state = 'skipped' AND reason LIKE '% runs wait or run already' THEN 'queue_full'
+  WHEN state = 'missed' AND reason LIKE 'ohmo was not running% it came %' THEN 'too_late'
+  WHEN state = 'missed' AND reason LIKE 'ohmo was not running%' THEN 'not_running'
+  WHEN state = 'missed' AND reason LIKE 'more than % runs were missed%' THEN 'too_many'
+  END
+"""
+
 
 def statements_of(text: str) -> tuple[str, ...]:
     """The single statements of a migration; the schema has no semicolon inside one."""
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 MIGRATIONS: Mapping[int, tuple[str, ...]] = {
     number: statements_of(text) for number, text in enumerate(_FORMS, start=1)
 }
