@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from channels.contract import Clock
 from channels.errors import InUse
+from channels.recent import Recent
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Rivals:
     def __init__(self, folder: Path | None, clock: Clock, began: datetime | None = None) -> None:
         self._clock = clock
         self._file = folder / "conflict.json" if folder is not None else None
-        self._sent: OrderedDict[str, None] = OrderedDict()
+        self._sent = Recent[str, None](SENT)
         self._signs: list[tuple[str, datetime, bool]] = []  # about, when, lost
         self._came = clock()
         self._note = self._read()
@@ -85,8 +85,6 @@ class Rivals:
     def send(self, key: str) -> None:
         """Said before the call, so that no echo is faster."""
         self._sent[key] = None
-        while len(self._sent) > SENT:
-            self._sent.popitem(last=False)
         if self._note.stopped is not None and self._note.back is None:
             self._note.silent, self._note.back = False, self._came
             self._write(self._note)

@@ -4,7 +4,6 @@ once."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -29,6 +28,7 @@ from channels.contract import (
     Repeat,
 )
 from channels.errors import Rejected
+from channels.recent import Recent
 
 _REMEMBERED = 10_000  # keys
 
@@ -50,7 +50,7 @@ class Console:
         self._terminal = terminal or Terminal()
         self._born = self._clock()
         self._names = names or _names(self._born)
-        self._printed: OrderedDict[str, Receipt] = OrderedDict()
+        self._printed = Recent[str, Receipt](_REMEMBERED)
         self._asked: dict[MessageId, tuple[str, ...]] = {}
         self._unstored: Inbound | Answer | None = None
 
@@ -110,8 +110,6 @@ class Console:
         await self._terminal.show(render.lines(part))
         receipt = Receipt(part.target or MessageId(key), self._clock())
         self._printed[key] = receipt
-        if len(self._printed) > _REMEMBERED:
-            self._printed.popitem(last=False)
         self._asked.pop(receipt.message, None)
         if choices := render.read(part).choices:
             self._asked[receipt.message] = tuple(choice.value for choice in choices)

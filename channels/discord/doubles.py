@@ -6,13 +6,13 @@ Source: Gateway, "Sharding" (several sessions of one token are allowed); Create 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from channels.discord.failures import object_of
 from channels.discord.inbound import chat_of, id_of, moment
 from channels.discord.memory import number_of
 from channels.fields import Body
+from channels.recent import Recent
 from channels.rivals import Rivals
 
 PLACES = 1_000  # in which somebody spoke last
@@ -46,7 +46,7 @@ class Doubles:
     def __init__(self, rivals: Rivals, account: str) -> None:
         self._rivals = rivals
         self._account = account
-        self._rounds: OrderedDict[str, _Round] = OrderedDict()
+        self._rounds = Recent[str, _Round](PLACES)
 
     def live(self, data: Body) -> None:
         """MESSAGE_CREATE, in the order of the gateway. Raises InUse."""
@@ -56,8 +56,6 @@ class Doubles:
         if not self._is_ours(data):
             before = self._rounds.pop(chat, None)
             self._rounds[chat] = before if before is not None and before.waits(number) else _Round()
-            while len(self._rounds) > PLACES:
-                self._rounds.popitem(last=False)
         elif (here := self._rounds.get(chat)) is not None or self._rivals.rested is not None:
             self._judge(here or _Round(), data.get("nonce"), number)
 

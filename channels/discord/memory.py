@@ -4,7 +4,6 @@ whom it talks to, its session."""
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -13,6 +12,7 @@ from typing import Any, cast
 from channels.contract import Answer, Arrival, ChannelContext, Clock, Cursor, Inbound
 from channels.discord.inbound import Place, Spot, id_of, order, spot_of
 from channels.fields import Body, Malformed
+from channels.recent import Recent
 
 DIRECT = 200  # direct conversations whose names are kept: Discord lists none to a bot
 FOLLOWED = 200  # threads that were addressed to us
@@ -101,12 +101,11 @@ class Known:
     """What survives a restart in cursors: where we are spoken to, and how far each channel was
     read."""
 
-    direct: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
-    threads: OrderedDict[str, tuple[str, str]] = field(
-        default_factory=OrderedDict[str, tuple[str, str]]
-    )  # thread -> parent, guild
+    direct: Recent[str, None] = field(default_factory=lambda: Recent(DIRECT))
+    # thread -> parent, guild
+    threads: Recent[str, tuple[str, str]] = field(default_factory=lambda: Recent(FOLLOWED))
     since: dict[str, int] = field(default_factory=dict[str, int])
-    authors: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+    authors: Recent[str, str] = field(default_factory=lambda: Recent(SAID))
     changed: bool = False  # ``direct`` or ``threads`` differ from their cursor
 
     def load(self, value: str | None) -> None:
@@ -126,15 +125,15 @@ class Known:
         return Cursor("places", json.dumps({"direct": list(self.direct), "threads": self.threads}))
 
     def meet(self, channel: str) -> None:
-        self.changed = _newest(self.direct, channel, None, DIRECT) or self.changed
+        self.changed = self.changed or channel not in self.direct
+        self.direct[channel] = None
 
     def follow(self, thread: str, spot: Spot) -> None:
-        self.changed = (
-            _newest(self.threads, thread, (spot.parent, spot.guild), FOLLOWED) or self.changed
-        )
+        self.changed = self.changed or thread not in self.threads
+        self.threads[thread] = (spot.parent, spot.guild)
 
     def said(self, message: str, author: str) -> None:
-        _newest(self.authors, message, author, SAID)
+        self.authors[message] = author
 
     def cursor(self, channel: str, newest: int) -> Cursor:
         """Everything up to ``newest`` is read; never goes back."""
@@ -204,16 +203,6 @@ def newest_in(channel: Body) -> int | None:
 
 def sorted_by_id(rows: list[Body]) -> list[Body]:
     return sorted({_id(row): row for row in rows}.values(), key=lambda row: order(_id(row)))
-
-
-def _newest(kept: OrderedDict[str, Any], name: str, value: object, most: int) -> bool:
-    """Whether it was new."""
-    new = name not in kept
-    kept[name] = value
-    kept.move_to_end(name)
-    while len(kept) > most:
-        kept.popitem(last=False)
-    return new
 
 
 def _object(value: str | None) -> Mapping[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from typing import Any
 
 from channels.discord.client import Wire
 from channels.errors import AuthFailed, ChannelError
 from channels.fields import Body
+from channels.recent import Recent
 
 _log = logging.getLogger(__name__)
 KEPT = 500
@@ -22,7 +22,7 @@ class Presses:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._answers: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
+        self._answers = Recent[str, asyncio.Task[None]](KEPT)
 
     def taken(self, interaction: Body) -> None:
         """Interaction Callback: a button's is deferred without a sign, a command's says that it was
@@ -49,8 +49,6 @@ class Presses:
         self._answers[number] = asyncio.create_task(
             self._answer(number, token, callback), name="discord interaction"
         )
-        while len(self._answers) > KEPT:
-            self._answers.popitem(last=False)
 
     async def settled(self, number: str) -> None:
         """When it was answered, or cannot be any more; at once for one of a former life."""

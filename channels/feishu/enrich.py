@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from channels.errors import AuthFailed, ChannelError
@@ -15,6 +14,7 @@ from channels.feishu.history import History
 from channels.feishu.inbound import Place, Spoken, spoken_row
 from channels.feishu.memory import PATIENCE, Own
 from channels.fields import Body, Malformed, soft
+from channels.recent import Recent
 
 _log = logging.getLogger(__name__)
 KEPT = 500
@@ -31,8 +31,8 @@ class Extras:
         self._app = app
         self._bot = bot
         self._own = own
-        self._quoted: OrderedDict[str, str] = OrderedDict()
-        self._inside: OrderedDict[str, str] = OrderedDict()
+        self._quoted = Recent[str, str](KEPT)
+        self._inside = Recent[str, str](KEPT)
 
     @property
     def quoted(self) -> Mapping[str, str]:
@@ -69,16 +69,13 @@ class Extras:
         for spoken in told:
             parent = self._answered(spoken)
             if parent is not None and (rows := await self._rows(parent)):
-                self._keep(self._quoted, parent, _summary(rows[0], place)[:QUOTE])
+                self._quoted[parent] = _summary(rows[0], place)[:QUOTE]
             if spoken.kind == "merge_forward":
                 rows = await self._rows(spoken.id)
                 lines = [_line(row, place) for row in rows[:FORWARDED] if row.id != spoken.id]
                 if lines:
-                    self._keep(
-                        self._inside,
-                        spoken.id,
-                        "\n".join(["[forwarded messages]", *lines])[:INSIDE],
-                    )
+                    shown = "\n".join(["[forwarded messages]", *lines])
+                    self._inside[spoken.id] = shown[:INSIDE]
 
     def _answered(self, spoken: Spoken) -> str | None:
         parent = spoken.parent
@@ -104,11 +101,6 @@ class Extras:
                 if not row.person and row.sender == self._app:
                     self._own.said(row.id)
         return rows
-
-    def _keep(self, kept: OrderedDict[str, str], key: str, value: str) -> None:
-        kept[key] = value
-        while len(kept) > KEPT:
-            kept.popitem(last=False)
 
 
 def _summary(row: Spoken, place: Place) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -15,6 +14,7 @@ from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.feishu.client import Wire
 from channels.feishu.fields import word
 from channels.fields import soft
+from channels.recent import Recent
 
 FOLLOWED = 50  # threads per chat; they travel in its cursor
 KEPT = 4000  # messages whose place, and own messages whose id, are remembered
@@ -31,17 +31,17 @@ class Own:
     """What was sent and seen since this adapter was made; lives as long as it."""
 
     def __init__(self) -> None:
-        self._ours: OrderedDict[str, None] = OrderedDict()
-        self._placed: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
+        self._ours = Recent[str, None](KEPT)
+        self._placed = Recent[str, tuple[str, str | None]](KEPT)
 
     def said(self, message: str) -> None:
-        _keep(self._ours, message, None, KEPT)
+        self._ours[message] = None
 
     def is_ours(self, message: str) -> bool:
         return message in self._ours
 
     def place(self, message: str, chat: str, topic: str | None) -> None:
-        _keep(self._placed, message, (chat, topic), KEPT)
+        self._placed[message] = (chat, topic)
 
     def placed(self, message: str) -> tuple[str, str | None] | None:
         return self._placed.get(message)
@@ -69,9 +69,8 @@ class _Chat:
     # it was
     heard: int = 0
     looking: bool = False  # this life looks for it
-    threads: OrderedDict[str, str] = field(
-        default_factory=OrderedDict[str, str]
-    )  # root message -> the thread's id
+    # root message -> the thread's id
+    threads: Recent[str, str] = field(default_factory=lambda: Recent(FOLLOWED))
 
 
 class Memory:
@@ -79,7 +78,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._chats: dict[str, _Chat] = {}
-        self._private: OrderedDict[str, None] = OrderedDict()
+        self._private = Recent[str, None](PRIVATE)
 
     def knows(self, chat: str) -> bool:
         return chat in self._chats
@@ -140,7 +139,7 @@ class Memory:
         return dict(self._chats.setdefault(chat, _Chat()).threads)
 
     def follow(self, chat: str, root: str, thread: str) -> None:
-        _keep(self._chats.setdefault(chat, _Chat()).threads, root, thread, FOLLOWED)
+        self._chats.setdefault(chat, _Chat()).threads[root] = thread
 
     def follows(self, root: str) -> bool:
         return any(root in chat.threads for chat in self._chats.values())
@@ -149,7 +148,7 @@ class Memory:
         chats = _decoded(value).get("chats")
         for chat in cast("list[object]", chats) if isinstance(chats, list) else []:
             if isinstance(chat, str):
-                _keep(self._private, chat, None, PRIVATE)
+                self._private[chat] = None
 
     def has_met(self, chat: str) -> bool:
         """A one-to-one chat in which somebody spoke to us before."""
@@ -160,7 +159,7 @@ class Memory:
         what was said first."""
         if chat in self._private:
             return None
-        _keep(self._private, chat, None, PRIVATE)
+        self._private[chat] = None
         known = self._chats.setdefault(chat, _Chat())
         if not known.since:
             known.heard = at
@@ -182,7 +181,7 @@ class Names:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._known = Recent[str, str](NAMED)
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._allowed = True
 
@@ -193,7 +192,7 @@ class Names:
     def tell(self, open_id: str, name: str) -> None:
         """A name that came by itself: mentions carry one."""
         if open_id and name:
-            _keep(self._known, open_id, name, NAMED)
+            self._known[open_id] = name
 
     def lacks(self, person: str) -> bool:
         return bool(person) and person not in self._known and self._allowed
@@ -229,13 +228,6 @@ class Names:
         self.tell(
             person, word(user, "name") or word(user, "nickname") or word(user, "en_name") or person
         )
-
-
-def _keep(kept: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > most:
-        kept.popitem(last=False)
 
 
 def _decoded(value: str | None) -> dict[str, Any]:

@@ -4,7 +4,8 @@ the press itself, within three seconds."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+
+from channels.recent import Recent
 
 MOST = 1000  # presses that wait at the same time
 
@@ -13,12 +14,10 @@ class Presses:
     """By the token of the press."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, asyncio.Future[str]] = OrderedDict()
+        self._waiting = Recent[str, asyncio.Future[str]](MOST)
 
     def expect(self, token: str) -> None:
         self._waiting[token] = asyncio.get_running_loop().create_future()
-        while len(self._waiting) > MOST:
-            self._waiting.popitem(last=False)[1].cancel()
 
     def say(self, token: str, words: str) -> bool:
         """False: the answer is gone already, or the press was another life's."""

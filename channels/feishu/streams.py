@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +15,7 @@ from channels.feishu.client import Refused, Wire
 from channels.feishu.fields import word
 from channels.feishu.render import ELEMENT, streaming
 from channels.fields import Body
+from channels.recent import Recent
 
 _log = logging.getLogger(__name__)
 KEPT = 500  # streams, and entities made for a send that is still to be repeated
@@ -40,10 +40,9 @@ class Streams:
     def __init__(self, wire: Wire, clock: Clock) -> None:
         self._wire = wire
         self._clock = clock
-        self._entities: OrderedDict[str, str] = (
-            OrderedDict()
-        )  # key of the send -> card_id: a repeat of it must show the same card
-        self._streams: OrderedDict[str, _Stream] = OrderedDict()
+        # key of the send -> card_id: a repeat of it must show the same card
+        self._entities = Recent[str, str](KEPT)
+        self._streams = Recent[str, _Stream](KEPT)
         self._able = True
 
     async def begin(self, key: str, card: Body) -> Body | None:
@@ -72,16 +71,12 @@ class Streams:
             if not (card_id := word(made, "card_id")):
                 return None
             self._entities[key] = card_id
-            while len(self._entities) > KEPT:
-                self._entities.popitem(last=False)
         return {"type": "card", "data": {"card_id": self._entities[key]}}
 
     def shown(self, key: str, message: str) -> None:
         """The message of the send stands: its newer texts are streamed from now on."""
         if (card := self._entities.get(key)) is not None:
             self._streams[message] = _Stream(card)
-            while len(self._streams) > KEPT:
-                self._streams.popitem(last=False)
 
     async def write(self, message: str, text: str) -> bool:
         """False: it has no stream (any more), edit it instead. Raises AuthFailed, RateLimited,

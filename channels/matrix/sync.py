@@ -11,7 +11,6 @@ import json
 import logging
 import random
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -42,6 +41,7 @@ from channels.matrix.inbound import (
 from channels.matrix.rooms import Rooms
 from channels.matrix.welcome import Welcome
 from channels.quarantine import Garbled, Quarantine
+from channels.recent import Recent
 from channels.record import record
 from channels.walls import wall
 
@@ -126,7 +126,7 @@ class Listening:
         self._context = context
         self._clock = clock
         self._history = History(client, me, context, clock)
-        self._known: OrderedDict[str, Original] = OrderedDict()
+        self._known = Recent[str, Original](REMEMBERED)
         self._told: set[str] = set()  # encrypted rooms the owner has heard of
         self._followed: list[str] = []  # rooms that replaced others
         self._aside = Quarantine(context.state / "malformed")
@@ -468,8 +468,6 @@ class Listening:
 
     def _remember(self, identity: str, message: Original) -> None:
         self._known[identity] = message
-        while len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
 
     def _read(self, arrivals: Sequence[Arrival]) -> None:
         """After the commit: people see that their words arrived. Nothing depends on it, so nothing

@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import cast
 
@@ -15,6 +14,7 @@ from channels.contract import About, Arrival, Inbound
 from channels.errors import AuthFailed, ChannelError
 from channels.fields import Body
 from channels.lights import Lights
+from channels.recent import Recent
 from channels.slack.client import Wire
 from channels.slack.mrkdwn import escape
 
@@ -41,9 +41,8 @@ class Courtesies:
         self._wire = wire
         self._about = about
         self._calls: asyncio.Queue[tuple[str, Body]] = asyncio.Queue(WAITING)
-        self._published: OrderedDict[str, str] = (
-            OrderedDict()
-        )  # person -> digest of the Home tab they have
+        # person -> digest of the Home tab they have
+        self._published = Recent[str, str](REMEMBERED)
         # those whose title is on its way
         self._untitled = untitled
         self._named = set[str]()
@@ -104,8 +103,6 @@ class Courtesies:
         if shown == digest:
             return
         self._published[person] = digest
-        if len(self._published) > REMEMBERED:
-            self._published.popitem(last=False)
         self._put("views.publish", {"user_id": person, "view": view})
 
     async def _thread(self, event: Body) -> None:

@@ -11,11 +11,11 @@ import asyncio
 import logging
 import re
 import time
-from collections import OrderedDict
 from typing import Any, cast
 
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.fields import Body
+from channels.recent import Recent
 from channels.rivals import Rivals
 from channels.slack.client import Wire
 from channels.slack.inbound import moment
@@ -52,9 +52,8 @@ class Doubles:
     def __init__(self, wire: Wire, rivals: Rivals) -> None:
         self._wire = wire
         self._rivals = rivals
-        self._echoes: OrderedDict[tuple[str, str], tuple[str, float]] = (
-            OrderedDict()
-        )  # chat, ts -> thread, and when it came
+        # chat, ts -> thread, and when it came
+        self._echoes = Recent[tuple[str, str], tuple[str, float]](WAITING)
 
     @property
     def looks_back(self) -> bool:
@@ -75,8 +74,6 @@ class Doubles:
         ts = row.get("ts")
         if isinstance(ts, str) and _TS.fullmatch(ts) and not row.get("subtype"):
             self._echoes[chat, ts] = (str(row.get("thread_ts") or ""), time.monotonic())
-            while len(self._echoes) > WAITING:
-                self._echoes.popitem(last=False)
 
     def shown(self, chat: str, ts: str) -> None:
         """We sent it."""

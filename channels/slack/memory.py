@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from channels.contract import Cursor
 from channels.errors import AuthFailed, ChannelError, Rejected
+from channels.recent import Recent
 from channels.slack.client import Wire
 from channels.slack.inbound import order
 
@@ -27,7 +27,7 @@ PATIENCE = 1.5  # seconds for names before a message goes on with ids
 @dataclass(slots=True)
 class _Chat:
     since: str = ""  # ts of the newest message that was published
-    threads: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+    threads: Recent[str, None] = field(default_factory=lambda: Recent(FOLLOWED))
 
 
 class Memory:
@@ -35,7 +35,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._chats: dict[str, _Chat] = {}
-        self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._placed = Recent[tuple[str, str], str](PLACED)
 
     def knows(self, chat: str) -> bool:
         return chat in self._chats
@@ -71,19 +71,13 @@ class Memory:
         return tuple(self._chats.setdefault(chat, _Chat()).threads)
 
     def follow(self, chat: str, thread: str) -> None:
-        threads = self._chats.setdefault(chat, _Chat()).threads
-        threads[thread] = None
-        threads.move_to_end(thread)
-        while len(threads) > FOLLOWED:
-            threads.popitem(last=False)
+        self._chats.setdefault(chat, _Chat()).threads[thread] = None
 
     def follows(self, chat: str, thread: str) -> bool:
         return chat in self._chats and thread in self._chats[chat].threads
 
     def place(self, chat: str, ts: str, thread: str) -> None:
         self._placed[chat, ts] = thread
-        while len(self._placed) > PLACED:
-            self._placed.popitem(last=False)
 
     def topic_of(self, chat: str, ts: str) -> str | None:
         if (thread := self._placed.get((chat, ts))) is not None:
@@ -97,7 +91,7 @@ class Names:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._known = Recent[str, str](NAMED)
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -130,5 +124,3 @@ class Names:
         name = profile.get("display_name") or profile.get("real_name") or body.get("name")
         if isinstance(name, str):
             self._known[user] = name
-        while len(self._known) > NAMED:
-            self._known.popitem(last=False)

@@ -4,8 +4,9 @@ that the conversation itself does not take."""
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
+
+from channels.recent import Recent
 
 LASTS = 29 * 60.0  # seconds; Slack takes answers for 30 minutes ...
 USES = 5  # ... and five of them (Handling user interaction, "response_url")
@@ -26,7 +27,7 @@ class Slashes:
     def __init__(self, elsewhere: frozenset[str] = frozenset()) -> None:
         self.orders: frozenset[str] = frozenset()
         self._elsewhere = elsewhere
-        self._doors: OrderedDict[tuple[str, str], _Door] = OrderedDict()
+        self._doors = Recent[tuple[str, str], _Door](KEPT)
 
     def is_order(self, words: str) -> bool:
         """Whether ``/ohmo words`` is one of the house's commands; as long as these are unknown
@@ -39,10 +40,7 @@ class Slashes:
     def note(self, chat: str, person: str, url: str) -> None:
         """The ``response_url`` of a command that ``person`` gave in ``chat``; the newest counts."""
         if url.startswith(("https://", "http://")):
-            self._doors.pop((chat, person), None)
             self._doors[chat, person] = _Door(url, time.monotonic())
-            while len(self._doors) > KEPT:
-                self._doors.popitem(last=False)
 
     def take(self, chat: str, person: str | None = None) -> str | None:
         """One use of the newest address in ``chat`` (of ``person``); None: there is none, or it is

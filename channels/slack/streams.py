@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from channels.contract import Receipt
 from channels.errors import AuthFailed, ChannelError
 from channels.fields import Body
+from channels.recent import Recent
 from channels.slack.client import Refused, Wire
 from channels.slack.render import streamed
 
@@ -20,15 +19,11 @@ class Streams:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._open: OrderedDict[str, str] = OrderedDict()  # ts -> what was said last in one go
-        self._askers: OrderedDict[tuple[str, str], str] = (
-            OrderedDict()
-        )  # thread -> who is answered there
+        self._open = Recent[str, str](OPEN)  # ts -> what was said last in one go
+        self._askers = Recent[tuple[str, str], str](OPEN)  # thread -> who is answered there
 
     def asked(self, chat: str, thread: str, person: str) -> None:
         self._askers[chat, thread] = person
-        while len(self._askers) > OPEN:
-            self._askers.popitem(last=False)
 
     def __contains__(self, ts: object) -> bool:
         return ts in self._open
@@ -53,8 +48,6 @@ class Streams:
             return None
         if isinstance(ts := sent.get("ts"), str):
             self._open[ts] = str(body["markdown_text"])
-            while len(self._open) > OPEN:
-                self._open.popitem(last=False)
         return sent
 
     async def grow(self, chat: str, receipt: Receipt, text: str) -> None:

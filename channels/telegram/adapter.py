@@ -10,7 +10,6 @@ import random
 import re
 import time
 import zlib
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -40,6 +39,7 @@ from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from channels.fetching import brought, plain_name
 from channels.proving import proved
 from channels.quarantine import Garbled, Quarantine
+from channels.recent import Recent
 from channels.rivals import Rivals
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
@@ -72,7 +72,7 @@ class Telegram:
         self._rivals = Rivals(options.state, options.clock, options.since)
         self._me = inbound.Me(int(settings.token.partition(":")[0]), "")
         self._moved: dict[int | str, int] = {}
-        self._called: OrderedDict[str | None, None] = OrderedDict()  # albums whose words call us
+        self._called = Recent[str | None, None](ALBUMS)  # albums whose words call us
 
     @property
     def capabilities(self) -> Capabilities:
@@ -186,8 +186,6 @@ class Telegram:
         for one in found:
             if isinstance(one, Inbound) and one.album is not None and one.addressed:
                 self._called[one.album] = None
-        while len(self._called) > ALBUMS:
-            self._called.popitem(last=False)
         return [
             (
                 replace(one, addressed=True)

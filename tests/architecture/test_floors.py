@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 FLOORS: dict[int, tuple[str, ...]] = {
     0: (
         "channels.record",
+        "channels.recent",
         "channels.durable",
         "channels.loopback",
         "channels.walls",
@@ -82,7 +83,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing
 # themselves.
-PLAIN = ("ohmo.ids", "ohmo.failpoints", "channels.record")
+PLAIN = ("ohmo.ids", "ohmo.failpoints", "channels.record", "channels.recent")
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
     "telegram": "channels.telegram.client",
