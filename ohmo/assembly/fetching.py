@@ -12,7 +12,7 @@ from channels.contract import Address, Attachment
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.media import Media
-from ohmo.sessions.said import attachments
+from ohmo.sessions.user_steps import attachments
 
 PATIENCE, PAUSE = 30.0, 0.5  # seconds
 FetchOne = Callable[[Address, Attachment, Path], Awaitable[Path]]

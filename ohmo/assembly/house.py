@@ -60,7 +60,7 @@ from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.gateway.whispers import Whispers
 from ohmo.providers import build
-from ohmo.sessions.clockwatch import Clockwatch
+from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
 from ohmo.store.sparing import Sparing
 

@@ -20,7 +20,7 @@ from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.store import Claim, Work
 from ohmo.gateway.access import Access, Standing, lower
 from ohmo.providers.models import known
-from ohmo.sessions.clockwatch import HeldClock
+from ohmo.sessions.clock import HeldClock
 from ohmo.sessions.plan import TurnPlan
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model

@@ -23,10 +23,10 @@ from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, summary
 from ohmo.providers.middleware.prefix import short_name
 from ohmo.providers.rendering import Rendering, differing
 from ohmo.sessions.ledger import TurnLedger
+from ohmo.sessions.notice_text import NOT_RUN, STOPPED_TOOL
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.run import Run
 from ohmo.sessions.transcript import REFUSED, Transcript
-from ohmo.sessions.words import NOT_RUN, STOPPED_TOOL
 
 PAGE = 1_000
 SHRUNK = 3  # times that a prompt that was too long is made shorter

@@ -17,8 +17,7 @@ from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
 from ohmo.providers.cover import Call
-from ohmo.sessions.clockmark import MarkFile, boot_id
-from ohmo.sessions.clockwatch import HeldClock
+from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 
 
 @record

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from channels.contract import Address
+from ohmo.ambient import Ambient
 from ohmo.assembly.agent import AgentParts
 from ohmo.assembly.fetching import Fetching
 from ohmo.assembly.ground import Ground, Knot
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.rulebooks import standing_of
+from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
 from ohmo.gateway.activity import footnote
 from ohmo.gateway.cards import closing
 from ohmo.media import Media
-from ohmo.sessions.lateness import late
-from ohmo.sessions.parts import SessionParts
+from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
-from ohmo.sessions.said import Teller
-from ohmo.sessions.tally import Tally
+from ohmo.sessions.stale_messages import late
+from ohmo.sessions.user_steps import StepWriter
 
 
 def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> Pool:
@@ -30,11 +31,10 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         ground.redact,
     )
     media = Media(config.home.media)
-    teller = Teller(media, redact)
     idle = config.sessions.idle_reset
 
-    def beneath(place: Address, tally: Tally) -> str:
-        return footnote(ground.wired.activity(place.channel, place.account), tally, redact)
+    def beneath(place: Address, cost: TurnCost) -> str:
+        return footnote(ground.wired.activity(place.channel, place.account), cost, redact)
 
     def overdue(work: Work) -> Question | None:
         return late(
@@ -57,32 +57,33 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         )
         await ground.notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
-    parts = SessionParts(
+    writer = StepWriter(media, redact)
+    deps = SessionDeps(
         store=store,
         agent=agent.engine,
         plan=plans,
-        step=teller,
-        context=teller.context,
-        late=overdue,
-        fetch=Fetching(media, knot.fetch),
-        emit=ground.bus.outbound.emit,
-        dead=dead,
-        guest=for_guest,
-        card=clockwork.cards,
-        footnote=beneath,
-        grown=knot.grown,
-        closing=closing(seams.new_id, "stopped", knot.grown),
-        new_id=seams.new_id,
-        failpoint=seams.failpoint,
-        approval_timeout=config.permissions.approval_timeout.total_seconds(),
-        turn_timeout=config.limits.turn_timeout.total_seconds(),
-        busy=config.sessions.busy,
+        input=TurnInput(step=writer, context=writer.context, fetch=Fetching(media, knot.fetch)),
+        output=TurnOutput(
+            emit=ground.bus.outbound.emit,
+            card=clockwork.cards,
+            closing=closing(seams.new_id, "stopped", knot.grown),
+            dead=dead,
+            grown=knot.grown,
+            footnote=beneath,
+            guest=for_guest,
+        ),
+        limits=TurnLimits(
+            busy=config.sessions.busy,
+            turn_timeout=config.limits.turn_timeout.total_seconds(),
+            approval_timeout=config.permissions.approval_timeout.total_seconds(),
+            idle=silence,
+            late=overdue,
+        ),
+        ambient=Ambient(seams.new_id, seams.clock, seams.failpoint),
         report=clockwork.reporter,
-        clock=seams.clock,
-        idle=silence,
     )
     return Pool(
-        parts,
+        deps,
         owner=seams.owner,
         width=config.limits.concurrent_turns,
         crowded=lambda: ground.bus.crowded,

@@ -18,7 +18,7 @@ from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, ThreadSettings
-from ohmo.sessions.said import is_steering
+from ohmo.sessions.user_steps import is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _COMMAND = re.compile(

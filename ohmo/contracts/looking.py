@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from channels.record import record
-from ohmo.contracts.messages import Step
+from ohmo.contracts.messages import ModelStep, Step, ToolCall, Usage
 from ohmo.contracts.posts import OutRow
 
 
 @record
 class TurnCost:
-    """What an open turn did so far: its ``steps``, ``input`` and ``output`` tokens, ``seconds``
-    since it began."""
+    """What a turn did so far; told beneath its answer."""
 
-    steps: tuple[Step, ...]
-    input: int
-    output: int
-    seconds: float
+    steps: tuple[Step, ...] = ()
+    input: int = 0  # tokens
+    output: int = 0  # tokens
+    seconds: float = 0.0  # since it began
+
+    @property
+    def model_calls(self) -> int:
+        return sum(isinstance(step, ModelStep) for step in self.steps)
+
+    @property
+    def tool_calls(self) -> int:
+        return sum(
+            isinstance(block, ToolCall)
+            for step in self.steps
+            if isinstance(step, ModelStep)
+            for block in step.blocks
+        )
+
+    def and_then(self, steps: tuple[Step, ...], usage: Usage | None) -> TurnCost:
+        """With what happened next."""
+        return replace(
+            self,
+            steps=(*self.steps, *steps),
+            input=self.input + (usage.sent if usage is not None else 0),
+            output=self.output + (usage.output if usage is not None else 0),
+        )
 
 
 class Looking(Protocol):

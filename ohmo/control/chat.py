@@ -18,7 +18,7 @@ from ohmo.contracts.reports import ArrivalInfo, Reports
 from ohmo.contracts.store import OutRow, ThreadSettings
 from ohmo.control.answers import Refusal, Wanted, answer, body_of
 from ohmo.control.ports import Keeping
-from ohmo.sessions.said import LONGEST
+from ohmo.sessions.user_steps import LONGEST
 
 _INLINE = frozenset(
     {
@@ -39,7 +39,7 @@ class Attached(Wanted):
     size: int | None = Field(default=None, ge=0)
 
 
-class Saying(Wanted):
+class PartialAnswer(Wanted):
     """``key`` names the message for ever: sent again, it is the same one."""
 
     text: str = Field(max_length=1_000_000)
@@ -72,7 +72,7 @@ class Chat:
         ]
 
     async def say(self, request: web.Request) -> web.Response:
-        wanted = await body_of(request, Saying)
+        wanted = await body_of(request, PartialAnswer)
         attachments = tuple(
             Attachment(a.ref, plain_name(a.name), a.media_type, a.size) for a in wanted.attachments
         )

@@ -18,7 +18,7 @@ from ohmo.control.paging import following, wish, words_in
 from ohmo.control.ports import Ports
 from ohmo.control.reading import first_day
 from ohmo.control.titles import NOTICES, Titles
-from ohmo.sessions.said import LONGEST
+from ohmo.sessions.user_steps import LONGEST
 
 _WAITING = 200  # of the whole house
 _PINNED = 200  # conversations that can stand above the others

@@ -10,9 +10,9 @@ from typing import Literal
 
 from channels.cleaning import clean
 from channels.text import code_span
+from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, Usage
 from ohmo.engine.executor import summary
-from ohmo.sessions.tally import Tally
 
 Mode = Literal["live", "keep", "off"]
 MOST = 20  # lines; what is over is counted
@@ -119,12 +119,12 @@ def footer(tokens_in: int, tokens_out: int, seconds: float, turns: int, calls: i
     )
 
 
-def footnote(mode: Mode, tally: Tally, redact: Callable[[str], str] = str) -> str:
+def footnote(mode: Mode, cost: TurnCost, redact: Callable[[str], str] = str) -> str:
     """What stands beneath an answer: nothing when no tool was used. ``keep``: the lines too."""
-    if mode == "off" or not tally.calls:
+    if mode == "off" or not cost.tool_calls:
         return ""
-    foot = footer(tally.input, tally.output, tally.seconds, tally.models, tally.calls)
-    return "\n".join([*(_cut(_lines_of(tally.steps, redact)) if mode == "keep" else []), foot])
+    foot = footer(cost.input, cost.output, cost.seconds, cost.model_calls, cost.tool_calls)
+    return "\n".join([*(_cut(_lines_of(cost.steps, redact)) if mode == "keep" else []), foot])
 
 
 def _lines_of(steps: Sequence[Step], redact: Callable[[str], str]) -> list[str]:

@@ -27,7 +27,7 @@ from ohmo.gateway.questions import Granting, aimed, remembered
 from ohmo.gateway.reactions import verdict_of
 from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, within
-from ohmo.sessions.words import parse_again
+from ohmo.sessions.notice_text import parse_again
 
 _ALLOWED: dict[Scope, str] = {
     "once": "Allowed once by {}",

@@ -13,8 +13,8 @@ from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
 from ohmo.gateway.access import OWN_DOORS
 from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
-from ohmo.sessions import lateness
-from ohmo.sessions.words import AGAIN
+from ohmo.sessions import stale_messages
+from ohmo.sessions.notice_text import AGAIN
 
 MOST = (
     16_000  # characters of a question in a chat: some messages of a small platform, one of a large
@@ -188,7 +188,7 @@ def lapsing(new_id: NewId) -> Closing:
             (_PERMISSION, _ONCE, f"{_ALOUD}{_LATER}", f"{_ALOUD_ONCE}{_LATER}", _THUMBS, _DENY)
         ):
             return closing(new_id, "No answer in time: denied")(row)
-        old = any(choice.label == lateness.ANSWER for choice in row.row.outbound.choices)
+        old = any(choice.label == stale_messages.ANSWER for choice in row.row.outbound.choices)
         note, wanted, label = (
             ("No answer in time: left unanswered.", "have it answered now", "Answer it now")
             if old

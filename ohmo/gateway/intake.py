@@ -38,7 +38,7 @@ from ohmo.gateway.cards import closing
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
 from ohmo.lifecycle import backoff, failure_of, within
-from ohmo.sessions.said import steers
+from ohmo.sessions.user_steps import steers
 
 log = structlog.get_logger("ohmo.intake")
 Told = tuple[Accepted, Arrival, Seat]

@@ -12,7 +12,7 @@ from ohmo.contracts.store import Lapsed
 from ohmo.gateway.cards import closing, elsewhere, is_whole
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.ids import derived
-from ohmo.sessions import lateness
+from ohmo.sessions import stale_messages
 
 RUN_NOW = (
     "(Nobody allowed this call in time. {name} allows it now, and it runs first. Say what came of"
@@ -39,7 +39,7 @@ class LateCalls:
         if not is_whole(asked, said.address):
             return False, elsewhere(asked)
         wanted = lapsed.call is None
-        if wanted and asked.ask.question.digest != lateness.DIGEST:
+        if wanted and asked.ask.question.digest != stale_messages.DIGEST:
             return False, "What this was about is not kept any more."
         if parts.publish is None or (wake := await self._again(said, lapsed)) is None:
             return False, "This question is closed."

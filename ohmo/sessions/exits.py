@@ -21,12 +21,11 @@ from ohmo.contracts.tool import Question
 from ohmo.engine.executor import summary
 from ohmo.ids import derived
 from ohmo.lifecycle import backoff
-from ohmo.sessions import lateness, words
+from ohmo.sessions import notice_text, stale_messages
+from ohmo.sessions.deps import SessionDeps
 from ohmo.sessions.ledger import TurnLedger
-from ohmo.sessions.parts import SessionParts
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.run import Run, is_scheduled, reply, reply_address
-from ohmo.sessions.tally import Tally
 from ohmo.sessions.transcript import Transcript
 
 
@@ -38,8 +37,8 @@ class Exits:
     Every method raises Unavailable (the store is away: the turn stays open, the lease ends by
     itself) and LeaseLost (somebody else ended the turn or goes on with it: nothing was written)."""
 
-    def __init__(self, parts: SessionParts, claim: Claim) -> None:
-        self._parts = parts
+    def __init__(self, deps: SessionDeps, claim: Claim) -> None:
+        self._deps = deps
         self._claim = claim
 
     # the turn is over
@@ -47,16 +46,16 @@ class Exits:
     async def answered(self, run: Run, ledger: TurnLedger, text: str) -> None:
         """Stored: turn done, first message answered, the others merged, with the answer's post.
         Seen: the answer. Restart: nothing."""
-        parts = self._parts
+        deps = self._deps
         posts, report = await self._answer(run, ledger, text)
-        parts.failpoint("outbox.before")
+        deps.ambient.failpoint("outbox.before")
         steps, spent = ledger.unwritten
         ledger.written(
-            await parts.store.finish(
+            await deps.store.finish(
                 self._claim, run.turn, steps, posts, End("done", report=report), usage=spent
             )
         )
-        parts.failpoint("outbox.committed")
+        deps.ambient.failpoint("outbox.committed")
         self._over(run.turn, "answered", text)
 
     async def failed(self, work: Work, transcript: Transcript, reason: str) -> None:
@@ -66,32 +65,32 @@ class Exits:
         messages back."""
         steps = closed(transcript.open_calls())
         scheduled, partial = is_scheduled(work), await self._readable(work.turn)
-        said = words.failed(reason, guest=self._parts.guest(work), again=not scheduled)
+        said = notice_text.failed(reason, guest=self._deps.output.guest(work), again=not scheduled)
         posts = [
             replace(
                 post,
                 id=derived("failed", work.turn),
                 outbound=replace(
-                    post.outbound, choices=() if scheduled else (words.again(work.turn),)
+                    post.outbound, choices=() if scheduled else (notice_text.again(work.turn),)
                 ),
             )
             for post in self._posts(work, f"{partial}\n\n_{said}_" if partial else said)
         ]
         report = Report(reason, failed=True) if scheduled else None
-        numbers = await self._parts.store.finish(
+        numbers = await self._deps.store.finish(
             self._claim, work.turn, steps, posts, End("failed", reason, report)
         )
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         self._over(work.turn, "failed", reason)
         if not scheduled:  # of a job the owner hears by its incident
-            await self._parts.dead(self._claim.address, reply_address(work), reason)
+            await self._deps.output.dead(self._claim.address, reply_address(work), reason)
 
     async def unwanted(self, run: Run, reason: str, text: str) -> None:
         """Before the model was asked: bots among themselves, or a message too old. Stored: turn and
         messages stopped. Seen: ``text``, if any. Restart: nothing."""
         posts = self._posts(run.work, text) if text else []
-        await self._parts.store.finish(self._claim, run.turn, (), posts, End("stopped", reason))
+        await self._deps.store.finish(self._claim, run.turn, (), posts, End("stopped", reason))
         self._over(run.turn, "stopped", reason)
 
     async def interrupted(self, turn: str | None, rest: Rest) -> None:
@@ -100,7 +99,7 @@ class Exits:
         to the newer message. Restart: nothing."""
         try:
             if turn is not None:
-                await self._parts.store.interrupt(self._claim, turn, self._parts.closing, rest)
+                await self._deps.store.interrupt(self._claim, turn, self._deps.output.closing, rest)
         finally:  # whatever the store says of it: nothing runs here any more
             self._over(turn, "stopped")
 
@@ -114,10 +113,14 @@ class Exits:
         """The store cannot read what the turn took. Stored: it ends as dead, unread. Seen: a notice
         that asks to say it again; the owner is told. Restart: nothing; what was said after it goes
         on."""
-        parts, place = self._parts, self._claim.address
-        posts = [PostRow(parts.new_id(), "notice", Outbound(place, words.unreadable(reason)))]
-        if await parts.store.bury(self._claim, reason, posts):
-            await parts.dead(place, place, reason)
+        deps, place = self._deps, self._claim.address
+        posts = [
+            PostRow(
+                deps.ambient.new_id(), "notice", Outbound(place, notice_text.unreadable(reason))
+            )
+        ]
+        if await deps.store.bury(self._claim, reason, posts):
+            await deps.output.dead(place, place, reason)
 
     # the turn stays open
 
@@ -127,20 +130,22 @@ class Exits:
         """A person is asked. Stored: turn parked, its questions, the first one's card; lease and
         slot are free. Seen: the draft as it stands, the card. Restart: it stays parked; the answer,
         or the deadline, makes it go on."""
-        parts = self._parts
+        deps = self._deps
         await ledger.flush()
         asks = [
-            Ask(parts.new_id(), call.id, question, str(run.plan.cwd))
+            Ask(deps.ambient.new_id(), call.id, question, str(run.plan.cwd))
             for call, question in questions
         ]
         timeout = (
-            lateness.PATIENCE if questions[0][0].name == lateness.CALL else self._patience(run.plan)
+            stale_messages.PATIENCE
+            if questions[0][0].name == stale_messages.CALL
+            else self._patience(run.plan)
         )
-        standing = _standing(parts.closing, thinking.quoted(run.transcript.final_text()))
-        await parts.store.park(
-            self._claim, run.turn, asks, timeout=timeout, card=parts.card, closing=standing
+        standing = _standing(deps.output.closing, thinking.quoted(run.transcript.final_text()))
+        await deps.store.park(
+            self._claim, run.turn, asks, timeout=timeout, card=deps.output.card, closing=standing
         )
-        parts.failpoint("approval.stored")
+        deps.ambient.failpoint("approval.stored")
         self._over(run.turn, "parked", questions[0][1].title)
 
     async def waiting(self, work: Work, reason: str, retry_after: float) -> None:
@@ -149,11 +154,11 @@ class Exits:
         on when its time comes; no failure is counted."""
         address = reply_address(work)
         if address is not None:
-            text = words.waiting(reason, guest=self._parts.guest(work))
-            await self._parts.store.post(
+            text = notice_text.waiting(reason, guest=self._deps.output.guest(work))
+            await self._deps.store.post(
                 [PostRow(derived("waiting", work.turn), "notice", Outbound(address, text))]
             )
-        await self._parts.store.release(self._claim, work.turn, retry_after=retry_after)
+        await self._deps.store.release(self._claim, work.turn, retry_after=retry_after)
         self._over(work.turn, "released", reason)
 
     async def broken(self, turn: str | None, error: Exception) -> None:
@@ -162,7 +167,7 @@ class Exits:
         on after a moment, its open calls closed first."""
         text = None if isinstance(error, Unavailable) else f"{type(error).__name__}: {error}"
         try:
-            await self._parts.store.release(
+            await self._deps.store.release(
                 self._claim, turn, retry_after=backoff(1, first=1.0, most=5.0), error=text
             )
         finally:
@@ -172,13 +177,13 @@ class Exits:
         """A suspect lets others go first, before it begins. Stored: the thread is ready again after
         ``pause`` seconds. Seen: nothing. Restart: it comes again; no death is counted for
         waiting."""
-        await self._parts.store.release(self._claim, work.turn, retry_after=pause)
+        await self._deps.store.release(self._claim, work.turn, retry_after=pause)
 
     async def shut_down(self, turn: str | None) -> None:
         """The daemon stops and the turn did not end in time. Stored: the lease is given back. Seen:
         nothing. Restart: it goes on at once; no death is counted."""
         try:
-            await self._parts.store.release(self._claim, turn)
+            await self._deps.store.release(self._claim, turn)
         finally:
             self._over(turn, "released")
 
@@ -191,68 +196,69 @@ class Exits:
 
     def _over(self, turn: str | None, outcome: RunEnding, text: str = "") -> None:
         if turn is not None:
-            self._parts.emit(self._claim.thread, TurnEnded(turn, outcome, text))
+            self._deps.output.emit(self._claim.thread, TurnEnded(turn, outcome, text))
 
     async def _answer(
         self, run: Run, ledger: TurnLedger, text: str
     ) -> tuple[list[PostRow], Report | None]:
         """The answer's posts; of a turn that nobody sits in front of as its terms want it, with
         what its history keeps."""
-        parts, first = self._parts, run.work.arrivals[0]
-        if not isinstance(first, Wake) or first.terms is None or parts.report is None:
+        deps, first = self._deps, run.work.arrivals[0]
+        if not isinstance(first, Wake) or first.terms is None or deps.report is None:
             return self._posts(
                 run.work,
-                thinking.quoted(text) or words.NO_ANSWER,
+                thinking.quoted(text) or notice_text.NO_ANSWER,
                 await self._footnote(run, ledger),
             ), None
         refused = [f"{call.name}: {summary(call)}" for call in run.transcript.refused()]
         calls = run.transcript.ended_calls()
         said = thinking.without(text) or (
-            "" if parts.report.stands(first, calls) else words.NO_ANSWER
+            "" if deps.report.stands(first, calls) else notice_text.NO_ANSWER
         )
-        outbound, report = await parts.report(first, said, refused, calls)
+        outbound, report = await deps.report(first, said, refused, calls)
         if is_scheduled(run.work):
-            parts.failpoint("cron.ran")
+            deps.ambient.failpoint("cron.ran")
         return (
-            [PostRow(parts.new_id(), "message", outbound)] if outbound is not None else []
+            [PostRow(deps.ambient.new_id(), "message", outbound)] if outbound is not None else []
         ), report
 
     async def _footnote(self, run: Run, ledger: TurnLedger) -> str:
         """Over restarts and questions too: what earlier runs of the turn cost is in the store."""
-        address, tally = reply_address(run.work), ledger.tally
-        if address is None or (not tally.calls and not run.work.resumed):
+        address = reply_address(run.work)
+        cost = ledger.cost
+        if address is None or (not cost.tool_calls and not run.work.resumed):
             return ""
         if run.work.resumed:
-            past = await self._parts.store.turn_cost(self._claim.thread, run.turn)
-            tally = Tally(past.steps, past.input, past.output, past.seconds).and_then(
-                *ledger.unwritten
-            )
+            past = await self._deps.store.turn_cost(self._claim.thread, run.turn)
+            cost = past.and_then(*ledger.unwritten)
         else:
-            tally = replace(
-                tally,
-                seconds=asyncio.get_running_loop().time() - run.deadline + self._parts.turn_timeout,
+            cost = replace(
+                cost,
+                seconds=asyncio.get_running_loop().time()
+                - run.deadline
+                + self._deps.limits.turn_timeout,
             )
-        return self._parts.footnote(address, tally)
+        return self._deps.output.footnote(address, cost)
 
     async def _readable(self, turn: str) -> str:
         """What a person could read so far of an answer that will not be finished: it is not taken
         away from them."""
-        draft = await self._parts.store.drafted(turn)
+        draft = await self._deps.store.drafted(turn)
         if draft is None or (draft.state == "ready" and not draft.parts):
             return ""
-        return self._parts.grown(draft.row.id) or draft.row.outbound.text
+        return self._deps.output.grown(draft.row.id) or draft.row.outbound.text
 
     def _patience(self, plan: TurnPlan) -> float:
         """Seconds a question of this turn may stay open."""
         if plan.until is None:
-            return self._parts.approval_timeout
-        return max(1.0, (plan.until - self._parts.clock()).total_seconds())
+            return self._deps.limits.approval_timeout
+        return max(1.0, (plan.until - self._deps.ambient.clock()).total_seconds())
 
     def _posts(self, work: Work, text: str, footnote: str = "") -> list[PostRow]:
         answer = reply(work)
         said = f"{text}\n\n{footnote}" if footnote else text
         return (
-            [PostRow(self._parts.new_id(), "message", replace(answer, text=said))]
+            [PostRow(self._deps.ambient.new_id(), "message", replace(answer, text=said))]
             if answer is not None
             else []
         )
@@ -263,7 +269,9 @@ def closed(calls: Sequence[OpenCall]) -> list[Step]:
     return [
         CallResult(
             ToolResult(
-                one.call.id, words.STOPPED_TOOL if one.started else words.NOT_RUN, error=True
+                one.call.id,
+                notice_text.STOPPED_TOOL if one.started else notice_text.NOT_RUN,
+                error=True,
             )
         )
         for one in calls

@@ -10,6 +10,7 @@ from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.inwriter import in_writer
+from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import ModelRequest, ToolSpec
 from ohmo.contracts.store import PostRow, Store, ToStep
@@ -17,7 +18,6 @@ from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.ids import NewId
 from ohmo.lifecycle import unbroken
 from ohmo.sessions.run import Run, allowed_before
-from ohmo.sessions.tally import Tally
 from ohmo.sessions.transcript import is_final, text_of
 
 
@@ -48,7 +48,7 @@ class TurnLedger:
         self._again = allowed_before(run.work)
         self._final: ModelStep | None = None
         self._spent: Usage | None = None
-        self._tally = Tally()  # of this run of the turn
+        self._cost = TurnCost()  # of this run of the turn
         self._interrupted = frozenset(
             one.call.id for one in run.transcript.open_calls()
         )  # of an earlier run of this turn
@@ -59,13 +59,13 @@ class TurnLedger:
         return (self._final,) if self._final is not None else (), self._spent
 
     @property
-    def tally(self) -> Tally:
+    def cost(self) -> TurnCost:
         """What this run of the turn has cost, with what is still unwritten."""
-        return self._tally.and_then(*self.unwritten)
+        return self._cost.and_then(*self.unwritten)
 
     def written(self, numbers: Sequence[int]) -> None:
         steps, _ = self.unwritten
-        self._tally = self.tally
+        self._cost = self.cost
         self._final = self._spent = None
         self._transcript.add(list(zip(numbers, steps, strict=True)))
 
@@ -138,8 +138,8 @@ class TurnLedger:
         return await self._store.consume(self._claim, self._turn, call, digest)
 
     async def steered(self) -> bool:
-        helm = self._run.helm
-        if (helm.busy or self._plan.busy) != "steer" and not helm.called():
+        control = self._run.control
+        if (control.busy or self._plan.busy) != "steer" and not control.called():
             return False
         return await unbroken(self._steer())
 
@@ -195,4 +195,4 @@ class TurnLedger:
         rows = [PostRow(self._new_id(), "message", post) for post in posts]
         numbers = await self._store.record(self._claim, self._turn, steps, posts=rows, usage=usage)
         self._transcript.add(list(zip(numbers, steps, strict=True)))
-        self._tally = self._tally.and_then(steps, usage)
+        self._cost = self._cost.and_then(steps, usage)

@@ -17,11 +17,11 @@ from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.inwriter import Remains, Rest, in_writer
 from ohmo.contracts.store import Claim, Hint, PostRow, Work
 from ohmo.lifecycle import failure_of
+from ohmo.sessions.deps import Busy, SessionDeps
 from ohmo.sessions.outages import Outages
-from ohmo.sessions.parts import Busy, SessionParts
+from ohmo.sessions.poison_turns import PoisonTurns
 from ohmo.sessions.session import TRIES, Session, Why
-from ohmo.sessions.shelf import Shelf
-from ohmo.sessions.suspects import Suspects
+from ohmo.sessions.transcript import TranscriptCache
 
 log = structlog.get_logger("ohmo.sessions")
 TTL = 30.0  # seconds of a lease, by the wall clock
@@ -51,25 +51,25 @@ class Pool:
 
     def __init__(
         self,
-        parts: SessionParts,
+        deps: SessionDeps,
         *,
         owner: str,
         width: int,
         cache: int = CACHE_BYTES,
-        suspects: Suspects | None = None,
+        suspects: PoisonTurns | None = None,
         crowded: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._clock = parts.clock
+        self._deps = deps
+        self._store = deps.store
+        self._clock = deps.ambient.clock
         self._owner = owner
         self._width = width
         self._running: dict[str, _Running] = {}
-        self._renewed = parts.clock()  # when all leases were fresh
+        self._renewed = deps.ambient.clock()  # when all leases were fresh
         self._outages = Outages()
         self._unreadable: dict[str, int] = {}  # threads whose work cannot be read: tries so far
-        self._shelf = Shelf(cache)
-        self._suspects = suspects or Suspects()
+        self._shelf = TranscriptCache(cache)
+        self._suspects = suspects or PoisonTurns()
         self._crowded = crowded
         self._pressed: float | None = None  # since when it is crowded
         self._wake = asyncio.Event()
@@ -98,7 +98,7 @@ class Pool:
         turn."""
         running = self._running.get(thread)
         if running is not None and now:
-            running.session.helm.call()
+            running.session.control.call()
         elif (
             running is not None
             and running.session.turn is not None
@@ -110,7 +110,7 @@ class Pool:
         """What later messages do was chosen: it holds for the turn that runs there, too. None: as
         the configuration says."""
         if (running := self._running.get(thread)) is not None:
-            running.session.helm.busy = busy or self._parts.busy
+            running.session.control.busy = busy or self._deps.limits.busy
 
     async def stopped(self, thread: str) -> None:
         """A command has ended, in the store, what was said before it: a turn here that lost its
@@ -248,36 +248,36 @@ class Pool:
     async def _begin(self, limit: int) -> tuple[list[Session], int]:
         """Threads with their work, and how many were taken. When the work of one cannot be read,
         claims alone: then each fails for itself."""
-        parts, store, begun = self._parts, self._store, list[tuple[Claim, Work | None]]()
+        deps, store, begun = self._deps, self._store, list[tuple[Claim, Work | None]]()
 
         async def begin() -> None:
-            turns = [parts.new_id() for _ in range(limit)]
+            turns = [deps.ambient.new_id() for _ in range(limit)]
             begun.extend(
                 await store.begin(
                     self._owner,
                     turns,
                     ttl=TTL,
                     collect=self._collects,
-                    step=parts.step,
-                    context=parts.context,
-                    idle=parts.idle(),
+                    step=deps.input.step,
+                    context=deps.input.context,
+                    idle=deps.limits.idle(),
                 )
             )
 
         error = await failure_of(begin())
         if error is None:
-            return [Session(claim, parts, work) for claim, work in begun if work is not None], len(
+            return [Session(claim, deps, work) for claim, work in begun if work is not None], len(
                 begun
             )
         if isinstance(error, Unavailable):
             raise error
         log.error("begin_failed", error=f"{type(error).__name__}: {error}")
-        claims = await store.claim(self._owner, limit=limit, ttl=TTL, idle=parts.idle())
-        return [Session(claim, parts) for claim in claims], len(claims)
+        claims = await store.claim(self._owner, limit=limit, ttl=TTL, idle=deps.limits.idle())
+        return [Session(claim, deps) for claim in claims], len(claims)
 
     @in_writer
     def _collects(self, claim: Claim) -> bool:
-        return self._parts.busy_in(claim) == "collect"
+        return self._deps.limits.busy_in(claim) == "collect"
 
     def _overslept(self) -> bool:
         """The wall clock went on by more than our renewals: the machine slept, or the clock was

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from channels.contract import Address, Inbound, Outbound
 from channels.record import record
 from ohmo.contracts.arrivals import Again, Wake
+from ohmo.contracts.events import Event, ModelDone, TextDelta, TextReset
+from ohmo.contracts.messages import ModelStep, Text, UserStep
 from ohmo.contracts.store import Claim, Work
-from ohmo.sessions.helm import Helm
+from ohmo.sessions import notice_text
+from ohmo.sessions.deps import Busy
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.transcript import Transcript
+
+
+class TurnControl:
+    """Of one claim. What was decided before it began stands in the thread's settings."""
+
+    def __init__(self) -> None:
+        self.busy: Busy | None = None  # chosen while it ran
+        self._called = False
+
+    def call(self) -> None:
+        """Words wait that were said to be read now (``/steer WORDS``)."""
+        self._called = True
+
+    def called(self) -> bool:
+        """Once for each call."""
+        called, self._called = self._called, False
+        return called
 
 
 @record
@@ -22,7 +42,7 @@ class Run:
     transcript: Transcript
     plan: TurnPlan
     deadline: float
-    helm: Helm = field(default_factory=Helm)
+    control: TurnControl = field(default_factory=TurnControl)
 
     @property
     def turn(self) -> str:
@@ -71,3 +91,37 @@ def is_scheduled(work: Work) -> bool:
     """A run of a job."""
     first = work.arrivals[0]
     return isinstance(first, Wake) and first.occurrence is not None
+
+
+@record
+class PartialAnswer:
+    """``text``: the newest words, of ``model``. ``kept``: a step has them. ``over``: what comes
+    next begins anew."""
+
+    model: str = ""
+    text: str = ""
+    kept: bool = True
+    over: bool = False
+
+    def after(self, event: Event, *, kept: bool) -> PartialAnswer:
+        """``kept``: what a model call that ended with this event said is written."""
+        match event:
+            case TextDelta(_, text):
+                return replace(
+                    self, text=text if self.over else self.text + text, kept=False, over=False
+                )
+            case ModelDone(_, text):
+                return replace(self, text=text, kept=kept, over=True)
+            case TextReset():
+                return replace(self, text="", kept=True, over=False)
+            case _:
+                return self
+
+    def steps(self) -> tuple[ModelStep | UserStep, ...]:
+        """For the next request: what was said and is not written, and that it was stopped."""
+        said = (
+            ()
+            if self.kept or not self.text.strip()
+            else (ModelStep((Text(self.text.strip()),), self.model, "end"),)
+        )
+        return (*said, UserStep((Text(notice_text.CUT_OFF),), "house", "notice"))

@@ -21,14 +21,12 @@ from ohmo.contracts.store import Claim, PostRow, Work
 from ohmo.engine.stream import closable
 from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, unbroken
-from ohmo.sessions import lateness, words
+from ohmo.sessions import notice_text, stale_messages
+from ohmo.sessions.deps import Busy, SessionDeps
 from ohmo.sessions.exits import Exits, closed
-from ohmo.sessions.helm import Helm
 from ohmo.sessions.ledger import TurnLedger, again_of
-from ohmo.sessions.parts import Busy, SessionParts
-from ohmo.sessions.run import Run, allowed_before, reply, reply_address
-from ohmo.sessions.saying import Saying
-from ohmo.sessions.suspects import DEATHS
+from ohmo.sessions.poison_turns import DEATHS
+from ohmo.sessions.run import PartialAnswer, Run, TurnControl, allowed_before, reply, reply_address
 from ohmo.sessions.transcript import Transcript
 
 Why = Literal["stopped", "interrupted", "shutdown", "lost"]
@@ -48,34 +46,34 @@ class Unwanted:
 class Session:
     """Owned by the pool for one claim. ``work``: what was taken with the claim."""
 
-    def __init__(self, claim: Claim, parts: SessionParts, work: Work | None = None) -> None:
+    def __init__(self, claim: Claim, deps: SessionDeps, work: Work | None = None) -> None:
         self.claim = claim
-        self.exits = Exits(parts, claim)
-        self.helm = Helm()
+        self.exits = Exits(deps, claim)
+        self.control = TurnControl()
         self.turn: str | None = None
         self.suspect = False
         self._work = work
-        self._parts = parts
-        self._saying = Saying()
+        self._deps = deps
+        self._saying = PartialAnswer()
 
     @property
     def busy(self) -> Busy:
         """What a message that comes while this works does."""
-        return self.helm.busy or self._parts.busy_in(self.claim)
+        return self.control.busy or self._deps.limits.busy_in(self.claim)
 
     async def take(self) -> Work | None:
         """The head of the mailbox, or the open turn. None: nothing to do, the lease is given
         back."""
-        parts = self._parts
-        parts.failpoint("turn.claim")
+        deps = self._deps
+        deps.ambient.failpoint("turn.claim")
         work = self._work
         if work is None:
-            work = await parts.store.work(
+            work = await deps.store.work(
                 self.claim,
-                parts.new_id(),
+                deps.ambient.new_id(),
                 collect=self.busy == "collect",
-                step=parts.step,
-                context=parts.context,
+                step=deps.input.step,
+                context=deps.input.context,
             )
         if work is not None:
             self._work, self.turn, self.suspect = work, work.turn, work.starts > 2
@@ -86,7 +84,7 @@ class Session:
         which knows how often it came. None: a dead letter without running. ``transcript``: the
         cached one of the thread, or a new one. Raises LeaseLost and whatever broke; the pool
         decides."""
-        parts = self._parts
+        deps = self._deps
         if work.starts > DEATHS or work.attempts >= TRIES:
             await failure_of(
                 self._catch_up(work, transcript)
@@ -99,27 +97,31 @@ class Session:
             await self.exits.failed(work, transcript, what)
             return None
         try:
-            plan = parts.plan(self.claim, work)
+            plan = deps.plan(self.claim, work)
         except ConfigError as error:  # a job's secret is gone: to try again brings nothing back
             await self._catch_up(work, transcript)
             await self.exits.failed(work, transcript, str(error))
             return None
         transcript.refit(plan.budget)
         await self._catch_up(work, transcript)
-        if plan.until is not None and plan.until <= parts.clock() and not transcript.begun():
-            await self.exits.failed(work, transcript, words.TOO_LATE)
+        if plan.until is not None and plan.until <= deps.ambient.clock() and not transcript.begun():
+            await self.exits.failed(work, transcript, notice_text.TOO_LATE)
             return None
-        parts.emit(self.claim.thread, _started(work, plan.person))
+        deps.output.emit(self.claim.thread, _started(work, plan.person))
         run = Run(
             self.claim,
             work,
             transcript,
             plan,
-            deadline=asyncio.get_running_loop().time() + parts.turn_timeout,
-            helm=self.helm,
+            deadline=asyncio.get_running_loop().time() + deps.limits.turn_timeout,
+            control=self.control,
         )
         ledger = TurnLedger(
-            parts.store, run, step=parts.step, new_id=parts.new_id, clock=parts.clock
+            deps.store,
+            run,
+            step=deps.input.step,
+            new_id=deps.ambient.new_id,
+            clock=deps.ambient.clock,
         )
         await self._begin_again(run)
         outcome = self._stood(run, await self._before(run) or await self._drive(run, ledger))
@@ -152,7 +154,7 @@ class Session:
         ):
             return Remains(saying.steps())
         said = replace(answer, text=f"{saying.text.strip()}\n\n_{note}_")
-        return Remains(saying.steps(), PostRow(self._parts.new_id(), "message", said))
+        return Remains(saying.steps(), PostRow(self._deps.ambient.new_id(), "message", said))
 
     @in_writer
     def _rest(self, turn: str) -> Remains:
@@ -161,23 +163,23 @@ class Session:
     async def _before(self, run: Run) -> Parked | Unwanted | None:
         """What stands between a message and its turn: a conversation of machines, or an age at
         which nobody may want it any more."""
-        parts, transcript = self._parts, run.transcript
+        deps, transcript = self._deps, run.transcript
         bots = transcript.bots_in_a_row()
         if bots > BOT_TURNS:
             return Unwanted(
                 "a conversation with a bot",
-                words.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "",
+                notice_text.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "",
             )
-        question = parts.late(run.work)
+        question = deps.limits.late(run.work)
         if question is None or transcript.answered_once():
             return None
         call = f"{run.turn}.late"
-        wanted = UserStep((Text(words.STILL_WANTED),), "house", "notice")
+        wanted = UserStep((Text(notice_text.STILL_WANTED),), "house", "notice")
         if transcript.heard_since(wanted):
             return None
-        verdict = await parts.store.consume(self.claim, run.turn, call, question.digest)
+        verdict = await deps.store.consume(self.claim, run.turn, call, question.digest)
         if verdict is None or verdict.state == "changed":
-            return Parked(((ToolCall(call, lateness.CALL, {}, call), question),))
+            return Parked(((ToolCall(call, stale_messages.CALL, {}, call), question),))
         if verdict.state == "allowed":
             await self._record(run, [wanted])
             return None
@@ -191,7 +193,7 @@ class Session:
     async def _begin_again(self, run: Run) -> None:
         """The turn begins with a call that somebody allowed too late for an earlier one, or with
         the one that a job's report is made of: as if the model had made it."""
-        again, first, report = allowed_before(run.work), run.work.arrivals[0], self._parts.report
+        again, first, report = allowed_before(run.work), run.work.arrivals[0], self._deps.report
         if run.transcript.begun():
             return
         if again is not None:
@@ -208,7 +210,7 @@ class Session:
 
     def _stood(self, run: Run, outcome: Outcome | Unwanted) -> Outcome | Unwanted:
         """A report that needs no word of the model does not wait for it, nor fail with it."""
-        first, report = run.work.arrivals[0], self._parts.report
+        first, report = run.work.arrivals[0], self._deps.report
         if not isinstance(outcome, Failed) or not isinstance(first, Wake) or report is None:
             return outcome
         return (
@@ -223,7 +225,7 @@ class Session:
         if transcript.whole and not work.resumed:
             transcript.add(work.steps)
         else:
-            transcript.add(await self._parts.store.steps(self.claim.thread, transcript.last + 1))
+            transcript.add(await self._deps.store.steps(self.claim.thread, transcript.last + 1))
             transcript.whole = True
 
     async def _prepare(self, run: Run) -> None:
@@ -232,33 +234,33 @@ class Session:
         if abandoned := closed(run.transcript.abandoned_calls()):
             await self._record(run, abandoned)
         missing = [
-            line for arrival in run.work.arrivals for line in await self._parts.fetch(arrival)
+            line for arrival in run.work.arrivals for line in await self._deps.input.fetch(arrival)
         ]
         notice = UserStep((Text("\n".join(missing)),), "house", "notice")
         if missing and notice not in run.transcript:
             await self._record(run, [notice])
 
     async def _drive(self, run: Run, ledger: TurnLedger) -> Outcome:
-        parts = self._parts
+        deps = self._deps
         outcome: Outcome = Failed("the agent ended without an outcome")
-        limit, self._saying = asyncio.timeout_at(run.deadline), Saying(run.plan.model)
+        limit, self._saying = asyncio.timeout_at(run.deadline), PartialAnswer(run.plan.model)
         try:
             async with limit:
                 try:
                     await self._prepare(run)
                 except ChannelError as error:  # a file cannot be fetched yet
                     return Failed(str(error), retry_after=10.0)
-                async with aclosing(closable(parts.agent.run(run.turn, ledger))) as items:
+                async with aclosing(closable(deps.agent.run(run.turn, ledger))) as items:
                     async for item in items:
                         if isinstance(item, Ended):
                             outcome = item.outcome
                         else:
                             self._saying = self._saying.after(item, kept=not ledger.unwritten[0])
-                            parts.emit(self.claim.thread, item)
+                            deps.output.emit(self.claim.thread, item)
         except TimeoutError:
             if not limit.expired():
                 raise
-            return Failed(words.overdue(parts.turn_timeout / 60))
+            return Failed(notice_text.overdue(deps.limits.turn_timeout / 60))
         return outcome
 
     async def _leave(self, run: Run, ledger: TurnLedger, outcome: Outcome | Unwanted) -> None:
@@ -282,7 +284,9 @@ class Session:
         if not transcript.cut or transcript.told or address is None:
             return
         once = derived("left out", self.claim.thread, str(self.claim.session_seq))
-        await self._parts.store.post([PostRow(once, "notice", Outbound(address, words.LEFT_OUT))])
+        await self._deps.store.post(
+            [PostRow(once, "notice", Outbound(address, notice_text.LEFT_OUT))]
+        )
         transcript.told = True
 
     async def _record(self, run: Run, steps: Sequence[Step]) -> None:
@@ -290,7 +294,7 @@ class Session:
         await unbroken(self._commit(run, steps))
 
     async def _commit(self, run: Run, steps: Sequence[Step]) -> None:
-        numbers = await self._parts.store.record(self.claim, run.turn, steps)
+        numbers = await self._deps.store.record(self.claim, run.turn, steps)
         run.transcript.add(list(zip(numbers, steps, strict=True)))
 
 

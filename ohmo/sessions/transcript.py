@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from ohmo.context.window import Window, step_tokens
 from ohmo.contracts.agent import OpenCall
@@ -16,6 +18,7 @@ from ohmo.contracts.messages import (
     ToolResult,
     UserStep,
 )
+from ohmo.contracts.store import Claim
 
 REFUSED = "Not allowed ("  # how the executor begins a refusal
 UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
@@ -210,3 +213,34 @@ def _weight(step: Step) -> int:
     """Rough bytes in memory: of the objects, of their text as it is counted in tokens, and of what
     the model never sees."""
     return 400 + 8 * step_tokens(step) + (len(step.digest) if isinstance(step, CallStarted) else 0)
+
+
+@dataclass(slots=True)
+class TranscriptCache:
+    """At most ``limit`` bytes of them, the longest unused first to go."""
+
+    limit: int
+    transcripts: OrderedDict[str, Transcript] = field(default_factory=OrderedDict[str, Transcript])
+    weight: int = 0
+
+    def take(self, claim: Claim) -> Transcript:
+        """The cached one, when nobody else had the thread in between and the session is the same;
+        else an empty one."""
+        known = self.transcripts.pop(claim.thread, None)
+        if known is not None:
+            self.weight -= known.weight
+            if known.session_seq == claim.session_seq and known.generation == claim.generation - 1:
+                return known
+        return Transcript(claim.session_seq)
+
+    def clear(self) -> None:
+        self.transcripts.clear()
+        self.weight = 0
+
+    def put(self, claim: Claim, transcript: Transcript) -> None:
+        transcript.generation = claim.generation
+        self.transcripts[claim.thread] = transcript
+        self.weight += transcript.weight
+        while self.weight > self.limit and len(self.transcripts) > 1:
+            _, oldest = self.transcripts.popitem(last=False)
+            self.weight -= oldest.weight

@@ -206,7 +206,16 @@ def figures(room: str | None = None) -> Figures:
 
 def main() -> None:
     """Prints the whole and every room."""
-    heads = ("room", "modules", "structural", "lines", "> 100", "nodes/line", "once", "one importer")
+    heads = (
+        "room",
+        "modules",
+        "structural",
+        "lines",
+        "> 100",
+        "nodes/line",
+        "once",
+        "one importer",
+    )
     print("| " + " | ".join(heads) + " |")
     print("|---|" + "--:|" * (len(heads) - 1))
     for room in (None, *sorted({one.room for one in modules().values()})):

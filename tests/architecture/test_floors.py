@@ -57,6 +57,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.media",
         "ohmo.ids",
         "ohmo.failpoints",
+        "ohmo.ambient",
         "ohmo.tracing",
         "channels",
     ),
@@ -83,7 +84,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing
 # themselves.
-PLAIN = ("ohmo.ids", "ohmo.failpoints", "channels.record", "channels.recent")
+PLAIN = ("ohmo.ids", "ohmo.failpoints", "ohmo.ambient", "channels.record", "channels.recent")
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
     "telegram": "channels.telegram.client",

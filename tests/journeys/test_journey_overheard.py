@@ -11,7 +11,7 @@ import pytest
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.gateway.access import Policy
-from ohmo.sessions.said import AFTER, BEFORE, CONTEXT_BYTES
+from ohmo.sessions.user_steps import AFTER, BEFORE, CONTEXT_BYTES
 from ohmo_testing.house import House, World, eventually, house
 
 

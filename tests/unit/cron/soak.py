@@ -61,7 +61,7 @@ class Died(Exception):
 
 
 @dataclass
-class Tally:
+class TurnCost:
     slots: int = 0
     states: Counter[str] = field(default_factory=Counter[str])
     kills: int = 0
@@ -69,7 +69,7 @@ class Tally:
     unrecorded: int = 0
     wrong: list[str] = field(default_factory=list[str])
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: TurnCost) -> None:
         self.slots, self.kills = self.slots + other.slots, self.kills + other.kills
         self.doubled, self.unrecorded = (
             self.doubled + other.doubled,
@@ -238,7 +238,7 @@ def random_job(dice: random.Random, number: int) -> dict[str, object]:
     }
 
 
-async def one_round(seed: int, folder: Path, steps: int) -> Tally:
+async def one_round(seed: int, folder: Path, steps: int) -> TurnCost:
     dice = random.Random(seed)
     clock = ManualClock(
         datetime(
@@ -274,9 +274,9 @@ def spanned(due: datetime, reason: str) -> tuple[datetime, datetime] | None:
     return None if found is None else (due, datetime.fromisoformat(found[1]).replace(tzinfo=UTC))
 
 
-def judged(database: Path, rows: list[JobRow], it: Night) -> Tally:
+def judged(database: Path, rows: list[JobRow], it: Night) -> TurnCost:
     """What the ledger must hold by now against what it holds."""
-    tally = Tally(kills=it.kills, doubled=sum(count - 1 for count in it.ran.values()))
+    tally = TurnCost(kills=it.kills, doubled=sum(count - 1 for count in it.ran.values()))
     tally.wrong += [
         f"{job} {due} ran {count} times" for (job, due), count in it.ran.items() if count > 1
     ]
@@ -330,7 +330,7 @@ def main() -> int:
     parser.add_argument("--table", type=Path)
     wanted = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    total, rounds, began = Tally(), 0, time.monotonic()
+    total, rounds, began = TurnCost(), 0, time.monotonic()
     while total.slots < wanted.slots:
         folder = Path(tempfile.mkdtemp(prefix="ohmo-cron-soak-"))
         total.add(asyncio.run(one_round(wanted.seed + rounds, folder, wanted.steps)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from channels.text import parse
+from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, ModelStep, Text, ToolCall, ToolResult, Usage
 from ohmo.gateway.activity import MOST, Activity, footer, footnote, icon
-from ohmo.sessions.tally import Tally
 
 USAGE = Usage("m", "turn", 1_000, 200, 34, 56, 0)
 
 
-def worked(calls: int) -> Tally:
+def worked(calls: int) -> TurnCost:
     steps: list[ModelStep | CallResult] = []
     for number in range(calls):
         steps.append(
@@ -21,7 +21,7 @@ def worked(calls: int) -> Tally:
             )
         )
         steps.append(CallResult(ToolResult(str(number), "a\nb\n")))
-    return Tally(tuple(steps), 1_234, 56, 12.4).and_then(
+    return TurnCost(tuple(steps), 1_234, 56, 12.4).and_then(
         (ModelStep((Text("done"),), "m", "end"),), None
     )
 

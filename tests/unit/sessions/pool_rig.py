@@ -25,6 +25,7 @@ from channels.contract import (
     PersonId,
 )
 from channels.errors import Unavailable
+from ohmo.ambient import Ambient
 from ohmo.contracts.agent import Agent
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.events import Event, TurnEnded
@@ -55,10 +56,10 @@ from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource
-from ohmo.sessions.parts import Busy, SessionParts
+from ohmo.sessions.deps import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.poison_turns import PoisonTurns
 from ohmo.sessions.pool import Pool
-from ohmo.sessions.suspects import Suspects
 from ohmo_testing.house import ManualClock, eventually
 from ohmo_testing.scripted import ScriptedProvider
 from tests.store_model.store import MemoryStore
@@ -296,25 +297,24 @@ class Rig:
         async def dead(place: Address, said_at: Address | None, reason: str) -> None:
             self.dead.append(reason)
 
-        parts = SessionParts(
+        parts = SessionDeps(
             store=handle,
             agent=self.agent or engine,
             plan=self.plan,
-            step=tell,
-            fetch=self.fetch or nothing,
-            dead=dead,
-            emit=lambda thread, event: self.events.append((thread, event)),
-            card=card,
-            closing=self.closing,
-            new_id=self.new_id,
-            failpoint=self.failpoint,
-            approval_timeout=300.0,
-            turn_timeout=self.turn_timeout,
-            busy=self.busy,
-            clock=self.clock,
+            input=TurnInput(step=tell, fetch=self.fetch or nothing),
+            output=TurnOutput(
+                emit=lambda thread, event: self.events.append((thread, event)),
+                card=card,
+                closing=self.closing,
+                dead=dead,
+            ),
+            limits=TurnLimits(
+                busy=self.busy, turn_timeout=self.turn_timeout, approval_timeout=300.0
+            ),
+            ambient=Ambient(self.new_id, self.clock, self.failpoint),
         )
         seconds = itertools.chain([0.0], itertools.repeat(self.lived))
-        suspects = Suspects(now=lambda: next(seconds))
+        suspects = PoisonTurns(now=lambda: next(seconds))
         return Pool(
             parts,
             owner=f"life-{next(self._lives)}",

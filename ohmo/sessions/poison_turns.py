@@ -17,7 +17,7 @@ QUIET = {
 DEATHS = max(QUIET) + 1  # process deaths that end a turn in a dead letter
 
 
-class Suspects:
+class PoisonTurns:
     """Ordinary turns share; a suspect waits at most ``patience`` seconds for the running ones and
     holds new ones back meanwhile.
 

@@ -23,12 +23,12 @@ from channels.contract import (
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Image, Text, UserStep
 from ohmo.media import Media, safe_name
-from ohmo.sessions.said import AFTER, LONGEST, Teller
+from ohmo.sessions.user_steps import AFTER, LONGEST, StepWriter
 
 PLACE = Address("slack", "T1", ChatId("C1"))
 ADA = Person(PersonId("ada"), "Ada")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TELL = Teller(Media(Path("/media")))
+TELL = StepWriter(Media(Path("/media")))
 SAID = Inbound(
     key="1",
     address=PLACE,

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from ohmo.ids import IdSource
-from ohmo.sessions.suspects import DEATHS, QUIET, Suspects
+from ohmo.sessions.poison_turns import DEATHS, QUIET, PoisonTurns
 from ohmo_testing.scripted import Says
 from tests.unit.sessions.pool_rig import PLACE, Rig, eventually
 
@@ -39,7 +39,7 @@ async def test_a_suspect_is_turned_away_while_another_runs_and_once_when_it_has_
     None
 ):
     clock = ManualSeconds()
-    suspects, new_id = Suspects(now=clock), IdSource()
+    suspects, new_id = PoisonTurns(now=clock), IdSource()
     clock.now += 3600
     first, second = new_id(), new_id()
     assert suspects.turned_away(first, 3, others=True) is None
@@ -54,13 +54,13 @@ async def test_from_the_fifth_death_on_a_lone_turn_is_tried_only_in_a_house_that
     None
 ):
     clock, new_id = ManualSeconds(), IdSource()
-    suspects = Suspects(now=clock)
+    suspects = PoisonTurns(now=clock)
     assert suspects.turned_away(new_id(), 5, others=False) is None  # four deaths: at once
     clock.now += 2
     turn = new_id()
     assert suspects.turned_away(turn, 6, others=False) == QUIET[5] - 2
     assert suspects.turned_away(turn, 6, others=False) is None  # once in each life
-    proven = Suspects(now=clock)
+    proven = PoisonTurns(now=clock)
     assert (
         proven.turned_away(new_id(), DEATHS + 1, others=False) is None
     )  # a dead letter need not wait

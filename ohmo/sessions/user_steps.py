@@ -44,7 +44,7 @@ def steers(arrival: Arrival) -> bool:
     )
 
 
-class Teller:
+class StepWriter:
     """Turns arrivals into user steps; files are named by the path where a turn will find them."""
 
     def __init__(self, media: Media, redact: Callable[[str], str] = str) -> None:

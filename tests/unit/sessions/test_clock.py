@@ -12,8 +12,7 @@ import pytest
 
 from channels.errors import Unavailable
 from ohmo.ids import IdSource
-from ohmo.sessions.clockmark import MarkFile
-from ohmo.sessions.clockwatch import Clockwatch, HeldClock
+from ohmo.sessions.clock import Clockwatch, HeldClock, MarkFile
 from ohmo_testing.house import BIRTH, ManualClock
 
 YEAR, HOUR = 365 * 86_400.0, 3_600.0
