@@ -1,109 +1,97 @@
-"""JUnit XML, as pytest, Maven, Gradle, Jest, go-junit-report and others write it, read without
-trusting it.
+"""JUnit XML, as pytest, Maven, Gradle, Jest, go-junit-report and others write it, read by
+junitparser.
 
-Source: the Apache Ant JUnit report, which all of them follow: ``testsuites`` > ``testsuite`` >
-``testcase`` > ``failure`` | ``error`` | ``skipped``. A document type is refused (entities that
-expand, files that are fetched), depth and sizes are bounded, nothing is kept but failures."""
+In front of it stands a guard that trusts nothing: a document type is refused (entities that
+expand, files that are fetched), depth and sizes are bounded, and only what failed is kept."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+from xml.etree.ElementTree import Element, SubElement
 from xml.parsers import expat
 
 from ohmo.triage.facts import MOST_BYTES, MOST_FAILURES, MOST_TEXT, BadResults, CiRun, Failure
 
 _DEEPEST = 64
+_RESULTS = ("failure", "error")
+_KEPT = {"testsuites": "testsuite"} | {
+    name: name for name in ("testsuite", "testcase", *_RESULTS)
+}  # as what an element is kept: several roots are suites below one
 
 
 def read_junit(data: bytes, *, stream: str = "tests", commit: str = "", url: str = "") -> CiRun:
     """The file as one run; its key is what it says. Raises BadResults with the place of what is
     wrong."""
+    from junitparser import JUnitXml  # 50 ms, for whoever has such a report
+
     if len(data) > MOST_BYTES:
         raise BadResults(f"JUnit XML: {len(data)} bytes; at most {MOST_BYTES} are read")
-    seen = _Seen(url)
+    guard = _Guard()
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = (
-        seen.start,
-        seen.end,
-        seen.text,
-    )
-    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartDoctypeDeclHandler = guard.refuse
+    parser.StartElementHandler = guard.start
+    parser.CharacterDataHandler = guard.text
+    parser.EndElementHandler = guard.end
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise BadResults(
-            f"JUnit XML: line {error.lineno}: {expat.ErrorString(error.code)}; is the file whole?"
-        ) from error
-    if not seen.known:
+        what = expat.ErrorString(error.code)
+        raise BadResults(f"JUnit XML: line {error.lineno}: {what}; is the file whole?") from error
+    suites = list(JUnitXml.fromroot(cast("Any", guard.root)))
+    if not suites:
         raise BadResults("JUnit XML: there is no <testsuite>; is it a test report?")
-    return CiRun(
-        stream,
-        hashlib.sha256(data + commit.encode()).hexdigest()[:16],
-        commit,
-        seen.at,
-        url,
-        tuple(seen.failures),
-    )
+    times = (suite.get("timestamp", "") for suite in guard.root.iter("testsuite"))
+    at = next(filter(None, times), "")[:40]
+    key = hashlib.sha256(data + commit.encode()).hexdigest()[:16]
+    return CiRun(stream, key, commit, at, url, tuple(_failures(suites, "", url)))
 
 
-def _refuse(*_: object) -> None:
-    raise BadResults("JUnit XML: it declares a document type, which no test report needs; refused")
+class _Guard:
+    """Told what the parser meets; ``root`` is what junitparser gets of it."""
 
+    def __init__(self) -> None:
+        self.root = Element("testsuites")
+        self._parents = [self.root]
+        self._results = 0
 
-@dataclass(slots=True)
-class _Seen:
-    url: str
-    failures: list[Failure] = field(default_factory=list[Failure])
-    known: bool = False
-    at: str = ""
-    _depth: int = 0
-    _suites: list[str] = field(default_factory=list[str])
-    _case: str = ""
-    _open: str = ""
-    _said: str = ""
-    _inside: str = ""
+    def refuse(self, *_: object) -> None:
+        raise BadResults(
+            "JUnit XML: it declares a document type, which no test report needs; refused"
+        )
 
-    def start(self, tag: str, given: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > _DEEPEST:
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if len(self._parents) > _DEEPEST:
             raise BadResults(f"JUnit XML: elements stand {_DEEPEST} deep in each other; refused")
-        name = tag.rpartition(":")[2]
-        if name in ("testsuite", "testsuites"):
-            self.known = True
-            self._suites.append(given.get("name", "")[:200])
-            self.at = self.at or given.get("timestamp", "")[:40]
-        elif name == "testcase":
-            self._case = ".".join(
-                part
-                for part in (given.get("classname", "")[:300], given.get("name", "")[:300])
-                if part
-            )
-        elif name in ("failure", "error") and self._case and not self._open:
-            self._open, self._inside = name, ""
-            self._said = given.get("message", "")[:MOST_TEXT] or given.get("type", "")[:MOST_TEXT]
+        kept = _KEPT.get(tag.rpartition(":")[2])
+        if kept in _RESULTS:
+            self._results += 1
+            kept = kept if self._results <= MOST_FAILURES else None
+        parent = self._parents[-1]
+        self._parents.append(parent if kept is None else SubElement(parent, kept, {**attributes}))
 
     def text(self, data: str) -> None:
-        if self._open and len(self._inside) < MOST_TEXT:
-            self._inside += data[:MOST_TEXT]
+        element = self._parents[-1]
+        if element.tag in _RESULTS:
+            element.text = f"{element.text or ''}{data}"[:MOST_TEXT]
 
-    def end(self, tag: str) -> None:
-        self._depth -= 1
-        name = tag.rpartition(":")[2]
-        if name == self._open:
-            if len(self.failures) < MOST_FAILURES:
-                said = (
-                    self._said.strip()
-                    or next(
-                        (line.strip() for line in self._inside.splitlines() if line.strip()), ""
-                    )
-                    or name
-                )
-                job = next((suite for suite in reversed(self._suites) if suite), "")
-                self.failures.append(Failure(job, self._case, said.splitlines()[0], self.url))
-            self._open = ""
-        elif name == "testcase":
-            self._case = ""
-        elif name in ("testsuite", "testsuites") and self._suites:
-            self._suites.pop()
+    def end(self, _: str) -> None:
+        element = self._parents.pop()
+        parent = self._parents[-1]
+        if element is not parent and element.tag == "testcase" and len(element) == 0:
+            del parent[-1]  # it passed
+
+
+def _failures(suites: Iterable[Any], above: str, url: str) -> Iterator[Failure]:
+    """``above``: what the suite around these is called."""
+    for suite in suites:
+        job = (suite.name or "")[:200] or above
+        for case in suite.iterchildren(suite.testcase):
+            test = ".".join(part[:300] for part in (case.classname, case.name) if part)
+            for result in case.result:
+                said = (result.message or result.type or "").strip() or (result.text or "").strip()
+                said = said[:MOST_TEXT] or type(result).__name__.lower()
+                yield Failure(job, test, said.splitlines()[0], url)
+        yield from _failures(suite.testsuites(), job, url)

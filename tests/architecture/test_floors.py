@@ -97,6 +97,7 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "openai": "ohmo.providers.openai",
     "asyncpg": "ohmo.store.postgres",
     "croniter": "ohmo.cron",
+    "junitparser": "ohmo.triage.junit",
     "opentelemetry": "ohmo.tracing.spans",
     "prompt_toolkit": "ohmo.cli.editor",
     "rich": "ohmo.cli.painted",
@@ -210,6 +211,7 @@ LATE = {  # imported at first need: nobody waits for them at the start
     "markdown_it": "before the first answer",
     "pathspec": "before the first .gitignore",
     "croniter": "before the first job with cron fields",
+    "junitparser": "before the first test report",
 }
 
 

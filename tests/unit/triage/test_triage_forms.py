@@ -8,7 +8,7 @@ import json
 import pytest
 
 from ohmo.triage import github, gitlab
-from ohmo.triage.facts import BadResults
+from ohmo.triage.facts import MOST_FAILURES, MOST_TEXT, BadResults
 from ohmo.triage.formats import form_of, read_results
 from ohmo.triage.junit import read_junit
 from ohmo.triage.logs import failures_of, jobs_in
@@ -30,6 +30,35 @@ def test_junit_gives_tests_and_the_first_line_they_said() -> None:
         ("pytest", "tests.db.test_two", "OSError"),
     ]
     assert (run.stream, run.commit, run.at) == ("tests", "abc1234", "2026-11-22T08:00:00")
+
+
+NESTED = b"""<testsuites xmlns:j="urn:j"><testsuite name="unit" timestamp="2026-11-22T08:00:00">
+ <testsuite><testcase name="a"><failure/><error message="second">x</error></testcase></testsuite>
+ <j:testcase name="b"><j:failure><![CDATA[
+
+ boom
+ more]]></j:failure></j:testcase><testcase><failure message="nameless"/></testcase></testsuite>
+ <testcase name="c"><failure message="in no suite"/></testcase>
+</testsuites>"""
+
+
+def test_suites_in_suites_prefixes_and_tests_without_a_name_are_read() -> None:
+    run = read_junit(NESTED)
+    assert run.at == "2026-11-22T08:00:00"
+    assert {(one.job, one.test, one.message) for one in run.failures} == {
+        ("unit", "a", "failure"),
+        ("unit", "a", "second"),
+        ("unit", "b", "boom"),
+        ("unit", "", "nameless"),
+        ("", "c", "in no suite"),
+    }
+
+
+def test_of_a_suite_that_is_broken_as_a_whole_enough_is_kept() -> None:
+    many = b'<testcase name="x"><failure/></testcase>' * (MOST_FAILURES + 100)
+    assert len(read_junit(b"<testsuite>%s</testsuite>" % many).failures) == MOST_FAILURES
+    long = b"<testsuite><testcase name='x'><failure>%s</failure></testcase></testsuite>"
+    assert len(read_junit(long % (b"y" * 10 * MOST_TEXT)).failures[0].message) == MOST_TEXT
 
 
 BOMB = (
