@@ -19,13 +19,11 @@ from ohmo.assembly.agent import (
     own_home,
     redactor,
 )
-from ohmo.assembly.cgroup import memory_share
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseApprovals, HouseWatch, address_parser, publish_wake
 from ohmo.assembly.ground import Ground, HouseStore, Knot
-from ohmo.assembly.memorywatch import MemoryWatch
 from ohmo.assembly.people import HousePeople, role_of_next
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
@@ -33,9 +31,7 @@ from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, ruleb
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.speaking import build_board
 from ohmo.assembly.status import Truth
-from ohmo.assembly.storewatch import StoreWatch
 from ohmo.assembly.thinking import build_pool
-from ohmo.assembly.upkeep import FullAuto
 from ohmo.assembly.watching import Sent, TurnLog
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
@@ -63,6 +59,10 @@ from ohmo.providers import build
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
 from ohmo.store.sparing import Sparing
+from ohmo.upkeep.cgroup import memory_share
+from ohmo.upkeep.full_auto import FullAuto
+from ohmo.upkeep.memory_watch import MemoryWatch
+from ohmo.upkeep.store_watch import StoreWatch
 
 
 @record(kw_only=True)
@@ -251,7 +251,7 @@ async def build_house(
             followed=clockwork.scheduler.look_again,
             marks=seams.marks(config.home.root),
         ),
-        storewatch=StoreWatch(store, notices, board, seams),
+        storewatch=StoreWatch(store, notices, board.say_now, seams.new_id),
         memorywatch=memorywatch,
         full_auto=full_auto,
         again=again,

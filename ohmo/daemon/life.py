@@ -17,7 +17,7 @@ from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.rulebooks import Elder
 from ohmo.assembly.seams import Seams
-from ohmo.assembly.upkeep import expiry, keep_backups, let_go
+from ohmo.assembly.upkeep import expiry
 from ohmo.assembly.watching import spans
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
@@ -28,6 +28,8 @@ from ohmo.processes.orphans import bury
 from ohmo.store.opening import open_store
 from ohmo.store.restoring import finish_restore
 from ohmo.store.workroom import sweep
+from ohmo.upkeep.backups import keep_backups
+from ohmo.upkeep.retention import let_go
 
 log = structlog.get_logger("ohmo.daemon")
 FIRST = 1.0  # seconds a page waits for channels that start: what hears is awake first

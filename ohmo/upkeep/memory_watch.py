@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from ohmo.gateway.notices import Notices
+from ohmo.contracts.notices import OwnerNotices
 
 log = structlog.get_logger("ohmo.memory")
 HIGH, LOW = 0.85, 0.75  # of the limit: from there on it is short, and below that no longer
@@ -34,7 +34,7 @@ class MemoryWatch:
     def __init__(
         self,
         pool: Narrowed,
-        notices: Notices,
+        notices: OwnerNotices,
         share: Callable[[], float | None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

@@ -10,9 +10,8 @@ from typing import Protocol
 import structlog
 
 from channels.contract import Outbound
-from ohmo.assembly.seams import Seams
-from ohmo.gateway.notices import Notices
-from ohmo.gateway.switchboard import Switchboard
+from ohmo.contracts.notices import OwnerNotices
+from ohmo.ids import NewId
 
 log = structlog.get_logger("ohmo.store")
 AGAIN = 600.0  # seconds in which a store that comes and goes is told of once
@@ -23,20 +22,20 @@ class Watched(Protocol):
 
 
 class StoreWatch:
-    """``run`` is a life of the house."""
+    """``say_now`` speaks past the store; whether it was said."""
 
     def __init__(
         self,
         store: Watched,
-        notices: Notices,
-        board: Switchboard,
-        seams: Seams,
+        notices: OwnerNotices,
+        say_now: Callable[[Outbound, str], Awaitable[bool]],
+        new_id: NewId,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._notices = notices
-        self._board = board
-        self._seams = seams
+        self._say_now = say_now
+        self._new_id = new_id
         self._monotonic = monotonic
         self._since = self._told = float("-inf")
 
@@ -58,7 +57,7 @@ class StoreWatch:
                 " ohmo goes on by itself and reads what was said meanwhile."
             )
             place = self._notices.owner_place()
-            said = await self._board.say_now(Outbound(place, text), self._seams.new_id())
+            said = await self._say_now(Outbound(place, text), self._new_id())
             log.warning("owner_told_past_the_store", said=said, channel=place.channel)
 
     async def _over(self, now: float) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.assembly.cgroup import memory_share
-from ohmo.assembly.memorywatch import MemoryWatch
+from ohmo.upkeep.cgroup import memory_share
+from ohmo.upkeep.memory_watch import MemoryWatch
 
 MIB = 1 << 20
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.assembly.upkeep import keep_backups, let_go, sweep
 from ohmo.config.load import Config, load
 from ohmo.store.archive import backups
+from ohmo.upkeep.backups import keep_backups
+from ohmo.upkeep.retention import let_go, sweep
 from tests.store_model.store import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "store"))

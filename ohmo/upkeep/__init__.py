@@ -1,0 +1,1 @@
+"""What a daemon does for itself while it lives: retention, backups, watches."""
