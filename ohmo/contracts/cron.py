@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from channels.contract import Address
 from channels.record import record
+from ohmo.contracts.causes import Cause
 from ohmo.contracts.errors import OhmoError
 
 CatchUp = Literal["none", "once", "all"]
@@ -100,6 +101,7 @@ class OccurrenceRow:
     thread: str | None = None
     seq: int | None = None
     attempts: int = 1
+    cause: Cause | None = None
 
 
 @record
@@ -111,6 +113,7 @@ class Report:
     preview: str = ""
     digest: str = ""
     failed: bool = False
+    cause: Cause | None = None  # None: its state says it all
 
 
 @record
@@ -119,6 +122,7 @@ class Passed:
 
     due: datetime
     state: Literal["skipped", "missed"]
+    cause: Cause
     reason: str
 
 

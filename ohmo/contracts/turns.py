@@ -9,6 +9,7 @@ from typing import Literal
 from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.causes import Cause
 from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Step
 
@@ -81,3 +82,4 @@ class End:
     state: Literal["done", "failed", "stopped"]
     reason: str = ""
     report: Report | None = None
+    cause: Cause | None = None  # None: its state says it all

@@ -107,7 +107,7 @@ class CatchingUp:
 
 def full(claimed: Sequence[OccurrenceRow]) -> bool:
     """As many as may are being caught up."""
-    return sum(one.reason == "caught up" for one in claimed) >= AT_ONCE
+    return sum(one.cause == "caught_up" for one in claimed) >= AT_ONCE
 
 
 def begins(row: JobRow, due: datetime) -> datetime:

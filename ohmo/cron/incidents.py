@@ -6,15 +6,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
+from ohmo.contracts.causes import BY_A_PERSON
 from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
 from ohmo.cron.spec import when_words
 from ohmo.ids import derived
 
-_BY_HAND = (
-    "stopped by ",
-    "the job was removed",
-    "interrupted by ",
-)  # a person ended it: nothing is broken
 _LOOKED = 50  # runs back
 _FIRST, _MOST = 60.0, 3_600.0  # seconds until a failed run is tried again: doubling
 
@@ -122,7 +118,8 @@ class Incidents:
 
 
 def _counts(one: OccurrenceRow) -> bool:
-    return one.state in ("done", "failed") and not (one.reason or "").startswith(_BY_HAND)
+    """Where a person ended it nothing is broken."""
+    return one.state in ("done", "failed") and one.cause not in BY_A_PERSON
 
 
 def _when(row: JobRow, one: OccurrenceRow) -> str:

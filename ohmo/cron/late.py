@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal
 
 from channels.record import record
 from ohmo.contracts.cron import JobBody, Passed
@@ -69,41 +69,37 @@ def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Ver
     policy = body.spec.catch_up
     if policy == "all":
         run = late[-CAUGHT_UP:]
-        rest = late[: -len(run)]
-        return Verdict(
-            _missed(first, rest, f"more than {CAUGHT_UP} runs were missed"), run[0], run[0]
-        )
-    newest = late[-1]
+        missed = Passed(first, "missed", "too_many", f"more than {CAUGHT_UP} runs were missed")
+        return Verdict(_each(missed, late[: -len(run)]), run[0], run[0])
     if policy == "none":
-        return Verdict(_missed(first, late, "ohmo was not running"), None, following)
+        missed = Passed(first, "missed", "not_running", "ohmo was not running")
+        return Verdict(_each(missed, late), None, following)
+    newest = late[-1]
     allowed = grace(body, newest)
     if now - newest > allowed:
-        why = (
-            f"ohmo was not running; it came {_span(now - newest)} late, more than {_span(allowed)}"
-        )
-        return Verdict(_missed(first, late, why), None, following)
-    why = f"coalesced into the run of {newest:%Y-%m-%d %H:%M:%S} UTC"
-    return Verdict(_passed(first, late[:-1], "skipped", why), newest, newest)
+        behind = f"it came {_span(now - newest)} late, more than {_span(allowed)}"
+        missed = Passed(first, "missed", "too_late", f"ohmo was not running; {behind}")
+        return Verdict(_each(missed, late), None, following)
+    return Verdict(_each(coalesced(first, newest), late[:-1]), newest, newest)
 
 
-def _missed(first: datetime, late: list[datetime], why: str) -> tuple[Passed, ...]:
-    return _passed(first, late, "missed", why)
+def coalesced(due: datetime, into: datetime) -> Passed:
+    """A slot for which a later one runs."""
+    return Passed(due, "skipped", "coalesced", f"coalesced into the run of {told(into)}")
 
 
-def _passed(
-    first: datetime, late: list[datetime], state: Literal["skipped", "missed"], why: str
-) -> tuple[Passed, ...]:
-    """The oldest one stands for all before it that are too many to be written."""
-    passed = [Passed(due, state, why) for due in late]
-    if passed and passed[0].due != first:
-        passed.insert(
-            0,
-            Passed(
-                first,
-                state,
-                f"{why}; and every slot from here to {passed[0].due:%Y-%m-%d %H:%M:%S} UTC",
-            ),
-        )
+def told(due: datetime) -> str:
+    """A slot, in the history of its job."""
+    return f"{due:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _each(like: Passed, late: list[datetime]) -> tuple[Passed, ...]:
+    """``like`` for each of these slots; the first one stands for all before them that are too many
+    to be written."""
+    passed = [replace(like, due=due) for due in late]
+    if passed and passed[0].due != like.due:
+        more = f"{like.reason}; and every slot from here to {told(passed[0].due)}"
+        passed.insert(0, replace(like, reason=more))
     return tuple(passed)
 
 

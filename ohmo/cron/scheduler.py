@@ -22,7 +22,7 @@ from ohmo.cron.alarm import Alarm
 from ohmo.cron.catching_up import NEVER, CatchingUp, begins, full
 from ohmo.cron.desk import CronDesk, Publish
 from ohmo.cron.incidents import Incidents
-from ohmo.cron.late import Verdict
+from ohmo.cron.late import Verdict, coalesced, told
 from ohmo.cron.times import after, unreadable
 from ohmo.cron.wakes import wake_of
 from ohmo.failpoints import Failpoint
@@ -260,17 +260,8 @@ class Scheduler:
         if ahead is not None and ahead <= now:
             if row.body.spec.catch_up == "once":
                 following = after(row.body, due)
-                await self._parts.jobs.pass_over(
-                    row,
-                    [
-                        Passed(
-                            due,
-                            "skipped",
-                            f"coalesced into the run of {following:%Y-%m-%d %H:%M:%S} UTC",
-                        )
-                    ],
-                    following,
-                )
+                assert following is not None  # ``ahead`` is when it begins
+                await self._parts.jobs.pass_over(row, [coalesced(due, following)], following)
                 return now
             begin = now
         if begin > now:
@@ -290,9 +281,13 @@ class Scheduler:
         parts, spec = self._parts, row.body.spec
         following = after(row.body, due)
         if mine and (spec.overlap == "skip" or len(mine) >= QUEUED):
-            before = f"the run of {mine[0].due:%Y-%m-%d %H:%M:%S} UTC had not ended"
-            why = f"{len(mine)} runs wait or run already" if spec.overlap == "queue" else before
-            await parts.jobs.pass_over(row, [Passed(due, "skipped", why)], following)
+            if spec.overlap == "queue":
+                why = f"{len(mine)} runs wait or run already"
+                passed = Passed(due, "skipped", "queue_full", why)
+            else:
+                why = f"the run of {told(mine[0].due)} had not ended"
+                passed = Passed(due, "skipped", "overlap", why)
+            await parts.jobs.pass_over(row, [passed], following)
             return now
         wake = wake_of(
             row, due, by=by, following=following, last=await parts.desk.last_report(row), now=now

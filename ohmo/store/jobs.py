@@ -6,9 +6,10 @@ over with a reason."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ohmo.contracts.arrivals import Occurrence
+from ohmo.contracts.causes import Cause
 from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report, State
 from ohmo.store.codec import column, from_column, read_job, write_job
 from ohmo.store.numbers import lock_thread
@@ -78,7 +79,7 @@ def remove_job(at: Moment, job: str) -> Op[bool]:
         yield from lock_thread(thread, 0)
     for thread, seq in waiting:
         yield _STOP, (REMOVED, at.now, thread, seq)
-        yield from settle(at, thread, Report(REMOVED, failed=True))
+        yield from settle(at, thread, Report(REMOVED, failed=True, cause="removed"))
     rows = yield "DELETE FROM jobs WHERE job = ? RETURNING job", (job,)
     if not rows:
         raise Undo(False)
@@ -101,11 +102,17 @@ def pass_over(at: Moment, row: JobRow, passed: Sequence[Passed], next_at: int | 
         raise Undo(False)
     for one in passed:
         yield (
+            """INSERT INTO occurrences (job, due, state, cause, reason, at, ended)
+            VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING""",
             (
-                "INSERT INTO occurrences (job, due, state, reason, at, ended) VALUES (?, ?, ?, ?,"
-                " ?, ?) ON CONFLICT DO NOTHING"
+                row.job,
+                milliseconds(one.due),
+                one.state,
+                one.cause,
+                column(one.reason),
+                at.now,
+                at.now,
             ),
-            (row.job, milliseconds(one.due), one.state, column(one.reason), at.now, at.now),
         )
     at.scheduled()
     return True
@@ -122,6 +129,12 @@ def rebase_job(at: Moment, row: JobRow, next_at: int | None) -> Op[bool]:
     return True
 
 
+_BESIDE_ITS_HOUR: Mapping[str, tuple[Cause, str]] = {
+    "catch_up": ("caught_up", "caught up"),
+    "hand": ("by_hand", "run by hand"),
+}
+
+
 def claim(at: Moment, occurrence: Occurrence, thread: str, seq: int) -> Op[bool]:
     """In the transaction that stores the wake, under its thread's lock. False: the slot is somebody
     else's, or the job is not what it was."""
@@ -134,17 +147,11 @@ def claim(at: Moment, occurrence: Occurrence, thread: str, seq: int) -> Op[bool]
             rows = yield _MOVE, (following, occurrence.job, occurrence.revision, due)
         if not rows:
             return False
-    reason = (
-        "caught up"
-        if occurrence.by == "catch_up"
-        else "run by hand"
-        if occurrence.by == "hand"
-        else None
-    )
+    cause, reason = _BESIDE_ITS_HOUR.get(occurrence.by, (None, None))
     rows = yield (
-        """INSERT INTO occurrences (job, due, state, reason, at, thread, seq) VALUES (?, ?, 'claimed', ?, ?, ?, ?)
-        ON CONFLICT DO NOTHING RETURNING due""",
-        (occurrence.job, due, reason, at.now, thread, seq),
+        """INSERT INTO occurrences (job, due, state, cause, reason, at, thread, seq)
+        VALUES (?, ?, 'claimed', ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING due""",
+        (occurrence.job, due, cause, reason, at.now, thread, seq),
     )
     if rows and occurrence.fresh:
         yield (
@@ -159,8 +166,8 @@ def claim(at: Moment, occurrence: Occurrence, thread: str, seq: int) -> Op[bool]
 def claim_again(at: Moment, occurrence: Occurrence, seq: int) -> Op[None]:
     """Its wake was brought back as a new arrival of the same thread."""
     yield (
-        """UPDATE occurrences SET state = 'claimed', seq = ?, ended = NULL, attempts = attempts + 1
-        WHERE job = ? AND due = ? AND state = 'failed'""",
+        """UPDATE occurrences SET state = 'claimed', cause = NULL, seq = ?, ended = NULL,
+        attempts = attempts + 1 WHERE job = ? AND due = ? AND state = 'failed'""",
         (seq, occurrence.job, milliseconds(occurrence.due)),
     )
     at.scheduled()
@@ -173,8 +180,8 @@ def ended_as(ending: str, report: Report) -> State:
 
 _ENDED = """SELECT o.job, o.due, i.ending, i.reason, i.turn, u.began FROM occurrences o JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
 LEFT JOIN turns u ON u.turn = i.turn WHERE o.thread = ? AND o.state = 'claimed' AND i.state = 'ended' ORDER BY o.job, o.due"""
-_SETTLE = """UPDATE occurrences SET state = ?, reason = COALESCE(?, reason), turn = ?, started = ?, ended = ?, preview = ?, digest = ?
-WHERE job = ? AND due = ?"""
+_SETTLE = """UPDATE occurrences SET state = ?, cause = COALESCE(?, cause),
+reason = COALESCE(?, reason), turn = ?, started = ?, ended = ?, preview = ?, digest = ? WHERE job = ? AND due = ?"""
 
 
 def settle(at: Moment, thread: str, report: Report) -> Op[None]:
@@ -182,19 +189,20 @@ def settle(at: Moment, thread: str, report: Report) -> Op[None]:
     rows = yield _ENDED, (thread,)
     for job, due, ending, reason, turn, began in rows:
         why = column(report.reason) or reason
+        how = (ended_as(ending, report), report.cause, why)
         seen = (column(report.preview) or None, report.digest or None)
-        yield _SETTLE, (ended_as(ending, report), why, turn, began, at.now, *seen, job, due)
+        yield _SETTLE, (*how, turn, began, at.now, *seen, job, due)
     if rows:
         at.scheduled()
 
 
 _OCCURRENCE = """SELECT o.job, o.due, o.state, o.reason, COALESCE(o.turn, i.turn), o.at, COALESCE(o.started, u.began), o.ended, o.preview,
-o.digest, o.thread, o.seq, o.attempts FROM occurrences o LEFT JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
+o.digest, o.thread, o.seq, o.attempts, o.cause FROM occurrences o LEFT JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
 LEFT JOIN turns u ON u.turn = i.turn"""
 
 
 def _occurrence(row: Row) -> OccurrenceRow:
-    job, due, state, reason, turn, at, started, ended, preview, digest, thread, seq, attempts = row
+    job, due, state, reason, turn, at, started, ended, preview, *rest = row
     return OccurrenceRow(
         job,
         instant(due),
@@ -205,10 +213,7 @@ def _occurrence(row: Row) -> OccurrenceRow:
         None if started is None else instant(started),
         None if ended is None else instant(ended),
         None if preview is None else from_column(preview),
-        digest,
-        thread,
-        seq,
-        attempts,
+        *rest,
     )
 
 

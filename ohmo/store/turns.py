@@ -35,8 +35,7 @@ from ohmo.store.steps import append
 _USAGE = """INSERT INTO usage (id, at, day, thread, turn, person, model, purpose, input, cached, written, output, micro_usd)
 VALUES (?, ?, ?, ?, ?, (SELECT person FROM turns WHERE turn = ?), ?, ?, ?, ?, ?, ?, ?)"""
 
-
-INTERRUPTED = "interrupted by a newer message"
+_INTERRUPTED = "interrupted by a newer message"
 
 
 def home_of(claim: Claim) -> Home:
@@ -83,7 +82,8 @@ def _spend(at: Moment, claim: Claim, turn: str, usage: tuple[str, Usage] | None)
         )
 
 
-_END_TURN = "UPDATE turns SET state = ?, ended = ?, reason = ? WHERE turn = ?"
+_END_TURN = """UPDATE turns SET state = ?, ended = ?, reason = ?, cause = ?, begun_under = NULL
+WHERE turn = ?"""
 _END_TAKEN = (
     "UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND"
     f" turn = ? AND {TAKEN}"
@@ -91,7 +91,7 @@ _END_TAKEN = (
 
 
 def end_turn(at: Moment, turn: str, how: End) -> Op[None]:
-    yield _END_TURN, (how.state, at.now, column(how.reason) or None, turn)
+    yield _END_TURN, (how.state, at.now, column(how.reason) or None, how.cause, turn)
 
 
 def end_taken(at: Moment, thread: str, turn: str, ending: Ending, reason: str = "") -> Op[None]:
@@ -186,8 +186,9 @@ def interrupt(at: Moment, claim: Claim, turn: str, cut: Cut) -> Op[None]:
     yield from hold(claim, 0, turn)
     yield from cut.apply(at, home_of(claim), turn)
     yield from end_taken(at, claim.thread, turn, "merged")
-    yield from end_turn(at, turn, End("stopped", INTERRUPTED))
-    yield from settle(at, claim.thread, Report(INTERRUPTED, failed=True))
+    report = Report(_INTERRUPTED, failed=True, cause="interrupted")
+    yield from end_turn(at, turn, End("stopped", _INTERRUPTED, cause="interrupted"))
+    yield from settle(at, claim.thread, report)
     yield from give_back(at, claim.thread)
 
 
@@ -253,7 +254,7 @@ def stop(
     yield "UPDATE threads SET generation = generation + 1 WHERE thread = ?", (thread,)
     if turn is not None:
         yield from _stop_turn(at, home, turn, reason, cut)
-    yield from settle(at, thread, Report(reason, failed=True))
+    yield from settle(at, thread, Report(reason, failed=True, cause="stopped"))
     yield from more(home, numbers, len(posts) - len(away))  # behind what is kept of the turn
     yield from speak(at, home, numbers, posts, None)
     yield from _stopped_lease(at, thread, fresh)
@@ -285,7 +286,7 @@ def _stop_turn(at: Moment, home: Home, turn: str, reason: str, cut: Cut) -> Op[N
         ),
         (home.thread, turn),
     )
-    yield from end_turn(at, turn, End("stopped", reason))
+    yield from end_turn(at, turn, End("stopped", reason, cause="stopped"))
     yield from cut.apply(at, home, turn)
     cards = yield (
         "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
+from ohmo.contracts.causes import Cause
 from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report
 from ohmo.store.jobs import REMOVED, ended_as
 from tests.store_model.context import ModelContext
@@ -40,7 +41,7 @@ class ModelJobs(ModelContext):
                 letter = tables.inbox.get((one.thread or "", one.seq or 0))
                 if letter is not None and letter.state == "waiting":
                     self.end(letter, "stopped", REMOVED)
-                    self.settle(letter.thread, Report(REMOVED, failed=True))
+                    self.settle(letter.thread, Report(REMOVED, failed=True, cause="removed"))
             del tables.jobs[job]
             self.hint_job()
         return True
@@ -62,7 +63,13 @@ class ModelJobs(ModelContext):
             tables.jobs[row.job] = replace(tables.jobs[row.job], next_at=next_at)
             for one in passed:
                 new = OccurrenceRow(
-                    row.job, one.due, one.state, one.reason, at=self.now, ended=self.now
+                    row.job,
+                    one.due,
+                    one.state,
+                    one.reason,
+                    at=self.now,
+                    ended=self.now,
+                    cause=one.cause,
                 )
                 tables.occurrences.setdefault((row.job, one.due), new)
             self.hint_job()
@@ -91,9 +98,13 @@ class ModelJobs(ModelContext):
         self.hint_job()
         if key in self.tables.occurrences:
             return False
-        reason = {"catch_up": "caught up", "hand": "run by hand", "schedule": None}[occurrence.by]
+        causes: dict[str, tuple[Cause, str]] = {
+            "catch_up": ("caught_up", "caught up"),
+            "hand": ("by_hand", "run by hand"),
+        }
+        cause, reason = causes.get(occurrence.by, (None, None))
         self.tables.occurrences[key] = OccurrenceRow(
-            *key, "claimed", reason, at=self.now, thread=thread, seq=seq
+            *key, "claimed", reason, at=self.now, thread=thread, seq=seq, cause=cause
         )
         if occurrence.fresh and self.open_turn(thread) is None:
             self.change(thread, session_seq=seq)
@@ -107,7 +118,9 @@ class ModelJobs(ModelContext):
             else None
         )
         if row is not None and row.state == "failed":
-            again = replace(row, state="claimed", seq=seq, ended=None, attempts=row.attempts + 1)
+            again = replace(
+                row, state="claimed", cause=None, seq=seq, ended=None, attempts=row.attempts + 1
+            )
             self.tables.occurrences[row.job, row.due] = again
             self.hint_job()
 
@@ -126,6 +139,7 @@ class ModelJobs(ModelContext):
             self.tables.occurrences[key] = replace(
                 row,
                 state=ended_as(str(letter.ending), report),
+                cause=report.cause or row.cause,
                 reason=report.reason or letter.reason or row.reason,
                 turn=letter.turn,
                 started=turn.began if turn is not None else None,

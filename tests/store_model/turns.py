@@ -475,7 +475,10 @@ class ModelTurns(ModelMailbox):
             for letter in self.taken(turn):
                 self.end(letter, "merged")
             self._close_turn(turn, "stopped")
-            self.settle(claim.thread, Report("interrupted by a newer message", failed=True))
+            self.settle(
+                claim.thread,
+                Report("interrupted by a newer message", failed=True, cause="interrupted"),
+            )
             self.give_back(claim.thread)
 
     async def draft(self, claim: Claim, turn: str, row: PostRow) -> bool:
@@ -539,7 +542,7 @@ class ModelTurns(ModelMailbox):
                 self._cut(turn.id, thread, closing, rest)
                 self._void(turn.id, thread, closing)
             self.say(posts, None, thread)
-            self.settle(thread, Report(reason, failed=True))
+            self.settle(thread, Report(reason, failed=True, cause="stopped"))
             self._after_stop(thread, fresh)
             return len(before)
 

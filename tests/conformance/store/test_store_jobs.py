@@ -107,7 +107,8 @@ async def test_a_run_by_hand_leaves_the_next_slot_alone(scene: Scene) -> None:
     await scene.store.save_job(job())
     assert not (await scene.hear(due(NOON, by="hand", following=None), seat=WAKE))[0].duplicate
     assert (await scene.store.jobs())[0].next_at == NINE
-    assert (await scene.store.claimed())[0].reason == "run by hand"
+    claimed = (await scene.store.claimed())[0]
+    assert (claimed.cause, claimed.reason) == ("by_hand", "run by hand")
 
 
 async def test_an_occurrence_ends_with_its_turn(scene: Scene) -> None:
@@ -158,9 +159,24 @@ async def test_a_failed_or_stopped_run_is_a_failed_occurrence_with_its_reason(sc
     await scene.store.stop(
         stop.thread, stop.seq, person="ada", fresh=False, posts=(), closing=closing
     )
-    assert [(one.state, one.reason) for one in await scene.store.occurrences("id-brief")] == [
-        ("failed", "stopped by ada"),
-        ("failed", "no model"),
+    assert [
+        (one.state, one.cause, one.reason) for one in await scene.store.occurrences("id-brief")
+    ] == [("failed", "stopped", "stopped by ada"), ("failed", None, "no model")]
+
+
+async def test_a_run_that_a_newer_message_or_the_removal_of_its_job_ended_says_so(
+    scene: Scene,
+) -> None:
+    await scene.store.save_job(job())
+    await scene.hear(due(NINE), seat=WAKE)
+    claim, work = await scene.begin()
+    await scene.store.interrupt(claim, work.turn, closing)
+    await scene.hear(due(TEN, following=NOON), seat=WAKE)
+    await scene.store.remove_job("id-brief")
+    found = await scene.store.occurrences("id-brief")
+    assert [(one.state, one.cause) for one in found] == [
+        ("failed", "removed"),
+        ("failed", "interrupted"),
     ]
 
 
@@ -183,9 +199,14 @@ async def test_a_dead_run_that_is_brought_back_is_the_same_occurrence(scene: Sce
 
 async def test_what_is_not_run_is_recorded_once_with_its_reason(scene: Scene) -> None:
     await scene.store.save_job(job())
-    passed = [Passed(NINE, "missed", "ohmo was off"), Passed(TEN, "skipped", "still running")]
+    passed = [
+        Passed(NINE, "missed", "not_running", "ohmo was off"),
+        Passed(TEN, "skipped", "overlap", "still running"),
+    ]
     assert await scene.store.pass_over(job(), passed, NOON)
-    assert not await scene.store.pass_over(job(), [Passed(NINE, "skipped", "again")], TEN)
+    assert not await scene.store.pass_over(
+        job(), [Passed(NINE, "skipped", "overlap", "again")], TEN
+    )
     assert (await scene.store.jobs())[0].next_at == NOON
     found = await scene.store.occurrences("id-brief")
     assert [(one.due, one.state, one.reason) for one in found] == [
@@ -197,7 +218,9 @@ async def test_what_is_not_run_is_recorded_once_with_its_reason(scene: Scene) ->
 
 async def test_a_clock_that_comes_back_takes_back_what_had_not_happened(scene: Scene) -> None:
     await scene.store.save_job(job())
-    await scene.store.pass_over(job(), [Passed(NINE, "missed", "the clock said so")], NOON)
+    await scene.store.pass_over(
+        job(), [Passed(NINE, "missed", "too_late", "the clock said so")], NOON
+    )
     assert await scene.store.rebase_job(job(next_at=NOON), NINE)
     assert await states(scene) == {}
     assert (await scene.store.jobs())[0].next_at == NINE
@@ -238,7 +261,7 @@ async def test_old_occurrences_go_but_for_the_last_that_was_done(scene: Scene) -
     await scene.store.finish(
         claim, work.turn, [model("ok")], (), End("done", report=Report("", "ok", "d"))
     )
-    await scene.store.pass_over(job(next_at=TEN), [Passed(TEN, "skipped", "x")], NOON)
+    await scene.store.pass_over(job(next_at=TEN), [Passed(TEN, "skipped", "overlap", "x")], NOON)
     scene.clock.tick(86_400)
     await scene.store.prune(scene.clock())
     assert await states(scene) == {NINE: "done"}

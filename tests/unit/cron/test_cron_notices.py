@@ -50,3 +50,15 @@ async def test_runs_that_end_before_anybody_looks_are_told_too() -> None:
         await eventually(lambda: len(scene.told) == 4)
     assert "The job brief failed" in scene.told[1]
     assert "The job brief is well again" in scene.told[3]
+
+
+async def test_a_failure_is_told_whatever_its_reason_begins_with() -> None:
+    scene = Rig()
+    async with scene.scheduler():
+        await scene.desk.create(DAILY)
+        await scene.looked()
+        scene.at_once = ["stopped by the provider"]
+        scene.clock.tick(3_600)
+        await eventually(lambda: len(scene.told) == 2)
+    assert "The job brief failed" in scene.told[1]
+    assert "stopped by the provider" in scene.told[1]
