@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from channels.contract import Address
@@ -113,7 +114,7 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             jobs=store,
             publish=by_hand,
             resolve=links.resolve,
-            check_secret=lambda reference: _check(config, reference),
+            secret_missing=partial(_missing, config),
             recipes=(config.home.root / "recipes", BUNDLED),
             zone=zone,
             new_id=seams.new_id,
@@ -178,39 +179,21 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
     """The jobs of the configuration. Raises ConfigError: one line for each that cannot be."""
     found: list[JobSpec] = []
     problems: list[str] = []
+
+    def wrong(number: int, what: str, *field: str) -> None:
+        problems.append(str(config.source.problem(("cron", "jobs", number, *field), what)))
+
     for number, job in enumerate(config.cron.jobs):
-        where = ("cron", "jobs", number)
         try:
             spec = spec_of(_fields(job), zone, now)
         except BadJob as error:
-            field, colon, text = str(error).partition(": ")
-            problems.append(
-                str(
-                    config.source.problem(
-                        (*where, field) if colon else where, text if colon else str(error)
-                    )
-                )
-            )
+            wrong(number, error.what, *([error.field] if error.field else []))
             continue
         if any(other.name == spec.name for other in found):
-            problems.append(
-                str(
-                    config.source.problem(
-                        (*where, "name"), f"two jobs are called {spec.name}; rename one"
-                    )
-                )
-            )
+            wrong(number, f"two jobs are called {spec.name}; rename one", "name")
         for name, reference in spec.secrets if job.enabled else ():
-            try:
-                _check(config, reference)
-            except SecretMissing as error:
-                problems.append(
-                    str(
-                        config.source.problem(
-                            (*where, "secrets", name), str(error).removeprefix("secrets: ")
-                        )
-                    )
-                )
+            if why := _missing(config, reference):
+                wrong(number, why, "secrets", name)
         found.append(spec)
     if problems:
         raise ConfigError("\n".join(problems))
@@ -226,16 +209,15 @@ def _fields(job: Job) -> dict[str, object]:
     for name in ("at", "expires"):
         text = fields[name]
         if isinstance(text, str) and not text.strip()[:4].isdigit():
-            raise BadJob(f"{name}: write the whole date, for example 2026-12-01 09:00")
+            raise BadJob("write the whole date, for example 2026-12-01 09:00", name)
     return fields
 
 
-def _check(config: Config, reference: str) -> None:
-    """Raises ConfigError: the reference leads to nothing."""
+def _missing(config: Config, reference: str) -> str:
+    """Why a reference leads to nothing; "" for one that leads to a secret."""
     try:
         config.vault.reveal(Secret(reference))
     except SecretMissing as error:
-        where = (
-            f"; write it into {config.home.root / '.env'}" if reference.startswith("env:") else ""
-        )
-        raise SecretMissing(f"secrets: {error}{where}") from error
+        beside = config.home.root / ".env"
+        return f"{error}; write it into {beside}" if reference.startswith("env:") else str(error)
+    return ""

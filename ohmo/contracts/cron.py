@@ -21,6 +21,12 @@ PREVIEW = 500  # characters of an answer that the history keeps
 class BadJob(OhmoError):
     """The job cannot be as it was asked for."""
 
+    def __init__(self, what: str, field: str = "") -> None:
+        """``field``: of the job, the one that is wrong."""
+        super().__init__(f"{field}: {what}" if field else what)
+        self.what = what
+        self.field = field
+
 
 class NoSuchJob(OhmoError):
     """There is no job of this name."""

@@ -55,20 +55,17 @@ OWNER = By()
 
 @record
 class DeskParts:
-    """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: it cannot,
-    NotConnected: not now. ``check_secret`` raises OhmoError when a reference leads to nothing.
-    ``recipes``: folders, the owner's first. ``withdraw``: nobody is asked any more what these turns
-    asked."""
+    """What the desk is built from."""
 
     jobs: Jobs
     publish: Publish
-    resolve: Callable[[str], Address]
-    check_secret: Callable[[str], None]
-    recipes: Sequence[Path]
-    zone: str
+    resolve: Callable[[str], Address]  # of CHANNEL:REST; ValueError: cannot, NotConnected: not now
+    secret_missing: Callable[[str], str]  # why a reference leads to nothing; "": it does not
+    recipes: Sequence[Path]  # folders, the owner's first
+    zone: str  # of jobs that name none
     new_id: NewId
     clock: Clock
-    withdraw: Callable[[Collection[str]], Awaitable[None]]
+    withdraw: Callable[[Collection[str]], Awaitable[None]]  # the questions of these turns
 
 
 class CronDesk:
@@ -207,8 +204,9 @@ class CronDesk:
             name = f"{spec.name}-{number}"
             row = replace(row, name=name, body=replace(body, spec=replace(spec, name=name)))
         raise BadJob(
-            f"name: there is a job {spec.name} already; choose another name, or change it with:"
-            f" ohmo cron edit {spec.name}"
+            f"there is a job {spec.name} already; choose another name, or change it with:"
+            f" ohmo cron edit {spec.name}",
+            "name",
         )
 
     async def changed(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobSpec:
@@ -220,7 +218,7 @@ class CronDesk:
         if any(fields.get(key) for key in ("schedule", "at", "every")):
             known |= {"schedule": None, "at": None, "every": None}
         if fields.get("name") not in (None, row.name):
-            raise BadJob("name: a job keeps its name; remove it and add another")
+            raise BadJob("a job keeps its name; remove it and add another", "name")
         return spec_of({**known, **fields}, self._parts.zone, self._now())
 
     async def edit(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobRow:
@@ -387,14 +385,15 @@ class CronDesk:
         except NotConnected:
             return None
         except ValueError as error:
-            raise BadJob(f"to: {error}") from error
+            raise BadJob(str(error), "to") from error
 
     async def _check_modesty(self, spec: JobSpec, by: By, job: str) -> None:
         """Raises BadJob."""
         if sum(row.job != job for row in await self._parts.jobs.jobs()) >= MOST:
             raise BadJob(
-                f"name: there are {MOST} jobs already, which is as many as there can be; remove"
-                " some first: ohmo cron remove NAME"
+                f"there are {MOST} jobs already, which is as many as there can be; remove"
+                " some first: ohmo cron remove NAME",
+                "name",
             )
         if by.everything:
             return
@@ -403,19 +402,22 @@ class CronDesk:
             not part.isdigit() for part in seconds
         ):
             raise BadJob(
-                "every: a job of yours may run once a minute at most; ask the owner for one that"
-                " runs more often"
+                "a job of yours may run once a minute at most; ask the owner for one that"
+                " runs more often",
+                "every",
             )
         theirs = [row for row in await self.list(by) if row.job != job]
         if len(theirs) >= OF_ONE:
             raise BadJob(
-                f"name: you have {len(theirs)} jobs, which is as many as one person may have;"
-                " remove one first: /cron remove NAME"
+                f"you have {len(theirs)} jobs, which is as many as one person may have;"
+                " remove one first: /cron remove NAME",
+                "name",
             )
 
     def _check_secrets(self, spec: JobSpec) -> None:
         for _, reference in spec.secrets:
-            self._parts.check_secret(reference)
+            if why := self._parts.secret_missing(reference):
+                raise BadJob(why, "secrets")
 
 
 def body_at(spec: JobSpec) -> datetime | None:

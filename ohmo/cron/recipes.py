@@ -93,25 +93,27 @@ def read_recipe(name: str, folders: Sequence[Path]) -> Recipe:
     known = recipes(folders)
     if name not in known:
         raise BadJob(
-            f"recipe: there is no {name!r}; there are {', '.join(known) or 'none'}, and you can"
-            f" write {folders[0]}/{name}.yaml"
+            f"there is no {name!r}; there are {', '.join(known) or 'none'}, and you can"
+            f" write {folders[0]}/{name}.yaml",
+            "recipe",
         )
     try:
         source = parse(known[name].read_text(encoding="utf-8"), str(known[name]))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadJob(f"recipe: {known[name]} cannot be read ({error})") from error
+        raise BadJob(f"{known[name]} cannot be read ({error})", "recipe") from error
     if source.problems:
-        raise BadJob(f"recipe: {source.problems[0]}")
+        raise BadJob(f"{source.problems[0]}", "recipe")
     data = dict(source.data)
     title, parameters = data.pop("title", ""), data.pop("parameters", None) or {}
     if unknown := sorted(data.keys() - FIELDS):
         raise BadJob(
-            f"recipe: {source.place((unknown[0],))}: {unknown[0]}: a job has no such field"
+            f"{source.place((unknown[0],))}: {unknown[0]}: a job has no such field", "recipe"
         )
     if not isinstance(parameters, dict):
         raise BadJob(
-            f"recipe: {source.place(('parameters',))}: parameters: expected names, each with"
-            " description and default"
+            f"{source.place(('parameters',))}: parameters: expected names, each with"
+            " description and default",
+            "recipe",
         )
     return Recipe(
         name,

@@ -61,24 +61,25 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
     one line."""
     given = {name: value for name, value in fields.items() if value is not None}
     if unknown := sorted(given.keys() - FIELDS):
-        raise BadJob(f"{unknown[0]}: a job has no such field; it has {', '.join(sorted(FIELDS))}")
+        raise BadJob(f"a job has no such field; it has {', '.join(sorted(FIELDS))}", unknown[0])
     tz = _text(given, "tz") or zone
     try:
         where = zone_of(tz)
     except ValueError as error:
-        raise BadJob(f"tz: {error}") from error
+        raise BadJob(str(error), "tz") from error
     if sum(given.get(name, "") != "" for name in ("schedule", "at", "every")) != 1:
         raise BadJob(
             "give exactly one of schedule (0 9 * * 1-5), at (2026-12-01 09:00) and every (5m)"
         )
     prompt = _text(given, "prompt") or ""
     if not prompt.strip() or len(prompt) > _LONGEST:
-        raise BadJob(f"prompt: say what shall be done, in at most {_LONGEST} characters")
+        raise BadJob(f"say what shall be done, in at most {_LONGEST} characters", "prompt")
     name = _text(given, "name") or _name_from(prompt)
     if _NAME.fullmatch(name) is None:
         raise BadJob(
-            f"name: {name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and"
-            " underscores"
+            f"{name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and"
+            " underscores",
+            "name",
         )
     at, expires = _text(given, "at"), _text(given, "expires")
     now = whole(now)
@@ -120,12 +121,12 @@ def first_slot(body: JobBody, now: datetime) -> datetime | None:
     spec = body.spec
     if spec.at is not None and instant_of(spec.at) <= now:
         raise BadJob(
-            f"at: {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M %Z} is in the"
-            " past"
+            f"{instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M %Z} is in the past",
+            "at",
         )
     if spec.expires is not None:
-        raise BadJob("expires: the job would be over before its first run")
-    raise BadJob(f"schedule: {spec.schedule!r} never comes")
+        raise BadJob("the job would be over before its first run", "expires")
+    raise BadJob(f"{spec.schedule!r} never comes", "schedule")
 
 
 def digest(spec: JobSpec) -> str:
@@ -197,13 +198,14 @@ def _moment(
     try:
         found = read(text, where, now)
     except BadJob as error:
-        raise BadJob(f"{name}: {error}") from error
+        raise BadJob(str(error), name) from error
     except OverflowError:
         found = _FAR
     if not _NEAR < found < _FAR:
         raise BadJob(
-            f"{name}: {text[:80]!r} is further away than any calendar; write a date such as"
-            " 2026-12-01 09:00"
+            f"{text[:80]!r} is further away than any calendar; write a date such as"
+            " 2026-12-01 09:00",
+            name,
         )
     return found
 
@@ -213,7 +215,7 @@ def _text(given: Mapping[str, object], name: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise BadJob(f"{name}: expected text, not {type(value).__name__}")
+        raise BadJob(f"expected text, not {type(value).__name__}", name)
     return _line(name, value) if name != "prompt" else value.strip() or None
 
 
@@ -221,11 +223,9 @@ def _line(name: str, text: str) -> str | None:
     """People are shown it before they allow it: it has to be what it looks like."""
     text = text.strip()
     if len(text) > _LINE:
-        raise BadJob(f"{name}: at most {_LINE} characters")
+        raise BadJob(f"at most {_LINE} characters", name)
     if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in text):
-        raise BadJob(
-            f"{name}: {ascii(text)[:80]} holds a line break or a character that nobody sees"
-        )
+        raise BadJob(f"{ascii(text)[:80]} holds a line break or a character that nobody sees", name)
     return text or None
 
 
@@ -236,42 +236,42 @@ def _seconds(given: Mapping[str, object], name: str, least: float = 0.0) -> floa
     try:
         found = duration(value)
     except ValueError as error:
-        raise BadJob(f"{name}: {error}") from error
+        raise BadJob(str(error), name) from error
     if found < timedelta(seconds=least):
-        raise BadJob(f"{name}: at least {span(least)}")
+        raise BadJob(f"at least {span(least)}", name)
     return round(found.total_seconds(), 3)
 
 
 def _count(given: Mapping[str, object]) -> int:
     value = given.get("retry", 0)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_RETRIES:
-        raise BadJob(f"retry: a number from 0 to {_MOST_RETRIES}")
+        raise BadJob(f"a number from 0 to {_MOST_RETRIES}", "retry")
     return value
 
 
 def _choice(given: Mapping[str, object], name: str) -> str:
     value = given[name]
     if value not in _CHOICES[name]:
-        raise BadJob(f"{name}: {str(value)[:40]!r} is none of {', '.join(_CHOICES[name])}")
+        raise BadJob(f"{str(value)[:40]!r} is none of {', '.join(_CHOICES[name])}", name)
     return str(value)
 
 
 def _to(given: Mapping[str, object]) -> str | None:
     to = _text(given, "to")
     if to is not None and not all(to.partition(":")):
-        raise BadJob(f"to: {to[:80]!r} is no address; write CHANNEL:REST, for example slack:C123")
+        raise BadJob(f"{to[:80]!r} is no address; write CHANNEL:REST, for example slack:C123", "to")
     return to
 
 
 def _rules(given: Mapping[str, object]) -> tuple[str, ...]:
     rules = given.get("rules") or ()
     if isinstance(rules, str) or not isinstance(rules, Sequence):
-        raise BadJob("rules: expected a list such as [Bash(gh run list:*)]")
+        raise BadJob("expected a list such as [Bash(gh run list:*)]", "rules")
     for rule in cast("Sequence[object]", rules):
         try:
-            parse_rule(_line("a rule", str(rule)) or "")
+            parse_rule(_line("rules", str(rule)) or "")
         except ValueError as error:
-            raise BadJob(f"rules: {error}") from error
+            raise BadJob(str(error), "rules") from error
     return tuple(str(rule).strip() for rule in cast("Sequence[object]", rules))
 
 
@@ -281,17 +281,18 @@ def _secrets(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         return ()
     if not isinstance(secrets, Mapping):
         raise BadJob(
-            "secrets: expected names with references, for example {GH_TOKEN: env:GH_TOKEN}"
+            "expected names with references, for example {GH_TOKEN: env:GH_TOKEN}", "secrets"
         )
     found: list[tuple[str, str]] = []
     for name, reference in cast("Mapping[object, object]", secrets).items():
         secret = reference if isinstance(reference, Secret) else Secret(str(reference))
         if _VARIABLE.fullmatch(str(name)) is None:
-            raise BadJob(f"secrets: {str(name)[:60]!r} cannot be a variable's name")
+            raise BadJob(f"{str(name)[:60]!r} cannot be a variable's name", "secrets")
         if secret.kind == "literal":
             raise BadJob(
-                f"secrets: {name}: a job keeps references, not values; write env:NAME, file:PATH or"
-                " keyring:SERVICE/NAME"
+                f"{name}: a job keeps references, not values; write env:NAME, file:PATH or"
+                " keyring:SERVICE/NAME",
+                "secrets",
             )
         found.append((str(name), secret.written()))
     return tuple(sorted(found))

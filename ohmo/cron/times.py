@@ -134,20 +134,21 @@ def _expression(text: str) -> str:
     if lower.startswith("@"):
         if lower not in _NICKNAMES:
             raise BadJob(
-                f"schedule: {text} is not known; write cron fields, or one of"
-                f" {' '.join(_NICKNAMES)}"
+                f"{text} is not known; write cron fields, or one of {' '.join(_NICKNAMES)}",
+                "schedule",
             )
         lower = _NICKNAMES[lower]
     parts = lower.split(" ")
     if len(parts) not in (5, 6):
         raise BadJob(
-            f"schedule: {text[:80]!r} has {len(parts)} fields; write {ORDER}, for example 0 9 *"
-            " * 1-5"
+            f"{text[:80]!r} has {len(parts)} fields; write {ORDER}, for example 0 9 * * 1-5",
+            "schedule",
         )
     if any(_CHANCE.search(part) for part in parts):
         raise BadJob(
-            f"schedule: {text!r}: H and R draw times by chance; write the times, and jitter for a"
-            " random delay"
+            f"{text!r}: H and R draw times by chance; write the times, and jitter for a"
+            " random delay",
+            "schedule",
         )
     from croniter import (
         CroniterBadCronError,
@@ -159,8 +160,9 @@ def _expression(text: str) -> str:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
         raise BadJob(
-            f"schedule: {text[:80]!r} is no cron expression ({_reason(error)}); write {ORDER}, for"
-            " example 0 9 * * 1-5"
+            f"{text[:80]!r} is no cron expression ({_reason(error)}); write {ORDER}, for"
+            " example 0 9 * * 1-5",
+            "schedule",
         ) from error
     return lower
 
@@ -179,7 +181,7 @@ def schedule_of(body: JobBody) -> Schedule:
     try:
         return fields_of(cast("Any", spec.schedule), zone_of(spec.tz))
     except ValueError as error:
-        raise BadJob(f"tz: {error}") from error
+        raise BadJob(str(error), "tz") from error
 
 
 def unreadable(body: JobBody) -> str:

@@ -89,7 +89,7 @@ def bench(tmp_path: Path) -> Workbench:
             store,
             publish,
             resolve,
-            lambda _: None,
+            lambda _: "",
             (tmp_path,),
             "UTC",
             IdSource(),

@@ -62,7 +62,7 @@ async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Ap
             store,
             publish,
             resolve,
-            lambda _: None,
+            lambda _: "",
             (tmp_path,),
             "UTC",
             IdSource(),

@@ -86,7 +86,7 @@ class Whole(SmallHouse):
     def ports(self) -> Ports:
         clock, ids = ManualClock(), IdSource()
         store = MemoryStore(clock=clock)
-        parts = DeskParts(store, never, never, lambda _: None, (), "UTC", ids, clock, never)
+        parts = DeskParts(store, never, never, lambda _: "", (), "UTC", ids, clock, never)
         return replace(super().ports(), cron=CronDesk(parts), hooks=Signed().hooks(HOOK))
 
     def routes(self) -> set[tuple[str, str]]:

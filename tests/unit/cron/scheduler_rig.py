@@ -45,7 +45,7 @@ class Rig:
                 self.store,
                 self.publish,
                 lambda text: Address("fake", "bot", ChatId(text)),
-                lambda _: None,
+                lambda _: "",
                 (Path("/nowhere"),),
                 "UTC",
                 self.new_id,

@@ -122,7 +122,7 @@ class Night:
                 store,
                 publish,
                 resolve,
-                lambda _: None,
+                lambda _: "",
                 (Path("/nowhere"),),
                 "UTC",
                 self.new_id,
