@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import TypeVar
 
-from channels.walls import MINUTES, wall
+from channels.wall_clock import MINUTES, wall
 
 Row = TypeVar("Row")
 

@@ -1,12 +1,19 @@
-"""Which proxy the environment names for an address. HTTP clients that look themselves also take
-passwords out of a ~/.netrc."""
+"""Which proxy the environment names for an address, and which addresses stay on this machine."""
 
 from __future__ import annotations
 
+import ipaddress
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from channels.loopback import is_loopback
+
+def is_loopback(url: str) -> bool:
+    """No proxy is ever asked for such an address, and a secret may go there without TLS."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def proxy_for(url: str) -> str | None:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+from channels.competing_instance import CompetingInstance
 from channels.contract import (
     Address,
     Answer,
@@ -27,6 +28,7 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
+from channels.credentials_check import checked
 from channels.discord import Settings, render
 from channels.discord.client import Wire
 from channels.discord.client_line import Line
@@ -36,12 +38,10 @@ from channels.discord.frames import Pace
 from channels.discord.inbound import moment
 from channels.discord.listening import Listening
 from channels.discord.presses import EPHEMERAL, Presses
+from channels.downloads import downloaded, plain_name
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
-from channels.fetching import brought, plain_name
-from channels.fields import Body
-from channels.proving import proved
-from channels.resting import Rest
-from channels.rivals import Rivals
+from channels.payloads import Body
+from channels.rate_limit import DraftPause
 
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, ASLEEP = 10003, 10008, 50083  # JSON error codes
 _ADDRESS = re.compile(r"(\d{1,20})(?:/(\d{1,20}))?")
@@ -77,8 +77,8 @@ class Discord:
         self._account = self._handle = self._gateway = ""
         self._line: Line | None = None  # until it is taken to listen on
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
-        self._rest = Rest()
-        self._rivals = Rivals(options.state, options.clock, options.since)
+        self._pause = DraftPause()
+        self._competing = CompetingInstance(options.state, options.clock, options.since)
         self.capabilities = (
             replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
         )
@@ -94,12 +94,12 @@ class Discord:
 
     @property
     def wary(self) -> bool:
-        return self._rivals.rested is not None
+        return self._competing.rested is not None
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            who = await proved("Discord", 2 * self._pace.connect, self._wire.who())
+            who = await checked("Discord", 2 * self._pace.connect, self._wire.who())
             if not isinstance(number := who.get("id"), str):
                 raise NotReady("Discord: Get Current User gave no id")
             self._account, self._handle = number, str(who.get("username") or "")
@@ -116,7 +116,7 @@ class Discord:
 
     async def receive(self, context: ChannelContext) -> None:
         line, self._line = self._line, None
-        doubles = Doubles(self._rivals, self._account)
+        doubles = Doubles(self._competing, self._account)
         await Listening(
             self._wire, context, self._account, self._presses, self._clock, doubles
         ).run(self._gateway, line)
@@ -138,7 +138,7 @@ class Discord:
             match part.kind:
                 case "post" | "file":
                     paths = [Path(path) for path in frozen.get("paths", ())]
-                    self._rivals.send(key)
+                    self._competing.send(key)
                     sent = await self._wire.post(
                         channel, body | {"nonce": key, "enforce_nonce": True}, paths
                     )
@@ -188,10 +188,10 @@ class Discord:
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
         """Dropped after a rate limit until Discord's wait is over, and when it is refused: the
         final text is a part of its own."""
-        if receipt is None or self._rest.lasts:
+        if receipt is None or self._pause.active:
             return
         place = render.place_of(address)
-        with self._rest.heeded():
+        with self._pause.observe():
             await self._wire.edit(
                 self._direct.get(place, place), render.number(receipt.message), render.newest(text)
             )
@@ -208,7 +208,7 @@ class Discord:
                 raise Rejected("Discord: the file cannot be fetched any more")
 
         path = into / f"{zlib.crc32(f'{message} {number}'.encode()):08x}-{plain_name(attachment)}"
-        return await brought("Discord", attachment, path, limit, download)
+        return await downloaded("Discord", attachment, path, limit, download)
 
     async def _fresh(self, channel: str, message: str, number: str) -> str:
         row = cast("Body", await self._wire.read(lambda http: http.get_message(channel, message)))

@@ -19,9 +19,8 @@ from channels.discord.frames import Frame
 from channels.discord.history import OVERLAP, Missed
 from channels.discord.inbound import Spot, snowflake
 from channels.discord.memory import FORUMS, READABLE, THREADS, Memory, newest_in, number_of, rows_of
-from channels.fields import Body, Malformed
 from channels.gaps import in_place, left_out
-from channels.quarantine import Quarantine
+from channels.payloads import Body, Malformed, Quarantine
 
 _log = logging.getLogger(__name__)
 READERS = 4  # channels that are read at the same time
@@ -197,9 +196,8 @@ class CatchUp:
                 else:
                     said = inbound.message(row, place)
             except (Malformed, ValueError, OverflowError) as error:
-                self._aside.keep(row, f"{channel}-{row['id']}")
-                _log.warning(
-                    "discord: a row of the history of %s: %s; it was skipped", channel, error
+                self._aside.pass_over(
+                    f"a row of the history of {channel}: {error}", row, f"{channel}-{row['id']}"
                 )
                 continue
             if said is not None:

@@ -22,9 +22,9 @@ from discord.http import HTTPClient, MultipartParameters, Route
 from channels.discord.client_line import Line
 from channels.discord.failures import Lost, Refused, answered, object_of, seconds, settled
 from channels.discord.frames import Pace
+from channels.downloads import save
 from channels.errors import NotReady, RateLimited, Rejected
-from channels.fetching import save
-from channels.once import Once
+from channels.no_retry import NoRetry
 from channels.proxies import proxy_for
 
 Body = dict[str, Any]
@@ -162,7 +162,7 @@ class Wire:
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=proxy_for(self._api_url),
             ws_response_class=DiscordClientWebSocketResponse,
-            middlewares=(Once(),),
+            middlewares=(NoRetry(),),
         ) as session:
             client = discord.Client(
                 intents=INTENTS,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from channels.competing_instance import CompetingInstance
 from channels.discord.failures import object_of
 from channels.discord.inbound import chat_of, id_of, moment
 from channels.discord.memory import number_of
-from channels.fields import Body
+from channels.payloads import Body
 from channels.recent import Recent
-from channels.rivals import Rivals
 
 PLACES = 1_000  # in which somebody spoke last
 SOON = (
@@ -43,8 +43,8 @@ class Doubles:
     """Of one connection. Where both answered, the one whose answer came second has lost: who lost
     most of three leaves, so of two only one does."""
 
-    def __init__(self, rivals: Rivals, account: str) -> None:
-        self._rivals = rivals
+    def __init__(self, competing: CompetingInstance, account: str) -> None:
+        self._competing = competing
         self._account = account
         self._rounds = Recent[str, _Round](PLACES)
 
@@ -56,20 +56,20 @@ class Doubles:
         if not self._is_ours(data):
             before = self._rounds.pop(chat, None)
             self._rounds[chat] = before if before is not None and before.waits(number) else _Round()
-        elif (here := self._rounds.get(chat)) is not None or self._rivals.rested is not None:
+        elif (here := self._rounds.get(chat)) is not None or self._competing.rested is not None:
             self._judge(here or _Round(), data.get("nonce"), number)
 
     def _judge(self, here: _Round, nonce: object, number: int) -> None:
         if here.ours and here.theirs:
             return
-        if self._rivals.sent(nonce):
+        if self._competing.sent(nonce):
             here.ours = here.ours or number
-        elif self._rivals.said(nonce, moment(str(number))):
+        elif self._competing.said(nonce, moment(str(number))):
             here.theirs, here.row = here.theirs or number, here.row or str(nonce).partition(".")[0]
-            if self._rivals.rested is not None:
-                self._rivals.conflict(_WHAT)
+            if self._competing.rested is not None:
+                self._competing.conflict(_WHAT)
         if here.ours and here.theirs:
-            self._rivals.conflict(_WHAT, here.row, lost=here.theirs < here.ours)
+            self._competing.conflict(_WHAT, here.row, lost=here.theirs < here.ours)
 
     def missed(self, row: Body) -> None:
         """A row of history, which has no nonce: after a stop, what our account said while we were
@@ -78,9 +78,9 @@ class Doubles:
         if (
             number is not None
             and self._is_ours(row)
-            and self._rivals.silent_at(moment(str(number)))
+            and self._competing.silent_at(moment(str(number)))
         ):
-            self._rivals.conflict(_WHAT, sure=False)
+            self._competing.conflict(_WHAT, sure=False)
 
     def _is_ours(self, row: Body) -> bool:
         return object_of(row.get("author")).get("id") == self._account

@@ -9,7 +9,7 @@ from channels.discord.client import Wire
 from channels.discord.failures import Refused
 from channels.discord.inbound import moment, snowflake
 from channels.discord.memory import newest_in, sorted_by_id
-from channels.fields import Body
+from channels.payloads import Body
 
 PAGE = 100  # rows of one answer, the most there is
 PAGES = 5  # of one channel; what lies behind them is counted as cut

@@ -23,7 +23,7 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
-from channels.fields import Body, Malformed, bodies_of, body_of, text_of
+from channels.payloads import Body, Malformed, bodies_of, body_of, text_of
 from channels.record import record
 
 # Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015

@@ -20,9 +20,8 @@ from channels.discord.inbound import Spot
 from channels.discord.memory import Memory, Session, number_of, session_from
 from channels.discord.presses import Presses
 from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
-from channels.fields import Body, Malformed
-from channels.quarantine import Quarantine
-from channels.together import foremost, to_their_ends
+from channels.payloads import Body, Malformed, Quarantine
+from channels.task_groups import finish_all, main_error
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class Listening:
         self._clock = clock
         self._doubles = doubles
         self._memory = Memory(account, clock)
-        self._aside = Quarantine(context.state / "malformed")
+        self._aside = Quarantine(context.state / "malformed", "discord")
         self._session: Session | None = None
         self._former: Session | None = (
             None  # of a life or connection before: it still holds what was not stored
@@ -92,7 +91,7 @@ class Listening:
                         await line.close()
                     line = None
         except BaseExceptionGroup as failed:
-            raise foremost(failed, AuthFailed, Unavailable, Over) from None
+            raise main_error(failed, AuthFailed, Unavailable, Over) from None
 
     async def _dial(self, gateway: str) -> Line:
         """Resumes the session, at its own address and then at everybody's; a new one begins when
@@ -122,7 +121,7 @@ class Listening:
                 group.create_task(line.pump(), name="discord gateway")
                 await self._live(line, catch_up)
         except BaseExceptionGroup as failed:
-            raise foremost(failed, AuthFailed, Unavailable, Over) from None
+            raise main_error(failed, AuthFailed, Unavailable, Over) from None
 
     async def _live(self, line: Line, catch_up: CatchUp) -> None:
         while True:
@@ -136,12 +135,12 @@ class Listening:
                 self._doubles.live(data)  # before anything of it is stored
             for frame in frames:
                 if frame.data is None:
-                    self._pass_over(f"a frame {frame.event} that cannot be read", frame.raw)
+                    self._aside.pass_over(f"a frame {frame.event} that cannot be read", frame.raw)
                 elif (chat := await self._note(frame, frame.data, catch_up)) is not None:
                     (catch_up.waiting if chat in catch_up.waiting else ready).setdefault(
                         chat, []
                     ).append(frame)
-            await to_their_ends(self._deliver(chat, told) for chat, told in ready.items())
+            await finish_all(self._deliver(chat, told) for chat, told in ready.items())
             if frames or self._dirty:
                 await self._remember(frames, catch_up)
             self._look_back(catch_up)
@@ -177,7 +176,7 @@ class Listening:
                 case _:
                     pass
         except (Malformed, TypeError, AttributeError) as error:
-            self._pass_over(f"{frame.event}: {error}", data)
+            self._aside.pass_over(f"{frame.event}: {error}", data)
         return None
 
     async def _speaks(self, data: Body) -> str:
@@ -271,7 +270,9 @@ class Listening:
                     arrivals.setdefault(arrival.key, arrival)
                     self._memory.follow(arrival, chat)
             except Malformed as error:
-                self._pass_over(f"{frame.event}: {error}", data, f"{frame.event}-{data.get('id')}")
+                self._aside.pass_over(
+                    f"{frame.event}: {error}", data, f"{frame.event}-{data.get('id')}"
+                )
                 continue
             if frame.event == "MESSAGE_CREATE":
                 newest = max(newest, number_of(str(data.get("id"))) or 0)
@@ -315,14 +316,6 @@ class Listening:
                 "discord: what message %s answers to cannot be read: %s", data.get("id"), error
             )
             return data
-
-    def _pass_over(self, what: str, frame: object, name: str = "") -> None:
-        self._aside.keep(frame, name)
-        _log.warning(
-            "discord: %s (%d so far); it was skipped, the connection goes on",
-            what,
-            self._aside.count,
-        )
 
 
 class _TurnBack(Over):

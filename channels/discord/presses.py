@@ -9,7 +9,7 @@ from typing import Any
 
 from channels.discord.client import Wire
 from channels.errors import AuthFailed, ChannelError
-from channels.fields import Body
+from channels.payloads import Body
 from channels.recent import Recent
 
 _log = logging.getLogger(__name__)

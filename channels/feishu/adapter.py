@@ -26,6 +26,8 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
+from channels.credentials_check import checked
+from channels.downloads import downloaded, plain_name
 from channels.errors import Ambiguous, NotReady, Rejected
 from channels.feishu import Settings, render
 from channels.feishu.client import Pace, Refused, Wire
@@ -36,11 +38,9 @@ from channels.feishu.memory import Names, Own
 from channels.feishu.presses import Presses
 from channels.feishu.streams import BUSY, Streams
 from channels.feishu.typing import Typing
-from channels.fetching import brought, plain_name
-from channels.fields import Body, Malformed, soft
-from channels.lights import Lights
-from channels.proving import proved
-from channels.resting import Rest
+from channels.payloads import Body, Malformed, soft
+from channels.rate_limit import DraftPause
+from channels.stale_typing import OpenIndicators
 
 _MESSAGES = "/open-apis/im/v1/messages"
 # "Recall message", "Reply message": recalled, deleted, no such message, no such thread, unsupported
@@ -91,10 +91,10 @@ class Feishu:
         self._own = Own()
         self._presses = Presses()
         self._streams = Streams(self._wire, options.clock)
-        self._typing = Typing(self._wire, self._own, Lights(options.state))
+        self._typing = Typing(self._wire, self._own, OpenIndicators(options.state))
         self._bot = self._handle = ""
         self._line: Feed | None = None
-        self._rest = Rest()
+        self._pause = DraftPause()
         self.capabilities = (
             replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
         )
@@ -112,7 +112,7 @@ class Feishu:
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
             asking = self._wire.call("GET", "/open-apis/bot/v3/info")
-            who = await proved("Feishu", 2 * self._pace.connect, asking, _NO_BOT)
+            who = await checked("Feishu", 2 * self._pace.connect, asking, _NO_BOT)
             about = soft(who, "bot") or who
             self._bot, self._handle = word(about, "open_id"), word(about, "app_name")
             if not self._bot:
@@ -202,10 +202,10 @@ class Feishu:
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
         """Dropped after a rate limit until Feishu's wait is over, and whenever it fails: the final
         text is a part of its own."""
-        if receipt is None or self._rest.lasts:
+        if receipt is None or self._pause.active:
             return
         card = render.draft(text)
-        with self._rest.heeded():
+        with self._pause.observe():
             if not await self._streams.write(receipt.message, render.words_of(card)):
                 await self._patch(receipt.message, card)
 
@@ -221,7 +221,7 @@ class Feishu:
         )
         path = into / f"{re.sub(r'[^A-Za-z0-9_-]', '_', key)[-40:]}-{plain_name(attachment)}"
         limit = min(limit, _LARGEST_FETCHED)
-        return await brought(
+        return await downloaded(
             "Feishu",
             attachment,
             path,

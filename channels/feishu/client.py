@@ -27,12 +27,12 @@ from aiohttp import (
     InvalidURL,
 )
 
+from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.feishu import client_sdk as sdk
 from channels.feishu.fields import rows_of, word
-from channels.fetching import save
-from channels.fields import Body, soft
-from channels.once import Once
+from channels.no_retry import NoRetry
+from channels.payloads import Body, soft
 from channels.proxies import proxy_for
 from channels.record import record
 
@@ -104,7 +104,7 @@ class _Transport:
         self._pace = pace
         timeout = ClientTimeout(total=pace.call, sock_connect=pace.connect)
         self._session = ClientSession(
-            timeout=timeout, proxy=proxy_for(config.domain), middlewares=(Once(),)
+            timeout=timeout, proxy=proxy_for(config.domain), middlewares=(NoRetry(),)
         )
 
     async def close(self) -> None:

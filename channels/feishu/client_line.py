@@ -21,8 +21,7 @@ from websockets.exceptions import WebSocketException
 from channels.errors import NotReady
 from channels.feishu import client_sdk as sdk
 from channels.feishu.client import TOO_MANY, Pace, Wire
-from channels.fields import Body
-from channels.quarantine import SIZE
+from channels.payloads import SIZE, Body
 from channels.record import record
 
 HANDSHAKE_REFUSED = 514  # handshake-status

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
-from channels.lean import Lean
+from channels.sdk_import import PartialImport
 
-with Lean(
+with PartialImport(
     "lark_oapi",
     {"lark_oapi.event.dispatcher_handler": ("EventDispatcherHandler",)},
     closed=("lark_oapi", "lark_oapi.ws", "lark_oapi.event"),

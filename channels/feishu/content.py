@@ -12,7 +12,7 @@ from typing import cast
 from channels.cleaning import clean
 from channels.contract import Attachment
 from channels.feishu.fields import rows_of, word
-from channels.fields import Body, Malformed, soft
+from channels.payloads import Body, Malformed, soft
 from channels.record import record
 
 _KEY = re.compile(r"@_(?:user_\d+|all)\b")

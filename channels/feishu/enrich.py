@@ -13,7 +13,7 @@ from channels.feishu.fields import word
 from channels.feishu.history import History
 from channels.feishu.inbound import Place, Spoken, spoken_row
 from channels.feishu.memory import PATIENCE, Own
-from channels.fields import Body, Malformed, soft
+from channels.payloads import Body, Malformed, soft
 from channels.recent import Recent
 
 _log = logging.getLogger(__name__)

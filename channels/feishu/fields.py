@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import cast
 
-from channels.fields import Body, Malformed
+from channels.payloads import Body, Malformed
 
 MOST_MS = 253_402_300_799_999  # the end of the year 9999
 

@@ -14,7 +14,7 @@ from channels.errors import NotReady, RateLimited
 from channels.feishu.client import Refused, Wire
 from channels.feishu.fields import rows_of, word
 from channels.feishu.inbound import Spoken, spoken_row
-from channels.fields import Body, Malformed
+from channels.payloads import Body, Malformed
 from channels.record import record
 
 _log = logging.getLogger(__name__)

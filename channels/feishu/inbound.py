@@ -25,7 +25,7 @@ from channels.contract import (
 )
 from channels.feishu import content
 from channels.feishu.fields import milliseconds, moment, order, rows_of, word
-from channels.fields import Body, Malformed, body_of, soft, text_of
+from channels.payloads import Body, Malformed, body_of, soft, text_of
 from channels.record import record
 
 MESSAGE, RECALLED = "im.message.receive_v1", "im.message.recalled_v1"

@@ -24,10 +24,9 @@ from channels.feishu.history import Chat, History, Missed
 from channels.feishu.inbound import Place, Spoken
 from channels.feishu.memory import PRIVATE_NAME, Memory, Names, Own
 from channels.feishu.presses import Presses
-from channels.fields import Body, Malformed, soft
 from channels.gaps import in_place, left_out
-from channels.quarantine import Quarantine
-from channels.together import foremost, to_their_ends
+from channels.payloads import Body, Malformed, Quarantine, soft
+from channels.task_groups import finish_all, main_error
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class Listening:
         self._busy: set[str] = set()  # chats whose backlog is being worked off
         self._readers = asyncio.Semaphore(READERS)
         self._strangers = 0
-        self._aside = Quarantine(context.state / "malformed")
+        self._aside = Quarantine(context.state / "malformed", "feishu")
 
     async def run(self, line: Feed | None) -> None:
         """``line``: one that is open already, closed here. Raises ChannelError, or Unavailable from
@@ -100,7 +99,7 @@ class Listening:
                     group.create_task(self._catch_up(group), name="feishu catch-up")
                     await self._live(opened, group)
             except BaseExceptionGroup as failed:
-                failure = foremost(failed, AuthFailed)
+                failure = main_error(failed, AuthFailed)
                 if isinstance(failure, NotReady):
                     await self._ask_why()
                 raise failure from None
@@ -162,7 +161,7 @@ class Listening:
 
     def _decoded(self, delivery: Delivery) -> Body | None:
         if delivery.frame is None:
-            self._pass_over("a frame that is none of the protocol's", delivery.raw)
+            self._aside.pass_over("a frame that is none of the protocol's", delivery.raw)
             return None
         try:
             payload: Any = json.loads(delivery.payload)
@@ -170,7 +169,7 @@ class Listening:
             payload = None
         if isinstance(payload, dict):
             return cast("Body", payload)
-        self._pass_over("an event that is no JSON object", delivery.payload)
+        self._aside.pass_over("an event that is no JSON object", delivery.payload)
         return None
 
     async def _deliver(
@@ -216,7 +215,7 @@ class Listening:
                     )
                     self._follow(arrival, spoken)
             except Malformed as error:
-                self._pass_over(
+                self._aside.pass_over(
                     f"an event of type {inbound.kind_of(payload) or 'nothing'}: {error}", payload
                 )
         if not arrivals:
@@ -236,7 +235,7 @@ class Listening:
         try:
             return [inbound.spoken_in(payload)]
         except Malformed as error:
-            self._pass_over(f"an event of type {inbound.MESSAGE}: {error}", payload)
+            self._aside.pass_over(f"an event of type {inbound.MESSAGE}: {error}", payload)
             return []
 
     async def _prepare(
@@ -252,7 +251,7 @@ class Listening:
         ]
         if (chat and not self._memory.knows(chat)) or (private and not self._memory.has_met(chat)):
             works.append(self._open(chat, private, group))
-        await to_their_ends(works)
+        await finish_all(works)
 
     async def _open(self, chat: str, private: list[int], group: asyncio.TaskGroup) -> None:
         """How far a chat was read. ``private``: ms of one-to-one words in it."""
@@ -321,14 +320,6 @@ class Listening:
         ):
             self._memory.follow(said.address.chat, said.address.topic, spoken.thread)
 
-    def _pass_over(self, what: str, frame: object) -> None:
-        self._aside.keep(frame)
-        _log.warning(
-            "feishu: %s (%d so far); it was skipped, the connection goes on",
-            what,
-            self._aside.count,
-        )
-
     # catch-up
 
     async def _catch_up(self, group: asyncio.TaskGroup) -> None:
@@ -345,7 +336,7 @@ class Listening:
         for chat in tuple(self._backlog):
             self._begin(chat, group)
         todo = list(self._behind)
-        await to_their_ends(self._read(todo, group) for _ in range(READERS))
+        await finish_all(self._read(todo, group) for _ in range(READERS))
 
     async def _read(self, todo: list[str], group: asyncio.TaskGroup) -> None:
         """One of the readers: chats in which somebody is speaking now come first."""
@@ -387,7 +378,7 @@ class Listening:
                 )
             return
         for what, row in missed.unreadable:
-            self._pass_over(what, row)
+            self._aside.pass_over(what, row)
         coming = {inbound.brought(payload) for _, payload in self._backlog.get(chat.id, ())}
         missed.left, missed.said = in_place(
             [(row.id, row) for row in missed.left], missed.said, coming
@@ -411,7 +402,7 @@ class Listening:
     ) -> list[Arrival]:
         found: list[Arrival] = []
         people = [spoken for spoken in missed.said + missed.changed if spoken.person]
-        await to_their_ends(self._unknown(people, group))
+        await finish_all(self._unknown(people, group))
         for spoken in people:
             try:
                 is_change = spoken in missed.changed
@@ -421,7 +412,7 @@ class Listening:
                     else inbound.message(spoken, self._place, private=chat.private)
                 )
             except Malformed as error:
-                self._pass_over(
+                self._aside.pass_over(
                     f"a row of the history of {chat.id}: {error}",
                     {"message_id": spoken.id, "content": spoken.content},
                 )

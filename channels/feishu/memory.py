@@ -13,7 +13,7 @@ from channels.contract import Cursor
 from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.feishu.client import Wire
 from channels.feishu.fields import word
-from channels.fields import soft
+from channels.payloads import soft
 from channels.recent import Recent
 
 FOLLOWED = 50  # threads per chat; they travel in its cursor

@@ -14,7 +14,7 @@ from channels.errors import AuthFailed, ChannelError, RateLimited, Rejected
 from channels.feishu.client import Refused, Wire
 from channels.feishu.fields import word
 from channels.feishu.render import ELEMENT, streaming
-from channels.fields import Body
+from channels.payloads import Body
 from channels.recent import Recent
 
 _log = logging.getLogger(__name__)

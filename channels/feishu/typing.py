@@ -11,8 +11,8 @@ from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.feishu.client import Wire
 from channels.feishu.fields import rows_of, word
 from channels.feishu.memory import Own
-from channels.fields import soft
-from channels.lights import Lights
+from channels.payloads import soft
+from channels.stale_typing import OpenIndicators
 
 _log = logging.getLogger(__name__)
 EMOJI = "Typing"
@@ -26,12 +26,12 @@ class _Shown:
 
 
 class Typing:
-    """One reaction for each place at most; as a light it is called as its message."""
+    """One reaction for each place at most; as an indicator it is called as its message."""
 
-    def __init__(self, wire: Wire, own: Own, lights: Lights) -> None:
+    def __init__(self, wire: Wire, own: Own, indicators: OpenIndicators) -> None:
         self._wire = wire
         self._own = own
-        self._lights = lights
+        self._indicators = indicators
         self._shown: dict[tuple[str, str | None], _Shown] = {}  # by place
         self._allowed = True
 
@@ -47,14 +47,14 @@ class Typing:
             return
         await self.off(address)
         self._shown[place] = shown = _Shown(message)
-        await self._lights.on(message)
+        await self._indicators.on(message)
         try:
             body = {"reaction_type": {"emoji_type": EMOJI}}
             made = await self._wire.call("POST", _URI, paths={"message_id": message}, body=body)
         except Rejected as refused:
             self._allowed = False
             self._shown.pop(place, None)
-            await self._lights.off(message)
+            await self._indicators.off(message)
             _log.info("feishu: no typing reactions: %s", refused)
             return
         shown.reaction = word(made, "reaction_id")
@@ -65,13 +65,13 @@ class Typing:
         shown = self._shown.pop((str(address.chat), address.topic), None)
         if shown is not None:
             await self._take_back(shown)
-            await self._lights.off(shown.message)
+            await self._indicators.off(shown.message)
 
     async def tidy(self) -> None:
         """Takes back what an earlier life left. Raises AuthFailed."""
-        for message in self._lights.left():
+        for message in self._indicators.left():
             await self._take_back(_Shown(message))
-        await self._lights.forget()
+        await self._indicators.forget()
 
     async def _take_back(self, shown: _Shown) -> None:
         try:

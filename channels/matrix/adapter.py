@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
+from channels.competing_instance import CompetingInstance
 from channels.contract import (
     Address,
     Answer,
@@ -26,9 +27,8 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
+from channels.downloads import downloaded, plain_name
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.fetching import brought, plain_name
-from channels.lights import Lights
 from channels.matrix import render
 from channels.matrix.client import MatrixClient, Pace
 from channels.matrix.client_wire import Forbidden, SignedOut
@@ -39,7 +39,7 @@ from channels.matrix.settings import MatrixSettings
 from channels.matrix.sync import POSITION_ONLY, Listening
 from channels.matrix.welcome import Welcome
 from channels.registry import load
-from channels.rivals import Rivals
+from channels.stale_typing import OpenIndicators
 
 if TYPE_CHECKING:  # at run time only where encryption is on
     from channels.matrix.encryption import Encryption
@@ -72,8 +72,8 @@ class Matrix:
             None  # the homeserver's answer, with its position, when we first connected
         )
         self._max_file = MAX_FILE
-        self._rivals = Rivals(options.state, options.clock, options.since)
-        self._lights = Lights(options.state)
+        self._competing = CompetingInstance(options.state, options.clock, options.since)
+        self._indicators = OpenIndicators(options.state)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -98,7 +98,7 @@ class Matrix:
 
     @property
     def wary(self) -> bool:
-        return self._rivals.rested is not None
+        return self._competing.rested is not None
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
@@ -176,16 +176,16 @@ class Matrix:
     async def receive(self, context: ChannelContext) -> None:
         client, rooms = self._connected()
         assert self._born is not None, "connect() knows the position"
-        for light in self._lights.left():  # a killed life types on for half a minute
-            room = light.partition(" ")[0]
-            if not self._lights.any(f"{room} "):
+        for indicator in self._indicators.left():  # a killed life types on for half a minute
+            room = indicator.partition(" ")[0]
+            if not self._indicators.any(f"{room} "):
                 with suppress(
                     Rejected, RateLimited
                 ):  # we are no member any more, or the homeserver ends it by itself before we may
                     await client.typing(room, self.account, False, 0)
-        await self._lights.forget()
+        await self._indicators.forget()
         welcome = Welcome(client, rooms, self.account, self._options.invited)
-        doubles = Doubles(client, self.account, self._rivals)
+        doubles = Doubles(client, self.account, self._competing)
         try:
             await Listening(
                 client, rooms, welcome, self.account, context, doubles, self._options.clock
@@ -222,7 +222,7 @@ class Matrix:
         payload = render.load(part)
         room = str(payload["room"])
         client, rooms = self._connected()
-        self._rivals.send(key)
+        self._competing.send(key)
         try:
             if part.kind == "delete":
                 assert part.target is not None, "a deletion names its message"
@@ -270,7 +270,7 @@ class Matrix:
         client, rooms = self._connected()
         if not attachment.ref.startswith("{"):
             path = into / plain_name(attachment)
-            return await brought(
+            return await downloaded(
                 "Matrix",
                 attachment,
                 path,
@@ -285,7 +285,7 @@ class Matrix:
             await client.download(opening.mxc, path, most, opening.through)
             opening.check()
 
-        unchecked = await brought(
+        unchecked = await downloaded(
             "Matrix", attachment, into / f".{uuid4().hex}.part", limit, download
         )
         return unchecked.rename(into / plain_name(attachment))
@@ -294,12 +294,12 @@ class Matrix:
         """Matrix knows of a room whether we type in it, not of a thread: it ends with the last
         one."""
         client, _ = self._connected()
-        light = f"{address.chat} {address.topic or ''}"
+        indicator = f"{address.chat} {address.topic or ''}"
         if on:
-            await self._lights.on(light)
+            await self._indicators.on(indicator)
         else:
-            await self._lights.off(light)
-        if on or not self._lights.any(f"{address.chat} "):
+            await self._indicators.off(indicator)
+        if on or not self._indicators.any(f"{address.chat} "):
             await client.typing(address.chat, self.account, on, int(TYPING.total_seconds() * 1000))
 
     async def acknowledge(self, answer: Answer, text: str) -> None:

@@ -18,7 +18,7 @@ from yarl import URL
 
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
 from channels.matrix.client_wire import Json, Missing, Troubled, Wire, answered_by, failure
-from channels.once import Once
+from channels.no_retry import NoRetry
 from channels.proxies import proxy_for
 from channels.record import record
 
@@ -58,7 +58,7 @@ class MatrixClient:
     @asynccontextmanager
     async def open(cls, homeserver: str, token: str, pace: Pace) -> AsyncGenerator[MatrixClient]:
         timeout = ClientTimeout(total=None, sock_connect=10)  # each call carries its own limit
-        once, proxy = Once(never={"PUT"}), proxy_for(homeserver)
+        once, proxy = NoRetry(never={"PUT"}), proxy_for(homeserver)
         async with ClientSession(
             timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(once,), proxy=proxy
         ) as session:

@@ -15,7 +15,7 @@ from mautrix.errors import MatrixConnectionError
 from yarl import URL
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.quarantine import Garbled
+from channels.payloads import Garbled
 
 Json = dict[str, Any]
 

@@ -14,9 +14,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from channels.competing_instance import CompetingInstance
 from channels.errors import ChannelError, NotReady, RateLimited
 from channels.matrix.client import MatrixClient
-from channels.rivals import Rivals
 
 log = logging.getLogger("channels.matrix")
 
@@ -28,10 +28,10 @@ _WHAT = "matrix: another ohmo is connected with this account"
 class Doubles:
     """Of one connection."""
 
-    def __init__(self, client: MatrixClient, me: str, rivals: Rivals) -> None:
+    def __init__(self, client: MatrixClient, me: str, competing: CompetingInstance) -> None:
         self._client = client
         self._me = me
-        self._rivals = rivals
+        self._competing = competing
         self._life = secrets.token_hex(8)
         # seconds until word is left again
         self._asks = 0.0
@@ -44,7 +44,7 @@ class Doubles:
         again. Refused credentials end the sync, too."""
         try:
             await self._client.set_account_data(
-                self._me, TYPE, {"life": self._life, "since": self._rivals.since}
+                self._me, TYPE, {"life": self._life, "since": self._competing.since}
             )
         except ChannelError as error:
             again = self._again(error)
@@ -80,15 +80,15 @@ class Doubles:
             not isinstance(life, str)
             or not isinstance(since, int)
             or life == self._life
-            or since == self._rivals.since
+            or since == self._competing.since
         ):
             return
-        if since > self._rivals.since:
+        if since > self._competing.since:
             self._ask(0.0)
             return
         if not self._left:
             return
-        self._rivals.conflict(_WHAT)
+        self._competing.conflict(_WHAT)
         self._ask(self._client.pace.ask)
 
     def _ask(self, seconds: float) -> None:

@@ -25,8 +25,8 @@ from channels.matrix.device import MEGOLM, SPARE, Device, News, Request
 from channels.matrix.history import list_of
 from channels.matrix.inbound import Event, Unreadable, mapping
 from channels.matrix.keystore import KeyStore, Peer
-from channels.matrix.late import Late
 from channels.matrix.speech import Messages, Speech
+from channels.matrix.undecrypted import Late
 
 Json = dict[str, Any]
 Result = TypeVar("Result")

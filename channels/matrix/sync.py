@@ -40,10 +40,10 @@ from channels.matrix.inbound import (
 )
 from channels.matrix.rooms import Rooms
 from channels.matrix.welcome import Welcome
-from channels.quarantine import Garbled, Quarantine
+from channels.payloads import Garbled, Quarantine
 from channels.recent import Recent
 from channels.record import record
-from channels.walls import wall
+from channels.wall_clock import wall
 
 log = logging.getLogger("channels.matrix")
 
@@ -129,7 +129,7 @@ class Listening:
         self._known = Recent[str, Original](REMEMBERED)
         self._told: set[str] = set()  # encrypted rooms the owner has heard of
         self._followed: list[str] = []  # rooms that replaced others
-        self._aside = Quarantine(context.state / "malformed")
+        self._aside = Quarantine(context.state / "malformed", me)
         self._position = Position("", 0)
         self._missed = True  # the first answer brings what was said while we were away
         self._markers: dict[str, str] = {}  # the newest message of a room that was stored
@@ -310,14 +310,8 @@ class Listening:
     async def _spoken(self, room: str, event: Event, order: str) -> Arrival | None:
         identity = event.get("event_id")
         if where := flaw(event):
-            self._aside.keep(dict(event), str(identity or ""))
-            log.warning(
-                "%s: an event of %s was passed over (%d so far): its %s cannot be read",
-                self._me,
-                room,
-                self._aside.count,
-                where,
-            )
+            what = f"an event of {room}: its {where} cannot be read"
+            self._aside.pass_over(what, dict(event), str(identity or ""))
         if event.get("type") not in SPOKEN or not isinstance(identity, str):
             return None
         self._remember(identity, original(event))

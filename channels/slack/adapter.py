@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from channels.competing_instance import CompetingInstance
 from channels.contract import (
     Address,
     Answer,
@@ -28,13 +29,11 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
+from channels.credentials_check import checked
+from channels.downloads import downloaded, plain_name
 from channels.errors import NotReady, RateLimited, Rejected
-from channels.fetching import brought, plain_name
-from channels.fields import Body
-from channels.lights import Lights
-from channels.proving import proved
-from channels.resting import Rest
-from channels.rivals import Rivals
+from channels.payloads import Body
+from channels.rate_limit import DraftPause
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.doubles import Doubles, key_of
@@ -44,6 +43,7 @@ from channels.slack.listening import Listening
 from channels.slack.memory import Names
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams
+from channels.stale_typing import OpenIndicators
 
 _log = logging.getLogger(__name__)
 _GONE = frozenset({"message_not_found", "file_not_found", "file_deleted", "channel_not_found"})
@@ -85,15 +85,15 @@ class Slack:
         self._slashes = Slashes(options.elsewhere)
         self._wire = Wire(settings.bot_token, settings.app_token, settings.api_url, self._pace)
         self._names = Names(self._wire)
-        self._rivals = Rivals(options.state, options.clock, options.since)
-        self._doubles = Doubles(self._wire, self._rivals)
+        self._competing = CompetingInstance(options.state, options.clock, options.since)
+        self._doubles = Doubles(self._wire, self._competing)
         self._account = ""
         self._user = ""
         self._bot = self._handle = ""
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
-        self._rest = Rest()
+        self._pause = DraftPause()
         self._can_type = True
-        self._lights = Lights(options.state)
+        self._indicators = OpenIndicators(options.state)
         self._streams = Streams(self._wire)
         self._native = options.streaming == "native"
         self.capabilities = replace(
@@ -113,12 +113,12 @@ class Slack:
 
     @property
     def wary(self) -> bool:
-        return self._rivals.rested is not None
+        return self._competing.rested is not None
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            who = await proved("Slack", 2 * self._pace.connect, self._wire.prove())
+            who = await checked("Slack", 2 * self._pace.connect, self._wire.prove())
             self._account, self._user = (
                 need("auth.test", who, "team_id"),
                 need("auth.test", who, "user_id"),
@@ -127,15 +127,15 @@ class Slack:
             yield
 
     async def receive(self, context: ChannelContext) -> None:
-        for light in (
-            self._lights.left()
+        for indicator in (
+            self._indicators.left()
         ):  # the status of a thread whose turn was killed stays for two minutes
-            chat, _, thread = light.partition(" ")
+            chat, _, thread = indicator.partition(" ")
             try:
                 await self._status(chat, thread, "")
             except (NotReady, RateLimited, Rejected) as error:
-                _log.info("slack: the status of %s stays: %s", light, error)
-        await self._lights.forget()
+                _log.info("slack: the status of %s stays: %s", indicator, error)
+        await self._indicators.forget()
         await Listening(
             self._wire,
             context,
@@ -241,10 +241,10 @@ class Slack:
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
         """Dropped after a rate limit until Slack's wait is over, and whenever it fails: the final
         text is a part of its own."""
-        if receipt is None or _is_whispered(receipt.message) or self._rest.lasts:
+        if receipt is None or _is_whispered(receipt.message) or self._pause.active:
             return
         chat = await self._chat(address.chat)
-        with self._rest.heeded():
+        with self._pause.observe():
             if receipt.message in self._streams:
                 await self._streams.grow(chat, receipt, text)
             else:
@@ -265,7 +265,7 @@ class Slack:
                     " files:read and install it again"
                 )
 
-        return await brought(
+        return await downloaded(
             "Slack",
             attachment,
             into / f"{file}-{plain_name(attachment)}",
@@ -287,15 +287,15 @@ class Slack:
         once."""
         if address.topic is None or not self._can_type:
             return
-        light = f"{address.chat} {address.topic}"
+        indicator = f"{address.chat} {address.topic}"
         if on:
-            await self._lights.on(light)
+            await self._indicators.on(indicator)
         try:
             await self._status(address.chat, address.topic, "is thinking…" if on else "")
         except Refused as refused:
             self._can_type, on = refused.word in {"channel_not_found", "invalid_thread_ts"}, False
         if not on:
-            await self._lights.off(light)
+            await self._indicators.off(indicator)
 
     async def _status(self, chat: str, thread: str, status: str) -> None:
         await self._wire.write(

@@ -24,10 +24,10 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.fetching import save
+from channels.payloads import SIZE
 from channels.proxies import proxy_for
-from channels.quarantine import SIZE
 from channels.record import record
 from channels.slack.overheard import Overheard
 

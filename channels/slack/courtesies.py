@@ -12,11 +12,11 @@ from typing import cast
 
 from channels.contract import About, Arrival, Inbound
 from channels.errors import AuthFailed, ChannelError
-from channels.fields import Body
-from channels.lights import Lights
+from channels.payloads import Body
 from channels.recent import Recent
 from channels.slack.client import Wire
 from channels.slack.mrkdwn import escape
+from channels.stale_typing import OpenIndicators
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Courtesies:
     threads nobody has spoken in yet, as ``TS CHAT``; they outlive a restart, because people may
     take their time."""
 
-    def __init__(self, wire: Wire, about: Callable[[], About], untitled: Lights) -> None:
+    def __init__(self, wire: Wire, about: Callable[[], About], untitled: OpenIndicators) -> None:
         self._wire = wire
         self._about = about
         self._calls: asyncio.Queue[tuple[str, Body]] = asyncio.Queue(WAITING)

@@ -13,10 +13,10 @@ import re
 import time
 from typing import Any, cast
 
+from channels.competing_instance import CompetingInstance
 from channels.errors import NotReady, RateLimited, Rejected
-from channels.fields import Body
+from channels.payloads import Body
 from channels.recent import Recent
-from channels.rivals import Rivals
 from channels.slack.client import Wire
 from channels.slack.inbound import moment
 
@@ -49,9 +49,9 @@ class Doubles:
     """Of one connection. Events bring no metadata, so a post of our account that we do not know is
     asked for once."""
 
-    def __init__(self, wire: Wire, rivals: Rivals) -> None:
+    def __init__(self, wire: Wire, competing: CompetingInstance) -> None:
         self._wire = wire
-        self._rivals = rivals
+        self._competing = competing
         # chat, ts -> thread, and when it came
         self._echoes = Recent[tuple[str, str], tuple[str, float]](WAITING)
 
@@ -59,14 +59,14 @@ class Doubles:
     def looks_back(self) -> bool:
         """Whether history has to show the metadata: after a stop it tells of the other one before
         anything is stored."""
-        return self._rivals.rested is not None
+        return self._competing.rested is not None
 
     def metadata(self, key: str) -> Body:
         """Message metadata: invisible, kept through edits, and readable again by find()."""
-        return {"event_type": "ohmo", "event_payload": {"key": key, "since": self._rivals.since}}
+        return {"event_type": "ohmo", "event_payload": {"key": key, "since": self._competing.since}}
 
     def sends(self, key: str) -> None:
-        self._rivals.send(key)
+        self._competing.send(key)
 
     def echo(self, chat: str, row: Body) -> None:
         """A post of our account came back; whoever of us sent it knows its ts by the time it is
@@ -78,7 +78,7 @@ class Doubles:
     def shown(self, chat: str, ts: str) -> None:
         """We sent it."""
         self._echoes.pop((chat, ts), None)
-        self._rivals.send(f"{chat}/{ts}")
+        self._competing.send(f"{chat}/{ts}")
 
     async def run(self) -> None:
         """Looks, rarely, at posts nobody here sent. Raises InUse, AuthFailed."""
@@ -89,7 +89,7 @@ class Doubles:
                 for one, (_, at) in self._echoes.items()
                 if time.monotonic() - at >= self._wire.pace.echo
             ]
-            strange = [one for one in due if not self._rivals.sent("/".join(one))]
+            strange = [one for one in due if not self._competing.sent("/".join(one))]
             for one in due:
                 if one not in strange:
                     del self._echoes[one]
@@ -128,8 +128,8 @@ class Doubles:
         key, since, ts = key_of(row), _ours(row).get("since"), str(row.get("ts"))
         if (
             isinstance(since, int)
-            and since < self._rivals.since
+            and since < self._competing.since
             and _TS.fullmatch(ts)
-            and self._rivals.said(key, moment(ts))
+            and self._competing.said(key, moment(ts))
         ):
-            self._rivals.conflict(_WHAT, str(key).partition(".")[0])
+            self._competing.conflict(_WHAT, str(key).partition(".")[0])

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from channels.errors import RateLimited
-from channels.fields import Body
+from channels.payloads import Body
 from channels.record import record
 from channels.slack.client import Refused, Wire
 from channels.slack.inbound import order

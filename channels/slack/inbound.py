@@ -23,7 +23,7 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
-from channels.fields import Body, Malformed, bodies_of, body_of, soft, text_of
+from channels.payloads import Body, Malformed, bodies_of, body_of, soft, text_of
 from channels.record import record
 from channels.slack import shown
 

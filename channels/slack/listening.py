@@ -12,10 +12,8 @@ from typing import Any, cast
 from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.fields import Body, Malformed
 from channels.gaps import in_place, left_out
-from channels.lights import Lights
-from channels.quarantine import Quarantine
+from channels.payloads import Body, Malformed, Quarantine
 from channels.slack import inbound
 from channels.slack.client import Feed, Frame, Wire
 from channels.slack.courtesies import Courtesies
@@ -26,7 +24,8 @@ from channels.slack.memory import Memory, Names
 from channels.slack.mrkdwn import escape
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams
-from channels.together import foremost, to_their_ends
+from channels.stale_typing import OpenIndicators
+from channels.task_groups import finish_all, main_error
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +53,9 @@ class Listening:
         self._clock = options.clock
         self._invited = options.invited
         self._names, (self._slashes, self._streams, self._doubles) = names, known
-        self._courtesies = Courtesies(wire, options.about, Lights(context.state, "untitled.json"))
+        self._courtesies = Courtesies(
+            wire, options.about, OpenIndicators(context.state, "untitled.json")
+        )
         self._memory = Memory()
         self._place = Place(
             who[0],
@@ -70,7 +71,7 @@ class Listening:
         self._listed = False  # until the conversations are known every chat waits
         self._behind: dict[str, Conversation | None] = {}  # chats whose catch-up is not done
         self._backlog: dict[str, list[Frame]] = {}  # their live envelopes, unacknowledged
-        self._aside = Quarantine(context.state / "malformed")
+        self._aside = Quarantine(context.state / "malformed", "slack")
 
     async def run(self) -> None:
         """Raises ChannelError, or Unavailable from ``publish``."""
@@ -82,7 +83,7 @@ class Listening:
                     group.create_task(self._doubles.run(), name="slack doubles")
                     await self._live(feed)
             except BaseExceptionGroup as failed:
-                failure = foremost(failed, AuthFailed)
+                failure = main_error(failed, AuthFailed)
                 if isinstance(failure, NotReady):
                     await self._ask_why()
                 raise failure from None
@@ -106,7 +107,7 @@ class Listening:
                 if frame.kind == "disconnect":
                     await self._disconnected(feed, frame)
                 elif not frame.kind:
-                    self._pass_over("a frame that is no JSON object with a type", frame.raw)
+                    self._aside.pass_over("a frame that is no JSON object with a type", frame.raw)
                 elif frame.envelope:
                     chat = inbound.chat_of(frame.kind, frame.payload or {})
                     # Presses and slash commands stand in no history, and whoever gave one sees a
@@ -116,7 +117,7 @@ class Listening:
                     )
                     (self._backlog if waits and chat else ready).setdefault(chat, []).append(frame)
             if ready:
-                await to_their_ends(self._deliver(chat, frames) for chat, frames in ready.items())
+                await finish_all(self._deliver(chat, frames) for chat, frames in ready.items())
 
     async def _disconnected(self, feed: Feed, frame: Frame) -> None:
         """Using Socket Mode, "Disconnecting": Slack renews its containers and announces it; each
@@ -160,7 +161,7 @@ class Listening:
                     arrivals.setdefault(said.key, said)
                     self._follow(said)
             except Malformed as error:
-                self._pass_over(
+                self._aside.pass_over(
                     f"an envelope of type {frame.kind}: {error}", frame.payload, frame.envelope
                 )
         if arrivals:
@@ -239,12 +240,6 @@ class Listening:
             self._memory.follow(said.address.chat, said.address.topic)
             self._streams.asked(said.address.chat, said.address.topic, said.person.id)
 
-    def _pass_over(self, what: str, frame: object, name: str = "") -> None:
-        self._aside.keep(frame, name)
-        _log.warning(
-            "slack: %s (%d so far); it was skipped, the connection goes on", what, self._aside.count
-        )
-
     # catch-up
 
     async def _catch_up(self) -> None:
@@ -252,7 +247,7 @@ class Listening:
         self._behind.update({chat: None for chat in self._backlog if chat not in self._behind})
         self._listed = True
         todo = list(self._behind)
-        await to_their_ends(self._read(todo) for _ in range(READERS))
+        await finish_all(self._read(todo) for _ in range(READERS))
 
     async def _read(self, todo: list[str]) -> None:
         """One of the readers: chats in which somebody is speaking now come first."""
@@ -306,7 +301,7 @@ class Listening:
                 read = inbound.edited if row in missed.edited else inbound.message
                 said = read(row, chat.id, self._place, private=chat.private)
             except Malformed as error:
-                self._pass_over(
+                self._aside.pass_over(
                     f"a row of the history of {chat.id}: {error}", row, f"{chat.id}-{row['ts']}"
                 )
                 continue

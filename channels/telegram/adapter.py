@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from channels.competing_instance import CompetingInstance
 from channels.contract import (
     Address,
     Answer,
@@ -35,16 +36,15 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
+from channels.credentials_check import checked
+from channels.downloads import downloaded, plain_name
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
-from channels.fetching import brought, plain_name
-from channels.proving import proved
-from channels.quarantine import Garbled, Quarantine
+from channels.payloads import Garbled, Quarantine
 from channels.recent import Recent
-from channels.rivals import Rivals
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 from channels.telegram.doubles import Doubles
-from channels.walls import MINUTES, wall
+from channels.wall_clock import MINUTES, wall
 
 KEPT = timedelta(
     hours=24
@@ -69,7 +69,7 @@ class Telegram:
     def __init__(self, settings: Settings, options: Options, pace: Pace | None = None) -> None:
         self._wire = Wire(settings.token, settings.api_url, pace or Pace())
         self._options = options
-        self._rivals = Rivals(options.state, options.clock, options.since)
+        self._competing = CompetingInstance(options.state, options.clock, options.since)
         self._me = inbound.Me(int(settings.token.partition(":")[0]), "")
         self._moved: dict[int | str, int] = {}
         self._called = Recent[str | None, None](ALBUMS)  # albums whose words call us
@@ -104,12 +104,12 @@ class Telegram:
 
     @property
     def wary(self) -> bool:
-        return self._rivals.rested is not None
+        return self._competing.rested is not None
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            number, name = await proved("Telegram", 2 * self._wire.pace.connect, self._wire.who())
+            number, name = await checked("Telegram", 2 * self._wire.pace.connect, self._wire.who())
             self._me = inbound.Me(number, name)
             yield
 
@@ -119,8 +119,8 @@ class Telegram:
         update_id), which an old offset would throw away."""
         oldest = self._options.clock() - context.catch_up[0]
         seen = await self._look_back(context)
-        aside = Quarantine(context.state / "malformed")
-        doubles = Doubles(self._rivals, self._wire.pace)
+        aside = Quarantine(context.state / "malformed", "telegram")
+        doubles = Doubles(self._competing, self._wire.pace)
         await doubles.alone(lambda hold: self._poll(None, hold, aside, doubles))
         offset: int | None = None
         while True:
@@ -170,14 +170,8 @@ class Telegram:
             try:
                 found += inbound.arrivals(raw, self._me, now)
             except inbound.Malformed as malformed:
-                name = inbound.number(raw)
-                aside.keep(raw, f"update-{name}")
-                log.warning(
-                    "Telegram: update %s was passed over (%d so far): it %s",
-                    name,
-                    aside.count,
-                    malformed,
-                )
+                name = f"update-{inbound.number(raw)}"
+                aside.pass_over(f"{name}: it {malformed}", raw, name)
         return self._together(found)
 
     def _together(self, found: Sequence[Arrival]) -> list[Arrival]:
@@ -295,7 +289,7 @@ class Telegram:
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         path = into / f"{zlib.crc32(attachment.ref.encode()):08x}-{plain_name(attachment)}"
         limit = min(limit, LARGEST_FETCHED_THERE if self._wire.own_server else LARGEST_FETCHED)
-        return await brought(
+        return await downloaded(
             "Telegram",
             attachment,
             path,

@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.fetching import save
-from channels.lean import Lean
+from channels.payloads import Garbled
 from channels.proxies import proxy_for
-from channels.quarantine import Garbled
 from channels.record import record
+from channels.sdk_import import PartialImport
 
-with Lean(
+with PartialImport(
     "telegram", {"telegram.request._httpxrequest": ("HTTPXRequest",)}
 ):  # ours is _Transport; httpx is forty modules
     from telegram import Bot, InputFile, InputMediaDocument, InputMediaPhoto, Message

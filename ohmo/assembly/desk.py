@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from channels.contract import Clock, Inbound
 from channels.record import record
 from channels.text import code_span, literal
-from channels.walls import wall
+from channels.wall_clock import wall
 from ohmo.assembly.doors import remembered_by
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob

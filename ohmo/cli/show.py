@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from channels.walls import wall
+from channels.wall_clock import wall
 from ohmo.cron.zones import local_zone, zone_of
 
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from channels.walls import MINUTES, wall
+from channels.wall_clock import MINUTES, wall
 from ohmo.config.secrets import Secret
 from ohmo.config.values import duration
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-from channels.together import foremost
+from channels.task_groups import main_error
 from ohmo.contracts.errors import OhmoError
 from ohmo.discovery import load
 
@@ -18,7 +18,7 @@ def run(life: Coroutine[Any, Any, int]) -> int:
     try:
         return _runner()(life)
     except BaseExceptionGroup as group:
-        raise foremost(group, OhmoError) from group  # one of our own says most
+        raise main_error(group, OhmoError) from group  # one of our own says most
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import structlog
 
 from channels.contract import Clock, Inbound, Outbound
-from channels.walls import wall
+from channels.wall_clock import wall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.store import Accepted, PostRow, Seat
 from ohmo.ids import derived

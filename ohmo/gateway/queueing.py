@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from channels.contract import Address, Clock, Inbound, Outbound
-from channels.walls import wall
+from channels.wall_clock import wall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.store import Accepted, Asked, PostRow, Seat
 from ohmo.ids import derived

@@ -28,7 +28,7 @@ from channels.contract import (
 )
 from channels.errors import AuthFailed, ChannelError, InUse, NotReady, RateLimited, Unavailable
 from channels.record import record
-from channels.together import foremost
+from channels.task_groups import main_error
 from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.status import ChannelStatus
@@ -199,7 +199,7 @@ class Switchboard:
             health.alive = health.useful = False
             error = await failure_of(self._life(link, health))
             if isinstance(error, ExceptionGroup):
-                error = foremost(cast("ExceptionGroup[Exception]", error), AuthFailed, LeaseLost)
+                error = main_error(cast("ExceptionGroup[Exception]", error), AuthFailed, LeaseLost)
             now = self._parts.now()
             lived = now - self._since.pop(link.label, now) if health.alive else 0.0
             if lived > max(USEFUL, pause) or (health.useful and isinstance(error, ChannelError)):

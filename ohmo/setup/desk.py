@@ -14,7 +14,7 @@ from pathlib import Path
 from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.errors import ChannelError
-from channels.loopback import is_loopback
+from channels.proxies import is_loopback
 from channels.record import record
 from channels.setup import Ask
 from ohmo.config.channels import open_channels

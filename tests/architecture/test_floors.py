@@ -19,10 +19,11 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.record",
         "channels.recent",
         "channels.durable",
-        "channels.loopback",
-        "channels.walls",
         "channels.contract",
         "channels.errors",
+        "channels.payloads",
+        "channels.proxies",
+        "channels.wall_clock",
     ),
     1: (
         "ohmo.contracts",
@@ -31,19 +32,16 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.cleaning",
         "channels.links",
         "channels.thinking",
-        "channels.fields",
-        "channels.quarantine",
-        "channels.fetching",
-        "channels.proving",
-        "channels.proxies",
-        "channels.resting",
         "channels.gaps",
-        "channels.lean",
-        "channels.lights",
-        "channels.rivals",
-        "channels.once",
+        "channels.competing_instance",
+        "channels.credentials_check",
+        "channels.downloads",
+        "channels.no_retry",
+        "channels.rate_limit",
+        "channels.sdk_import",
+        "channels.stale_typing",
+        "channels.task_groups",
         "channels.setup",
-        "channels.together",
     ),
     2: (
         "ohmo.config",
@@ -85,7 +83,14 @@ FLOORS: dict[int, tuple[str, ...]] = {
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing
 # themselves.
-PLAIN = ("ohmo.ids", "ohmo.failpoints", "ohmo.ambient", "channels.record", "channels.recent")
+PLAIN = (
+    "ohmo.ids",
+    "ohmo.failpoints",
+    "ohmo.ambient",
+    "channels.record",
+    "channels.recent",
+    "channels.errors",
+)
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
     "telegram": "channels.telegram.client",

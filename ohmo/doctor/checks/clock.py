@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from channels.loopback import is_loopback
+from channels.proxies import is_loopback
 from ohmo.config.channels import open_channels
 from ohmo.discovery import load
 from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped

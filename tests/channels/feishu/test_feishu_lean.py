@@ -96,8 +96,8 @@ def test_a_package_whose_init_was_held_back_runs_it_for_whoever_needs_it(tmp_pat
     )
     program = """
 import sys
-from channels.lean import Lean
-with Lean("heavy", {"heavy.costly": ("Costly",)}, closed=("heavy", "heavy.inner")):
+from channels.sdk_import import PartialImport
+with PartialImport("heavy", {"heavy.costly": ("Costly",)}, closed=("heavy", "heavy.inner")):
     from heavy.inner.light import Light
 print(Light.needs.__module__, "heavy.costly" in sys.modules)
 import heavy
@@ -111,4 +111,4 @@ print(heavy.WHOLE, heavy.Costly.__name__, heavy.inner.Light is Light, hasattr(he
         text=True,
         check=True,
     )
-    assert done.stdout.split("\n")[:2] == ["channels.lean False", "True Costly True False"]
+    assert done.stdout.split("\n")[:2] == ["channels.sdk_import False", "True Costly True False"]

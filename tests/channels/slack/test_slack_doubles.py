@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from channels.competing_instance import CompetingInstance
 from channels.contract import Address, ChatId, Options
 from channels.errors import InUse
-from channels.rivals import Rivals
 from channels.slack.adapter import Slack
 from channels.slack.client import Pace, Wire
 from channels.slack.doubles import Doubles
@@ -180,7 +180,8 @@ SHAPES: list[Any] = [
 @pytest.mark.parametrize("ts", ["x", "", "1e300", None])
 def test_posts_of_any_shape_say_nothing(context: FakeContext, metadata: Any, ts: Any) -> None:
     doubles = Doubles(
-        Wire("", "", "http://127.0.0.1:1/", QUICK), Rivals(context.state, lambda: datetime.now(UTC))
+        Wire("", "", "http://127.0.0.1:1/", QUICK),
+        CompetingInstance(context.state, lambda: datetime.now(UTC)),
     )
     for _ in range(4):
         doubles.echo("D0ADA", {"ts": ts, "metadata": metadata})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from channels.contract import Answer, Edited, Inbound, Reacted
 from channels.feishu import inbound
 from channels.feishu.inbound import Place
-from channels.fields import Malformed
+from channels.payloads import Malformed
 
 PLACE = Place("cli_1", "ou_bot", {"ou_ada": "Ada"})
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from channels.competing_instance import CompetingInstance
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Rejected
 from channels.matrix.client import Pace
 from channels.matrix.doubles import TYPE, Doubles
-from channels.rivals import Rivals
 from tests.channels.second import millis, stopped
 
 CAME = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ def homeserver() -> Homeserver:
 
 @pytest.fixture
 def doubles(homeserver: Homeserver, tmp_path: Path) -> Doubles:
-    return Doubles(homeserver, "@ohmo:here", Rivals(tmp_path, lambda: CAME))  # pyright: ignore[reportArgumentType]
+    return Doubles(homeserver, "@ohmo:here", CompetingInstance(tmp_path, lambda: CAME))  # pyright: ignore[reportArgumentType]
 
 
 async def left(doubles: Doubles, homeserver: Homeserver, count: int) -> None:
@@ -172,7 +172,7 @@ async def test_a_lost_connection_costs_no_place(homeserver: Homeserver, tmp_path
     before says nothing, also after a stop."""
     house = CAME - timedelta(hours=2)
     stopped(tmp_path, ago=(datetime.now(UTC) - house).total_seconds() + 600)
-    doubles = Doubles(homeserver, "@ohmo:here", Rivals(tmp_path, lambda: CAME, house))  # pyright: ignore[reportArgumentType]
+    doubles = Doubles(homeserver, "@ohmo:here", CompetingInstance(tmp_path, lambda: CAME, house))  # pyright: ignore[reportArgumentType]
     await doubles.leave_word()
     for count in range(2, 6):
         doubles.heard({"life": "of the connection before", "since": millis(house)})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.contract import Answer, Edited, Inbound, Reacted
-from channels.fields import Malformed
+from channels.payloads import Malformed
 from channels.slack.inbound import Place, chat_of, order, people_of, read, readable
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from channels.errors import RateLimited, Rejected
 
 
-class Rest:
+class DraftPause:
     """Of one account."""
 
     def __init__(self) -> None:
         self._until = 0.0  # monotonic
 
     @property
-    def lasts(self) -> bool:
+    def active(self) -> bool:
         return time.monotonic() < self._until
 
     @contextmanager
-    def heeded(self) -> Generator[None]:
+    def observe(self) -> Generator[None]:
         """Around one revision. Rejected is swallowed, and so is RateLimited, whose wait begins
         now."""
         try:

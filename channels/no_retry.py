@@ -19,7 +19,7 @@ class Dropped(ClientError):
     """The connection broke after the request may have been sent."""
 
 
-class Once:
+class NoRetry:
     """Middleware of one session. aiohttp sends GET, PUT and the like again when their connection
     breaks, as RFC 9112, 9.3.1 allows for connections that were used before. Here that holds for a
     session that had an answer already: until then there is none to be stale, and in an outage every

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from channels.errors import AuthFailed, NotReady, Rejected
-from channels.together import foremost, to_their_ends
+from channels.task_groups import finish_all, main_error
 
 
 def test_of_several_failures_the_kind_that_is_asked_for_first_is_told_however_deep_it_lies() -> (
@@ -17,9 +17,9 @@ def test_of_several_failures_the_kind_that_is_asked_for_first_is_told_however_de
     group = BaseExceptionGroup(
         "", [BaseExceptionGroup("", [gone, BaseExceptionGroup("", [refused])]), later]
     )
-    assert foremost(group, AuthFailed, NotReady) is refused
-    assert foremost(group, NotReady, AuthFailed) is gone
-    assert foremost(group, Rejected) is gone, "of none of the kinds: the first"
+    assert main_error(group, AuthFailed, NotReady) is refused
+    assert main_error(group, NotReady, AuthFailed) is gone
+    assert main_error(group, Rejected) is gone, "of none of the kinds: the first"
 
 
 async def test_a_work_that_fails_cuts_off_no_other() -> None:
@@ -35,5 +35,5 @@ async def test_a_work_that_fails_cuts_off_no_other() -> None:
         done.append("work")
 
     with pytest.raises(NotReady, match="gone"):
-        await to_their_ends([fails(), works()])
+        await finish_all([fails(), works()])
     assert done == ["work"]

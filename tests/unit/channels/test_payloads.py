@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.quarantine import FILES, SIZE, Quarantine
+from channels.payloads import FILES, SIZE, Quarantine
 
 
 @pytest.mark.parametrize(

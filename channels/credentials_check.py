@@ -12,7 +12,7 @@ from channels.errors import AuthFailed, NotReady, Rejected
 Who = TypeVar("Who")
 
 
-async def proved(title: str, seconds: float, asking: Awaitable[Who], advice: str = "") -> Who:
+async def checked(title: str, seconds: float, asking: Awaitable[Who], advice: str = "") -> Who:
     """What the platform says of us. ``advice``: what to do about a refusal, which asking again does
     not change. Raises AuthFailed, NotReady."""
     try:

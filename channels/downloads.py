@@ -21,7 +21,7 @@ def plain_name(attachment: Attachment) -> str:
     return re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name).lstrip(".")[-80:] or "file"
 
 
-async def brought(
+async def downloaded(
     title: str, attachment: Attachment, path: Path, limit: int, download: Download
 ) -> Path:
     """``path``, once ``download`` has written it. ``title``: of the platform; ``limit``: bytes.

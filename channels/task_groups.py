@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 E_co = TypeVar("E_co", bound=BaseException, covariant=True)
 
 
-async def to_their_ends(works: Iterable[Awaitable[Any]]) -> None:
+async def finish_all(works: Iterable[Awaitable[Any]]) -> None:
     """All of them, to the end of each; then the first failure is raised."""
     results = await asyncio.gather(*works, return_exceptions=True)
     for result in results:
@@ -17,7 +17,7 @@ async def to_their_ends(works: Iterable[Awaitable[Any]]) -> None:
             raise result
 
 
-def foremost(group: BaseExceptionGroup[E_co], *kinds: type[BaseException]) -> E_co:
+def main_error(group: BaseExceptionGroup[E_co], *kinds: type[BaseException]) -> E_co:
     """What really failed inside task groups: the first failure of the first of these kinds that
     occurs, else the first of all."""
     leaves = list(_leaves(group))

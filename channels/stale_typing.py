@@ -14,7 +14,7 @@ from typing import cast
 _log = logging.getLogger(__name__)
 
 
-class Lights:
+class OpenIndicators:
     """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is
     remembered. ``file``: its name there. ``write`` puts what is on into the file, in a thread;
     raises OSError."""
@@ -35,11 +35,11 @@ class Lights:
         self._asked = self._stored = 0
         self._left = self._read()
 
-    def __contains__(self, light: str) -> bool:
-        return light in self._on
+    def __contains__(self, indicator: str) -> bool:
+        return indicator in self._on
 
     def any(self, beginning: str) -> bool:
-        return any(light.startswith(beginning) for light in self._on)
+        return any(indicator.startswith(beginning) for indicator in self._on)
 
     def left(self) -> tuple[str, ...]:
         """What an earlier life left on and this one did not take up, until ``forget``."""
@@ -63,16 +63,16 @@ class Lights:
             self._left.clear()
             await self._write()
 
-    async def on(self, light: str) -> None:
+    async def on(self, indicator: str) -> None:
         """Called before the platform is told, so that a death in between leaves a line too many,
         never one too few."""
-        if light not in self._on:
-            self._on.add(light)
+        if indicator not in self._on:
+            self._on.add(indicator)
             await self._write()
 
-    async def off(self, light: str) -> None:
-        if light in self._on:
-            self._on.discard(light)
+    async def off(self, indicator: str) -> None:
+        if indicator in self._on:
+            self._on.discard(indicator)
             await self._write()
 
     def _read(self) -> set[str]:
@@ -101,17 +101,17 @@ class Lights:
             except OSError as error:
                 _log.warning("%s cannot be written: %s", self._file, error.strerror)
 
-    def _put(self, file: Path, number: int, lights: list[str]) -> None:
+    def _put(self, file: Path, number: int, indicators: list[str]) -> None:
         with self._in_file:
             if number > self._stored:  # else a later one was faster
                 self._stored = number
-                self._write_to(file, lights)
+                self._write_to(file, indicators)
 
 
-def _written(file: Path, lights: list[str]) -> None:
+def _written(file: Path, indicators: list[str]) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
-    # Not synced, which would cost more than the light: a death of ours loses nothing, one of the
-    # machine only leaves a light on.
-    fresh.write_text(json.dumps(lights), encoding="utf-8")
+    # Not synced, which would cost more than the indicator: a death of ours loses nothing, one of the
+    # machine only leaves an indicator on.
+    fresh.write_text(json.dumps(indicators), encoding="utf-8")
     fresh.replace(file)

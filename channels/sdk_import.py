@@ -44,7 +44,7 @@ class Closed(ModuleType):
         return getattr(self, name)
 
 
-class Lean:
+class PartialImport:
     """A context for imports of ``sdk`` that shall not bring all the rest.
 
     ``closed``: packages of it, outermost first, whose ``__init__`` waits until somebody asks for

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from channels.competing_instance import CONFLICTS, REMEMBERED, CompetingInstance
 from channels.errors import AuthFailed, InUse
-from channels.rivals import CONFLICTS, REMEMBERED, Rivals
 from ohmo.ids import derived
 from tests.channels.second import Clock, key_of, millis, note
 
@@ -24,37 +24,39 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def rivals(tmp_path: Path, clock: Clock) -> Rivals:
-    made = Rivals(tmp_path, clock)
+def competing(tmp_path: Path, clock: Clock) -> CompetingInstance:
+    made = CompetingInstance(tmp_path, clock)
     clock.now = LATER
     return made
 
 
-def stops(rivals: Rivals) -> None:
+def stops(competing: CompetingInstance) -> None:
     for number in range(CONFLICTS - 1):
-        rivals.conflict("it happened", str(number))
+        competing.conflict("it happened", str(number))
     with pytest.raises(InUse):
-        rivals.conflict("it happened", "once more")
+        competing.conflict("it happened", "once more")
 
 
-def test_a_key_of_another_house_that_was_made_after_we_came_is_a_sign(rivals: Rivals) -> None:
-    assert rivals.said(key_of(LATER), LATER)
-    assert rivals.said(f"{key_of(LATER)[:-1]}1z", LATER)
+def test_a_key_of_another_house_that_was_made_after_we_came_is_a_sign(
+    competing: CompetingInstance,
+) -> None:
+    assert competing.said(key_of(LATER), LATER)
+    assert competing.said(f"{key_of(LATER)[:-1]}1z", LATER)
 
 
-def test_what_a_former_life_or_a_dead_house_said_is_none(rivals: Rivals) -> None:
+def test_what_a_former_life_or_a_dead_house_said_is_none(competing: CompetingInstance) -> None:
     """Killed with a send on its way, or a backup put back elsewhere: no key of theirs was made
     after we came."""
-    assert not rivals.said(key_of(CAME - timedelta(milliseconds=5)), LATER)
-    assert not rivals.said(
+    assert not competing.said(key_of(CAME - timedelta(milliseconds=5)), LATER)
+    assert not competing.said(
         key_of(LATER), CAME - timedelta(seconds=1)
     )  # shown before, by a clock that is ahead
 
 
-def test_our_own_echo_is_none(rivals: Rivals) -> None:
+def test_our_own_echo_is_none(competing: CompetingInstance) -> None:
     key = key_of(LATER)
-    rivals.send(key)
-    assert not rivals.said(key, LATER)
+    competing.send(key)
+    assert not competing.said(key, LATER)
 
 
 @pytest.mark.parametrize(
@@ -70,29 +72,31 @@ def test_our_own_echo_is_none(rivals: Rivals) -> None:
         "zzzzzzzzz0000000000000.0",
     ],
 )
-def test_a_script_with_our_token_is_none(rivals: Rivals, key: object) -> None:
-    assert not rivals.said(key, LATER)
+def test_a_script_with_our_token_is_none(competing: CompetingInstance, key: object) -> None:
+    assert not competing.said(key, LATER)
 
 
-def test_the_third_conflict_in_a_row_is_enough(rivals: Rivals) -> None:
+def test_the_third_conflict_in_a_row_is_enough(competing: CompetingInstance) -> None:
     for _ in range(2):
-        rivals.conflict("it happened")
-    rivals.calm()
+        competing.conflict("it happened")
+    competing.calm()
     for _ in range(2):
-        rivals.conflict("it happened")
+        competing.conflict("it happened")
     with pytest.raises(
         InUse,
         match=r"it happened \(3 times in a row\): stop the other one, or take a token of your own",
     ):
-        rivals.conflict("it happened")
+        competing.conflict("it happened")
     assert issubclass(InUse, AuthFailed)
 
 
-def test_signs_that_are_an_hour_apart_do_not_add_up(rivals: Rivals, clock: Clock) -> None:
+def test_signs_that_are_an_hour_apart_do_not_add_up(
+    competing: CompetingInstance, clock: Clock
+) -> None:
     for number in range(10):
-        rivals.conflict("it happened", f"{number}")
+        competing.conflict("it happened", f"{number}")
         clock.now += REMEMBERED
-        rivals.conflict("it happened", f"{number} and a half")
+        competing.conflict("it happened", f"{number} and a half")
         clock.now += REMEMBERED / 2
 
 
@@ -102,7 +106,7 @@ def test_where_either_may_leave_who_lost_most_of_three_does_and_the_other_one_st
     for rounds in product("ab", repeat=3):
         left: list[str] = []
         for name in "ab":
-            one = Rivals(tmp_path / "".join(rounds) / name, Clock(LATER))
+            one = CompetingInstance(tmp_path / "".join(rounds) / name, Clock(LATER))
             for count, loser in enumerate(rounds):
                 try:
                     one.conflict("both answered", str(count), lost=loser == name)
@@ -112,17 +116,17 @@ def test_where_either_may_leave_who_lost_most_of_three_does_and_the_other_one_st
         assert left == [max("ab", key=rounds.count)]
 
 
-def test_several_signs_of_one_conflict_count_once(rivals: Rivals) -> None:
+def test_several_signs_of_one_conflict_count_once(competing: CompetingInstance) -> None:
     for _ in range(5):
-        rivals.conflict("it happened", "an answer in five parts")
+        competing.conflict("it happened", "an answer in five parts")
 
 
 def test_after_a_stop_one_conflict_is_enough_for_an_hour_also_in_the_next_life(
-    rivals: Rivals, tmp_path: Path, clock: Clock
+    competing: CompetingInstance, tmp_path: Path, clock: Clock
 ) -> None:
-    stops(rivals)
+    stops(competing)
     stopped, clock.now = clock.now, clock.now + timedelta(minutes=5)
-    again = Rivals(tmp_path, clock)
+    again = CompetingInstance(tmp_path, clock)
     assert again.rested == stopped
     assert again.said(key_of(stopped + timedelta(minutes=1)), stopped + timedelta(minutes=1)), (
         "they went on while we rested"
@@ -132,15 +136,15 @@ def test_after_a_stop_one_conflict_is_enough_for_an_hour_also_in_the_next_life(
     clock.now += REMEMBERED
     assert again.rested is None
     again.conflict("it happened")
-    assert Rivals(tmp_path, clock).rested is None
+    assert CompetingInstance(tmp_path, clock).rested is None
 
 
 @pytest.mark.parametrize("again", [2, 3])
 def test_a_sign_that_may_be_a_former_life_is_not_enough_after_a_stop_either(
-    rivals: Rivals, tmp_path: Path, clock: Clock, again: int
+    competing: CompetingInstance, tmp_path: Path, clock: Clock, again: int
 ) -> None:
-    stops(rivals)
-    back = Rivals(tmp_path, clock)
+    stops(competing)
+    back = CompetingInstance(tmp_path, clock)
     for _ in range(again - 1):
         back.conflict("it happened", again=again)
     with pytest.raises(InUse, match="still"):
@@ -149,9 +153,9 @@ def test_a_sign_that_may_be_a_former_life_is_not_enough_after_a_stop_either(
 
 def test_a_lost_connection_costs_no_place(tmp_path: Path, clock: Clock) -> None:
     for _ in range(3):
-        assert Rivals(tmp_path, clock, CAME).since == millis(CAME)
+        assert CompetingInstance(tmp_path, clock, CAME).since == millis(CAME)
         clock.now += timedelta(minutes=10)
-    assert Rivals(tmp_path, clock).since == millis(clock.now), (
+    assert CompetingInstance(tmp_path, clock).since == millis(clock.now), (
         "a house that does not say when it began begins now"
     )
 
@@ -160,17 +164,19 @@ def test_who_left_its_place_is_younger_than_everybody_and_keeps_the_place_it_com
     tmp_path: Path, clock: Clock
 ) -> None:
     clock.now = LATER
-    stops(Rivals(tmp_path, clock, CAME))
+    stops(CompetingInstance(tmp_path, clock, CAME))
     clock.now += timedelta(minutes=5)
-    assert Rivals(tmp_path, clock, CAME).since == millis(clock.now)
+    assert CompetingInstance(tmp_path, clock, CAME).since == millis(clock.now)
     clock.now += timedelta(minutes=5)
-    back = Rivals(tmp_path, clock, CAME)
+    back = CompetingInstance(tmp_path, clock, CAME)
     back.send(key_of(clock.now))
     came = clock.now
     for _ in range(3):
         clock.now += timedelta(minutes=40)
-        assert Rivals(tmp_path, clock, CAME).since == millis(came)
-    assert Rivals(tmp_path, clock, clock.now).since == millis(clock.now), "another life begins anew"
+        assert CompetingInstance(tmp_path, clock, CAME).since == millis(came)
+    assert CompetingInstance(tmp_path, clock, clock.now).since == millis(clock.now), (
+        "another life begins anew"
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,10 +194,10 @@ def test_who_left_its_place_is_younger_than_everybody_and_keeps_the_place_it_com
 )
 def test_a_note_that_cannot_be_read_counts_as_none(tmp_path: Path, damage: str) -> None:
     note(tmp_path).write_text(damage)
-    assert Rivals(tmp_path, Clock(CAME)).rested is None
+    assert CompetingInstance(tmp_path, Clock(CAME)).rested is None
 
 
 def test_without_a_folder_nothing_is_remembered() -> None:
-    rivals = Rivals(None, Clock(CAME))
-    stops(rivals)
-    assert rivals.rested is None
+    competing = CompetingInstance(None, Clock(CAME))
+    stops(competing)
+    assert competing.rested is None

@@ -42,7 +42,7 @@ class _Note:
     back: datetime | None = None
 
 
-class Rivals:
+class CompetingInstance:
     """Of one connection. ``folder``: the channel's private one, where a stop is remembered; None:
     it is not. ``began``: the house, whose connections come and go; None: with this one."""
 

@@ -1,0 +1,121 @@
+"""Reading what a platform sent. A field that is not what its documentation says is named, not
+guessed; what cannot be read is kept aside, and the connection goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any, cast
+from zlib import crc32
+
+from channels.errors import NotReady
+
+FILES = 100  # malformed frames that are kept, the newest ones
+SIZE = 4096  # bytes of each
+
+log = logging.getLogger(__name__)
+
+Body = dict[str, Any]
+
+
+class Malformed(Exception):
+    """A payload is not what the platform's documentation says; the text names the field."""
+
+
+def text_of(body: Body, name: str, default: str | None = None) -> str:
+    """``default``: for a field that is missing or null; None: it must be there. Raises
+    Malformed."""
+    value = body.get(name, default)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise Malformed(f"{name} is {type(value).__name__}, not a text")
+    return value
+
+
+def body_of(body: Body, name: str, default: Body | None = None) -> Body:
+    """The object in a field. ``default``: for one that is missing or null; None: it must be there.
+    Raises Malformed."""
+    value = body.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, dict):
+        raise Malformed(f"{name} is {type(value).__name__}, not an object")
+    return cast("Body", value)
+
+
+def soft(body: Body, name: str) -> Body:
+    """For questions asked before a payload is judged: whatever is not an object is an empty one."""
+    value = body.get(name)
+    return cast("Body", value) if isinstance(value, dict) else {}
+
+
+def bodies_of(body: Body, name: str) -> list[Body]:
+    """The objects of a list; what else is in it is passed over, and no list is an empty one. Raises
+    Malformed: it is something else."""
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Malformed(f"{name} is {type(value).__name__}, not a list")
+    return [cast("Body", item) for item in cast("list[object]", value) if isinstance(item, dict)]
+
+
+class Garbled(NotReady):
+    """The platform answered something that cannot be read; ``body`` is what it was."""
+
+    def __init__(self, text: str, body: object) -> None:
+        super().__init__(text)
+        self.body = body
+
+
+class Quarantine:
+    """A folder (made when it is first needed) of the newest malformed frames; ``count`` is how many
+    there were."""
+
+    def __init__(self, folder: Path, title: str = "") -> None:
+        """``title``: of the platform, for the log."""
+        self.count = 0
+        self._folder = folder
+        self._title = title
+
+    def pass_over(self, what: str, frame: object, name: str = "") -> None:
+        """Keeps the frame and logs ``what`` it was."""
+        self.keep(frame, name)
+        log.warning(
+            "%s: %s (%d so far); it was skipped, the connection goes on",
+            self._title,
+            what,
+            self.count,
+        )
+
+    def keep(self, frame: object, name: str = "") -> None:
+        """``frame`` as it came: text, bytes or decoded JSON. Frames of one ``name`` (or, without
+        any, equal ones) are kept once.
+
+        A full disk is logged and no worry of the channel."""
+        self.count += 1
+        head = _head(frame)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stem = re.sub(r"[^A-Za-z0-9-]", "_", name)[-80:] or f"frame-{crc32(head):08x}"
+            path = self._folder / f"{stem}.txt"
+            path.write_bytes(head)
+            path.chmod(0o600)
+            kept = sorted(self._folder.iterdir(), key=lambda one: one.stat().st_mtime_ns)
+            for old in kept[:-FILES]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s: a malformed frame could not be kept: %s", self._folder, error.strerror)
+
+
+def _head(frame: object) -> bytes:
+    if isinstance(frame, bytes):
+        return frame[:SIZE]
+    try:
+        text = frame[:SIZE] if isinstance(frame, str) else json.dumps(frame, default=repr)
+    except (ValueError, RecursionError) as error:
+        text = f"cannot be written down: {error}"
+    return text.encode("utf-8", "backslashreplace")[:SIZE]
