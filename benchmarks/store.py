@@ -27,7 +27,7 @@ from ohmo.contracts.messages import ModelStep, Text, UserStep
 from ohmo.contracts.store import Claim, End, PartState, PostRow, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sqlite import SqliteStore, open_sqlite
+from ohmo.storefile.open_store import SqliteStore, open_sqlite
 
 TEXT = (
     "Could you look at the build of last night and tell me what broke? " * 7

@@ -26,7 +26,7 @@ from ohmo.providers.build import Model, chain
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.middleware.retry import Patience
 from ohmo.sessions.clock import HeldClock
-from ohmo.store.opening import open_store
+from ohmo.storefile.open_store import open_store
 from ohmo_testing.channels import EVERYTHING, FakeChannel, FakePlatform, Shown
 from ohmo_testing.scripted import ScriptedProvider
 

@@ -27,7 +27,7 @@ from ohmo.gateway.intake import Intake, Told
 from ohmo.gateway.notices import Notices
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.sessions.pool import Pool
-from ohmo.store.pulse import Pulse
+from ohmo.store.engines.store_health import Pulse
 
 
 class HouseStore(Store, Reports, Protocol):

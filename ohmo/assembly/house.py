@@ -58,7 +58,7 @@ from ohmo.gateway.whispers import Whispers
 from ohmo.providers import build
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
-from ohmo.store.sparing import Sparing
+from ohmo.store.engines.cached_answer import Sparing
 from ohmo.upkeep.cgroup import memory_share
 from ohmo.upkeep.full_auto import FullAuto
 from ohmo.upkeep.memory_watch import MemoryWatch

@@ -18,7 +18,7 @@ from ohmo.daemon.loop import run
 from ohmo.logs.writing import logging_to
 from ohmo.processes.family import adopt_orphans
 from ohmo.processes.sealed import seal
-from ohmo.store.lock import hold_home
+from ohmo.storefile.lock import hold_home
 
 
 @contextmanager

@@ -25,9 +25,9 @@ from ohmo.control.server import Doors
 from ohmo.daemon.allocator import give_back, trimming
 from ohmo.lifecycle import supervised
 from ohmo.processes.orphans import bury
-from ohmo.store.opening import open_store
-from ohmo.store.restoring import finish_restore
-from ohmo.store.workroom import sweep
+from ohmo.storefile.open_store import open_store
+from ohmo.storefile.restore import finish_restore
+from ohmo.storefile.staging_dir import sweep
 from ohmo.upkeep.backups import keep_backups
 from ohmo.upkeep.retention import let_go
 

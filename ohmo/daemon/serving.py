@@ -39,7 +39,7 @@ from ohmo.service.rereading import Rereading
 from ohmo.service.starts import Starts
 from ohmo.service.trial import Connection, Trial
 from ohmo.service.undoing import FOLDER, Undoing
-from ohmo.store.lock import hold_home
+from ohmo.storefile.lock import hold_home
 
 log = structlog.get_logger("ohmo.daemon")
 OK, FAILED, CRASHED, TAKEN, CONFIG = 0, 1, 70, 75, 78

@@ -18,7 +18,7 @@ from ohmo.discovery import scan
 from ohmo.doctor.contract import Check, Finding, Ground, Json, Kept, problem, skipped
 from ohmo.doctor.machine import Machine
 from ohmo.service.undoing import FOLDER, Undoing
-from ohmo.store.lock import holder, is_held
+from ohmo.storefile.lock import holder, is_held
 
 
 @record

@@ -22,7 +22,7 @@ from ohmo.service.contract import (
     Standing,
     State,
 )
-from ohmo.store.lock import holder, is_held
+from ohmo.storefile.lock import holder, is_held
 
 _WRITTEN = ("starting", "running", "restarting", "stopped", "failed")
 _KEPT = (

@@ -26,7 +26,7 @@ from channels.record import record
 from ohmo.processes.family import adopt_orphans, descendants, send
 from ohmo.processes.sealed import seal
 from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
-from ohmo.store.lock import holder, take
+from ohmo.storefile.lock import holder, take
 
 FINAL = (
     0,

@@ -319,7 +319,7 @@ def _locked(lock: Path, kind: int) -> int | None:
 
 
 def _held(home: Path) -> bool:
-    """Whether a daemon runs there: ``ohmo.store.lock.is_held``, once more."""
+    """Whether a daemon runs there: ``ohmo.storefile.lock.is_held``, once more."""
     try:
         with as_owner(home):
             descriptor = os.open(home / "lock", os.O_RDONLY | os.O_CLOEXEC)

@@ -14,7 +14,6 @@ from ohmo.contracts.errors import Conflict
 from ohmo.contracts.messages import ModelStep, Step, ToolCall
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Lapsed, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
-from ohmo.store.arrivals import end
 from ohmo.store.codec import (
     column,
     from_column,
@@ -23,10 +22,11 @@ from ohmo.store.codec import (
     read_step,
     write_question,
 )
-from ohmo.store.numbers import Home, Numbers, address_of, find_home, hold, lock_thread, touch
+from ohmo.store.inbox import end
+from ohmo.store.known_people import save_grant
 from ohmo.store.outbox import close, open_drafts, say_more, speak
-from ohmo.store.people import save_grant
 from ohmo.store.statements import Moment, Op, Row, Undo, instant
+from ohmo.store.thread_locks import Home, Numbers, address_of, find_home, hold, lock_thread, touch
 
 _COLUMNS = """a.id, a.call, a.body, a.cwd, a.thread, a.turn, t.channel, t.account, t.chat, t.topic, u.person, a.state, a.deadline, a.asked_at"""
 _FROM = (

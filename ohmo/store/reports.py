@@ -22,11 +22,11 @@ from ohmo.contracts.reports import (
     UsageTotal,
 )
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
-from ohmo.store.numbers import address_of
+from ohmo.store.known_people import link
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
-from ohmo.store.people import link
 from ohmo.store.slices import sums
 from ohmo.store.statements import Moment, Op, Row, Value, instant
+from ohmo.store.thread_locks import address_of
 
 Depths = tuple[
     dict[tuple[str, str], int], dict[tuple[str, str], int]

@@ -12,8 +12,8 @@ from datetime import datetime
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.store import Claim, ThreadSettings
 from ohmo.store.codec import column, read_settings, write_settings
-from ohmo.store.numbers import WAITING, address_of, hold
 from ohmo.store.statements import Moment, Op, Undo
+from ohmo.store.thread_locks import WAITING, address_of, hold
 
 # Two statements: what is picked is locked first, then taken with the fresh row. Readiness is a
 # column of that row, never a subquery.

@@ -12,8 +12,8 @@ import ohmo
 from ohmo.config.load import Config
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.notices import OwnerNotices
-from ohmo.store import workroom
-from ohmo.store.archive import backups, make_backup, prune
+from ohmo.storefile import staging_dir
+from ohmo.storefile.archive import backups, make_backup, prune
 
 log = structlog.get_logger("ohmo.upkeep")
 SOON = timedelta(minutes=2)  # after a start, when a backup is due
@@ -32,7 +32,7 @@ async def keep_backups(
     ``backups.every``; where it is set forward, one is due at once."""
     every, keep = config.backups.every, config.backups.keep
     folder = config.backups.folder or config.home.backups
-    await asyncio.to_thread(workroom.sweep, folder)  # what a killed backup left
+    await asyncio.to_thread(staging_dir.sweep, folder)  # what a killed backup left
     if every is None:
         return
     due: datetime | None = None

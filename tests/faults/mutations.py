@@ -17,14 +17,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ohmo.failpoints import inert
-from ohmo.store.archive import make_backup
-from ohmo.store.footing import remember
-from ohmo.store.health import examine
-from ohmo.store.inspection import problem
-from ohmo.store.schema import MIGRATIONS
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "store"))
-from homes import furnished, markers, say
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.storefile.archive import make_backup
+from ohmo.storefile.inspection import problem
+from ohmo.storefile.recovery import examine
+from ohmo.storefile.wal_check import remember
+from tests.unit.storefile.homes import furnished, markers, say
 
 KINDS = (
     *("flip", "truncate", "empty", "zeros", "foreign", "gone", "header", "log"),

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ohmo.failpoints import inert
-from ohmo.store.health import bring_forward, create
-from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
+from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
+from ohmo.storefile.recovery import bring_forward, create
 from tests.faults.daemon import ROOT
 
 NEXT = newest(MIGRATIONS) + 1
@@ -28,7 +28,7 @@ DYING = """
 import sys
 from pathlib import Path
 from ohmo.failpoints import from_environment
-from ohmo.store.health import bring_forward
+from ohmo.storefile.recovery import bring_forward
 from tests.faults.test_faults_migration import LATER
 bring_forward(Path(sys.argv[1]), from_environment({"OHMO_FAILPOINTS": f"migrate.step=kill@{sys.argv[2]}"}), LATER)
 """

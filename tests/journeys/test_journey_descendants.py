@@ -21,7 +21,7 @@ from ohmo.cron.recipes import BUNDLED
 from ohmo.failpoints import inert
 from ohmo.gateway.pairing import code_hash
 from ohmo.ids import IdSource
-from ohmo.store.sqlite import open_sqlite
+from ohmo.storefile.open_store import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until
 
 LINUX = pytest.mark.needs("linux")

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import ClientSession, UnixConnector
 
 from ohmo.failpoints import inert
-from ohmo.store.health import create
-from ohmo.store.schema import MIGRATIONS
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.storefile.recovery import create
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.platforms.model.server import ModelServer
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ohmo.store.lock import is_held
+from ohmo.storefile.lock import is_held
 
 pytestmark = pytest.mark.needs("linux")  # the small daemon speaks over abstract sockets
 DAEMON = """

@@ -10,9 +10,9 @@ from channels.contract import Edited, Inbound, MessageId, Reacted
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import UserStep
 from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Claim, PostRow
-from ohmo.store.context import OWN, own_words
-from ohmo.store.numbers import thread_id
 from ohmo.store.outbox import receipts
+from ohmo.store.overheard import OWN, own_words
+from ohmo.store.thread_locks import thread_id
 from tests.store_model.tables import Letter, Model
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
 from ohmo.contracts.causes import Cause
 from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report
-from ohmo.store.jobs import REMOVED, ended_as
+from ohmo.store.cron_jobs import REMOVED, ended_as
 from tests.store_model.context import ModelContext
 
 

@@ -29,8 +29,8 @@ from ohmo.contracts.store import (
     PostRow,
     ThreadSettings,
 )
-from ohmo.store.listeners import Hear, Listeners
-from ohmo.store.numbers import thread_id
+from ohmo.store.engines.listeners import Hear, Listeners
+from ohmo.store.thread_locks import thread_id
 
 K = TypeVar("K")
 

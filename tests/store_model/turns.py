@@ -32,7 +32,7 @@ from ohmo.contracts.store import (
     ToStep,
     Work,
 )
-from ohmo.store.arrivals import again_as
+from ohmo.store.inbox import again_as
 from tests.store_model.jobs import ModelJobs
 from tests.store_model.tables import Letter, Seen, Turn, once
 

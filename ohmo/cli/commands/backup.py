@@ -22,7 +22,7 @@ def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_
     import ohmo
     from ohmo.cli.house import settings
     from ohmo.cli.show import as_json_text, some
-    from ohmo.store.archive import backups, make_backup, prune
+    from ohmo.storefile.archive import backups, make_backup, prune
 
     config, now = settings(), datetime.now(UTC)
     target = (path or config.backups.folder or config.home.backups).expanduser().absolute()

@@ -16,9 +16,9 @@ import click
 def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
     from ohmo.cli.show import as_json_text
     from ohmo.config.home import find_home
-    from ohmo.store.archive import backups
-    from ohmo.store.lock import hold_home
-    from ohmo.store.restoring import restore
+    from ohmo.storefile.archive import backups
+    from ohmo.storefile.lock import hold_home
+    from ohmo.storefile.restore import restore
 
     home = find_home(os.environ)
     if path.is_dir():

@@ -24,7 +24,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
     import sqlite3
 
     from ohmo.cli.show import as_json_text, clean
-    from ohmo.store.inspection import broken_laws, counts, problem, reading, version
+    from ohmo.storefile.inspection import broken_laws, counts, problem, reading, version
 
     path = _file()
     if not path.exists():
@@ -62,8 +62,8 @@ def check(ctx: click.Context, as_json: bool) -> None:
 def compact() -> None:
     """Give empty pages back to the disk. Refuses while the daemon runs."""
     from ohmo.cli.house import settings
-    from ohmo.store.compacting import compact as shrink
-    from ohmo.store.lock import hold_home
+    from ohmo.storefile.compaction import compact as shrink
+    from ohmo.storefile.lock import hold_home
 
     path = _file()
     if not path.exists():
@@ -83,8 +83,8 @@ def migrate(url: str, as_json: bool) -> None:
     the counts. Refuses while the daemon runs."""
     from ohmo.cli.house import settings
     from ohmo.cli.show import as_json_text
-    from ohmo.store.lock import hold_home
-    from ohmo.store.moving import move
+    from ohmo.storefile.lock import hold_home
+    from ohmo.storefile.transfer import move
 
     config = settings()
     config.home.refuse_root()

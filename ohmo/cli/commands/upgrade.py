@@ -22,7 +22,7 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
     from ohmo.service.choice import Machine, choose, run_command
     from ohmo.service.systemd import SYSTEM_HOME
     from ohmo.service.upgrading import Connection, Parts, Upgrade, UpgradeFailed
-    from ohmo.store.lock import is_held
+    from ohmo.storefile.lock import is_held
 
     site, installer = _installation()
     wheel = Path(what)

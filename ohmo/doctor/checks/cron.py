@@ -13,10 +13,10 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.cron.recipes import BUNDLED, read_recipe, recipes
 from ohmo.cron.spec import digest, seconds_apart, span
 from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped, warning
-from ohmo.store import inspection
-from ohmo.store.jobs import jobs
-from ohmo.store.schema import NewerSchema
-from ohmo.store.writer import run
+from ohmo.store.cron_jobs import jobs
+from ohmo.store.engines.migrations import NewerSchema
+from ohmo.store.engines.writer import run
+from ohmo.storefile import inspection
 
 LATE = timedelta(minutes=5)  # a slot that nobody claims
 OPEN = timedelta(days=1)  # a run that does not end

@@ -12,7 +12,7 @@ from ohmo.config.envfile import env_file, read
 from ohmo.config.home import FOLDERS
 from ohmo.contracts.errors import ConfigError
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
-from ohmo.store.lock import network_file_system
+from ohmo.storefile.lock import network_file_system
 
 LEAST_ROOM = 200 * 2**20  # bytes
 LEAST_FILES = 1_000

@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
-from ohmo.store import archive, inspection
-from ohmo.store.schema import NewerSchema
+from ohmo.store.engines.migrations import NewerSchema
+from ohmo.storefile import archive, inspection
 
 BIG_LOG = 256 * 2**20  # bytes of write-ahead log that is folded in by nobody
 HOLLOW = 64 * 2**20  # bytes of free pages worth giving back

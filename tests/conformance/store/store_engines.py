@@ -10,7 +10,7 @@ from store_words import Clock, FullStore
 
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sqlite import open_sqlite
+from ohmo.storefile.open_store import open_sqlite
 from tests.store_model.store import MemoryStore
 
 
@@ -29,7 +29,7 @@ async def memory_store(clock: Clock) -> AsyncGenerator[FullStore]:
 
 @asynccontextmanager
 async def postgres_store(url: str, clock: Clock) -> AsyncGenerator[FullStore]:
-    from ohmo.store.postgres import (
+    from ohmo.store.engines.postgres import (
         open_postgres,
     )  # only where its driver is installed: see the needs marker
 

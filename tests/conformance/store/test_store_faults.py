@@ -35,9 +35,9 @@ from ohmo.contracts.messages import Usage
 from ohmo.contracts.store import End, Ruling
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sql import SqlStore
-from ohmo.store.sqlite import open_sqlite
+from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
+from ohmo.storefile.open_store import open_sqlite
 
 
 class Cut(Exception):
@@ -150,7 +150,7 @@ from channels.contract import Address, ChatId
 from ohmo.contracts.store import End, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sqlite import open_sqlite
+from ohmo.storefile.open_store import open_sqlite
 
 async def main() -> None:
     new_id = IdSource()

@@ -4,17 +4,14 @@ something is refused."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
 
-from ohmo.store.inspection import problem
-from ohmo.store.moving import move
-from ohmo.store.moving_end import MoveError
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "store"))
-from homes import furnished, markers
+from ohmo.store.engines.transfer_end import MoveError
+from ohmo.storefile.inspection import problem
+from ohmo.storefile.transfer import move
+from tests.unit.storefile.homes import furnished, markers
 
 
 @pytest.mark.needs("postgres")

@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from ohmo.failpoints import inert
-from ohmo.store.health import bring_forward, create
-from ohmo.store.schema import MIGRATIONS
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.storefile.recovery import bring_forward, create
 
 ROWS = Path(__file__).with_name("form_4.sql")
 

@@ -36,9 +36,9 @@ from ohmo.contracts.messages import Usage
 from ohmo.contracts.store import CursorSave, End, Ruling, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sql import SqlStore
-from ohmo.store.sqlite import open_sqlite
+from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
+from ohmo.storefile.open_store import open_sqlite
 
 # Small by nature, or read by a person who asked for everything.
 SMALL = {"grants", "people", "leases", "meta"}

@@ -23,7 +23,7 @@ from ohmo.contracts.events import TextDelta
 from ohmo.contracts.store import Accepted, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sqlite import open_sqlite
+from ohmo.storefile.open_store import open_sqlite
 from ohmo_testing.house import eventually
 
 PLACE = Address("slack", "T1", ChatId("C1"))

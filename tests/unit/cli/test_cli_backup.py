@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.disk import Disk
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
-from homes import furnished, markers
+from tests.unit.storefile.homes import furnished, markers
 
 
 def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

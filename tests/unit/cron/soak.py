@@ -38,7 +38,7 @@ from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.cron.times import after
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sqlite import SqliteStore, open_sqlite
+from ohmo.storefile.open_store import SqliteStore, open_sqlite
 from ohmo_testing.house import ManualClock
 
 ZONES = sorted(

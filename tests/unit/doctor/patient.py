@@ -17,9 +17,9 @@ from ohmo.doctor.examination import survey
 from ohmo.doctor.machine import Machine
 from ohmo.failpoints import inert
 from ohmo.service.contract import Standing
-from ohmo.store.archive import make_backup
-from ohmo.store.health import create
-from ohmo.store.schema import MIGRATIONS
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.storefile.archive import make_backup
+from ohmo.storefile.recovery import create
 
 TOKEN = f"123456:{'A' * 35}"
 CONFIG = """\

@@ -23,7 +23,7 @@ from ohmo.doctor.contract import Finding, Kept
 from ohmo.doctor.examination import checks, examine, mend, survey
 from ohmo.service.contract import Standing
 from ohmo.store.codec import write_job
-from ohmo.store.inspection import problem
+from ohmo.storefile.inspection import problem
 
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import Patient, channel

@@ -21,7 +21,7 @@ from ohmo.service.contract import Plan, ServiceFailed
 from ohmo.service.systemd import only_roots
 from ohmo.service.undoing import as_owner, copy
 from ohmo.service.upgrading import UpgradeFailed
-from ohmo.store.lock import hold_home, holder
+from ohmo.storefile.lock import hold_home, holder
 from tests.unit.service.test_upgrading import Scene
 
 ROOT = Path(__file__).parents[3]

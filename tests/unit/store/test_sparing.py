@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ohmo.store.sparing import Sparing
+from ohmo.store.engines.cached_answer import Sparing
 
 
 @dataclass

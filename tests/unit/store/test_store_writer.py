@@ -15,8 +15,8 @@ import pytest
 from channels.errors import Unavailable
 from ohmo.contracts.errors import Conflict, Damaged
 from ohmo.contracts.store import Hint
+from ohmo.store.engines.writer import Writer
 from ohmo.store.statements import Moment, Op, Undo
-from ohmo.store.writer import Writer
 
 
 class Bench:

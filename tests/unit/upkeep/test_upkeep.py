@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from ohmo.config.load import Config, load
-from ohmo.store.archive import backups
+from ohmo.storefile.archive import backups
 from ohmo.upkeep.backups import keep_backups
 from ohmo.upkeep.retention import let_go, sweep
 from tests.store_model.store import MemoryStore
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
-from homes import furnished
+from tests.unit.storefile.homes import furnished
 
 
 class Told:

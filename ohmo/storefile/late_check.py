@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from channels.record import record
-from ohmo.store.inspection import FULL_CHECK_BYTES, fault_of, for_checks
+from ohmo.storefile.inspection import FULL_CHECK_BYTES, fault_of, for_checks
 
 log = structlog.get_logger("ohmo.store")
 

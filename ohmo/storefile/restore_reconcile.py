@@ -11,8 +11,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from channels.record import record
-from ohmo.store.inspection import problem
-from ohmo.store.schema import NewerSchema
+from ohmo.store.engines.migrations import NewerSchema
+from ohmo.storefile.inspection import problem
 
 _OPEN = """UPDATE inbox SET state = 'ended', ending = 'dead', turn = NULL, ended_at = :now,
   reason = 'it was open in the backup; say it again if it was never answered' WHERE state IN ('waiting','taken')"""

@@ -20,11 +20,10 @@ from channels.errors import Unavailable
 from ohmo.contracts.errors import Conflict, StoreError
 from ohmo.contracts.store import Hint
 from ohmo.failpoints import Failpoint
-from ohmo.store.dialect import postgres_statement
-from ohmo.store.health import Health
-from ohmo.store.listeners import Hear, Listeners
-from ohmo.store.schema import migrate
-from ohmo.store.sql import SqlStore
+from ohmo.store.engines.dialect import postgres_statement
+from ohmo.store.engines.listeners import Hear, Listeners
+from ohmo.store.engines.migrations import migrate
+from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.statements import MakeOp, Moment, Op, T, Undo, milliseconds
 
 GROUP = 64
@@ -266,13 +265,12 @@ class PostgresDriver:
 
 
 class PostgresStore(SqlStore):
-    """Store and Reports in one database, shared by several instances. ``health`` and ``fatal`` as
+    """Store and Reports in one database, shared by several instances. ``fatal`` as
     in SQLite; the server cares for both."""
 
     def __init__(self, driver: PostgresDriver, *, new_id: Callable[[], str], writer: str) -> None:
         super().__init__(driver, new_id=new_id, writer=writer)
         self._listeners = driver.listeners
-        self.health = Health("sound")
         self.fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def listen(self, hear: Hear) -> Callable[[], None]:

@@ -12,17 +12,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from homes import furnished, markers, say
 
 from ohmo.contracts.errors import ConfigError
 from ohmo.failpoints import inert
-from ohmo.store.archive import BackupError, backups, make_backup
-from ohmo.store.footing import known_file, remember
-from ohmo.store.health import Health, examine
-from ohmo.store.lock import hold_home
-from ohmo.store.restoring import restore
-from ohmo.store.schema import MIGRATIONS
-from ohmo.store.sqlite import open_sqlite
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.storefile.archive import BackupError, backups, make_backup
+from ohmo.storefile.lock import hold_home
+from ohmo.storefile.open_store import open_sqlite
+from ohmo.storefile.recovery import Health, examine
+from ohmo.storefile.restore import restore
+from ohmo.storefile.wal_check import known_file, remember
+from tests.unit.storefile.homes import furnished, markers, say
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

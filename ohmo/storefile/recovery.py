@@ -17,14 +17,14 @@ from channels.durable import settle_path, take_place
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.failpoints import Failpoint
-from ohmo.store.archive_filling import fill_in
-from ohmo.store.dialect import sqlite_statement
-from ohmo.store.footing import clear, known_file, log_of, lost_log, missing, no_file, remember
-from ohmo.store.inspection import FULL_CHECK_BYTES, problem_of
-from ohmo.store.salvage import salvage
-from ohmo.store.schema import migrate, newest
+from ohmo.store.engines.dialect import sqlite_statement
+from ohmo.store.engines.migrations import migrate, newest
+from ohmo.store.engines.writer import failure
 from ohmo.store.statements import milliseconds
-from ohmo.store.writer import failure
+from ohmo.storefile.archive_filling import fill_in
+from ohmo.storefile.inspection import FULL_CHECK_BYTES, problem_of
+from ohmo.storefile.salvage import salvage
+from ohmo.storefile.wal_check import clear, known_file, log_of, lost_log, missing, no_file, remember
 
 Migrations = Mapping[int, Sequence[str]]
 WHY = "why.txt"  # beside what was put aside

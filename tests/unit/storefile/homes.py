@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from ohmo.failpoints import inert
-from ohmo.store.health import create
-from ohmo.store.schema import MIGRATIONS
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.storefile.recovery import create
 
 
 def furnished(home: Path, messages: int = 20) -> Path:

@@ -15,8 +15,11 @@ from ohmo.contracts.inwriter import Rest
 from ohmo.contracts.messages import Step, Usage
 from ohmo.contracts.store import Claim, Closing, End, Ending, PostRow
 from ohmo.store.codec import column
-from ohmo.store.jobs import settle
-from ohmo.store.numbers import (
+from ohmo.store.cron_jobs import settle
+from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
+from ohmo.store.statements import Moment, Op, Undo, instant
+from ohmo.store.steps import append
+from ohmo.store.thread_locks import (
     TAKEN,
     WAITING,
     Home,
@@ -28,9 +31,6 @@ from ohmo.store.numbers import (
     more,
     reserve,
 )
-from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
-from ohmo.store.statements import Moment, Op, Undo, instant
-from ohmo.store.steps import append
 
 _USAGE = """INSERT INTO usage (id, at, day, thread, turn, person, model, purpose, input, cached, written, output, micro_usd)
 VALUES (?, ?, ?, ?, ?, (SELECT person FROM turns WHERE turn = ?), ?, ?, ?, ?, ?, ?, ?)"""

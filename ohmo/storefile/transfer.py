@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import cast
 
 from ohmo.failpoints import Failpoint, inert
-from ohmo.store.health import create, into_place
-from ohmo.store.inspection import problem_of, reading
-from ohmo.store.moving_end import BATCH, End, MoveError, Row
-from ohmo.store.schema import MIGRATIONS, newest
+from ohmo.store.engines.migrations import MIGRATIONS, newest
+from ohmo.store.engines.transfer_end import BATCH, End, MoveError, Row
+from ohmo.storefile.inspection import problem_of, reading
+from ohmo.storefile.recovery import create, into_place
 
 _SQLITE = "sqlite:///"
 # Parents before children, so that references hold at every moment.
@@ -77,7 +77,7 @@ def _open(url: str, *, writing: bool) -> End:
         return _File(Path(url.removeprefix(_SQLITE)), writing=writing)
     if url.startswith(("postgresql://", "postgres://")):
         try:
-            driver = importlib.import_module("ohmo.store.postgres_moving")
+            driver = importlib.import_module("ohmo.store.engines.postgres_transfer")
         except ImportError as error:
             raise MoveError("PostgreSQL needs asyncpg: pip install 'ohmo[postgres]'") from error
         return cast("Callable[[str], End]", driver.Server)(url)

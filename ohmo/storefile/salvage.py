@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from ohmo.store.workroom import workroom
+from ohmo.storefile.staging_dir import workroom
 
 _TABLES = (
     *(

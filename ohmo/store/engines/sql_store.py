@@ -38,20 +38,20 @@ from ohmo.contracts.tool import Verdict
 from ohmo.failpoints import Failpoint, inert
 from ohmo.store import (
     approvals,
-    arrivals,
     clock,
+    inbox,
+    inbox_claim,
+    known_people,
+    maintenance,
     outbox,
-    people,
-    pruning,
+    running_turns,
     steps,
-    taking,
     threads,
-    turns,
 )
-from ohmo.store.arrivals import Item
-from ohmo.store.pulse import Felt, Pulse, watch
-from ohmo.store.questions import SqlReports
-from ohmo.store.schedule import SqlJobs
+from ohmo.store.engines.sql_jobs import SqlJobs
+from ohmo.store.engines.sql_reports import SqlReports
+from ohmo.store.engines.store_health import Felt, Pulse, watch
+from ohmo.store.inbox import Item
 from ohmo.store.statements import Driver, instant, milliseconds
 
 
@@ -87,13 +87,13 @@ class SqlStore(SqlReports, SqlJobs):
     async def accept(
         self, items: Sequence[Item], cursor: CursorSave | None = None
     ) -> list[Accepted]:
-        return await self._driver.write(lambda at: arrivals.accept(at, items, cursor))
+        return await self._driver.write(lambda at: inbox.accept(at, items, cursor))
 
     async def cursor(self, channel: str, account: str, name: str) -> str | None:
-        return await self._driver.read(lambda _: arrivals.cursor(channel, account, name))
+        return await self._driver.read(lambda _: inbox.cursor(channel, account, name))
 
     async def unhandled(self) -> list[Pending]:
-        return await self._driver.read(lambda _: arrivals.unhandled())
+        return await self._driver.read(lambda _: inbox.unhandled())
 
     async def end_arrival(
         self,
@@ -107,7 +107,7 @@ class SqlStore(SqlReports, SqlJobs):
         settings: ThreadSettings | None = None,
     ) -> bool:
         return await self._driver.write(
-            lambda at: arrivals.end_arrival(
+            lambda at: inbox.end_arrival(
                 at, (thread, seq), (ending, reason), posts, person, settings
             ),
             thread,
@@ -124,9 +124,9 @@ class SqlStore(SqlReports, SqlJobs):
         closing: Closing,
         rest: Rest = no_rest,
     ) -> int:
-        cut = turns.Cut(closing, rest)
+        cut = running_turns.Cut(closing, rest)
         return await self._driver.write(
-            lambda at: turns.stop(at, (thread, seq), person, fresh, posts, cut), thread
+            lambda at: running_turns.stop(at, (thread, seq), person, fresh, posts, cut), thread
         )
 
     # owning a thread
@@ -153,7 +153,7 @@ class SqlStore(SqlReports, SqlJobs):
     ) -> list[tuple[Claim, Work | None]]:
         holder = (owner, ttl, self._monotonic() + ttl - 1.0)
         return await self._driver.write(
-            lambda at: taking.begin(at, holder, turns, collect, (step, context), idle)
+            lambda at: inbox_claim.begin(at, holder, turns, collect, (step, context), idle)
         )
 
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
@@ -171,14 +171,14 @@ class SqlStore(SqlReports, SqlJobs):
         context: ToContext | None = None,
     ) -> Work | None:
         return await self._driver.write(
-            lambda at: taking.work(at, claim, turn, collect, (step, context)), claim.thread
+            lambda at: inbox_claim.work(at, claim, turn, collect, (step, context)), claim.thread
         )
 
     async def steer(
         self, claim: Claim, turn: str, step: ToStep
     ) -> tuple[tuple[int, UserStep], ...]:
         return await self._driver.write(
-            lambda at: taking.steer(at, claim, turn, step), claim.thread
+            lambda at: inbox_claim.steer(at, claim, turn, step), claim.thread
         )
 
     async def record(
@@ -192,7 +192,7 @@ class SqlStore(SqlReports, SqlJobs):
     ) -> tuple[int, ...]:
         spent = None if usage is None else (self._new_id(), usage)
         return await self._driver.write(
-            lambda at: turns.record(at, claim, turn, steps, posts, spent), claim.thread
+            lambda at: running_turns.record(at, claim, turn, steps, posts, spent), claim.thread
         )
 
     async def park(
@@ -221,19 +221,20 @@ class SqlStore(SqlReports, SqlJobs):
     ) -> tuple[int, ...]:
         spent = None if usage is None else (self._new_id(), usage)
         return await self._driver.write(
-            lambda at: turns.finish(at, claim, turn, steps, posts, end, spent), claim.thread
+            lambda at: running_turns.finish(at, claim, turn, steps, posts, end, spent), claim.thread
         )
 
     async def interrupt(
         self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest
     ) -> None:
         await self._driver.write(
-            lambda at: turns.interrupt(at, claim, turn, turns.Cut(closing, rest)), claim.thread
+            lambda at: running_turns.interrupt(at, claim, turn, running_turns.Cut(closing, rest)),
+            claim.thread,
         )
 
     async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
         return await self._driver.write(
-            lambda at: turns.bury(at, claim, reason, posts), claim.thread
+            lambda at: running_turns.bury(at, claim, reason, posts), claim.thread
         )
 
     async def release(
@@ -274,7 +275,9 @@ class SqlStore(SqlReports, SqlJobs):
         return await self._driver.read(lambda _: outbox.post_row(id))
 
     async def draft(self, claim: Claim, turn: str, row: PostRow) -> bool:
-        return await self._driver.write(lambda at: turns.draft(at, claim, turn, row), claim.thread)
+        return await self._driver.write(
+            lambda at: running_turns.draft(at, claim, turn, row), claim.thread
+        )
 
     # people and questions
     async def answer(
@@ -309,16 +312,16 @@ class SqlStore(SqlReports, SqlJobs):
         return await self._driver.read(lambda _: approvals.lapsed(name))
 
     async def grants(self) -> list[Grant]:
-        return await self._driver.read(lambda _: people.grants())
+        return await self._driver.read(lambda _: known_people.grants())
 
     async def revoke_grant(self, id: str) -> bool:
-        return await self._driver.write(lambda at: people.revoke_grant(at, id))
+        return await self._driver.write(lambda at: known_people.revoke_grant(at, id))
 
     async def people(self) -> list[PersonRow]:
-        return await self._driver.read(lambda _: people.people())
+        return await self._driver.read(lambda _: known_people.people())
 
     async def save_person(self, row: PersonRow) -> None:
-        await self._driver.write(lambda at: people.save_person(at, row))
+        await self._driver.write(lambda at: known_people.save_person(at, row))
 
     # speaking
     async def post(self, rows: Sequence[PostRow]) -> None:
@@ -360,23 +363,23 @@ class SqlStore(SqlReports, SqlJobs):
 
     # the rest
     async def lease(self, name: str, owner: str, ttl: float) -> int | None:
-        return await self._driver.write(lambda at: people.lease(at, name, owner, ttl))
+        return await self._driver.write(lambda at: known_people.lease(at, name, owner, ttl))
 
     async def rebase(self, seconds: float | None) -> float:
         delta = None if seconds is None else round(seconds * 1000)
         return await self._driver.write(lambda at: clock.rebase(at, delta)) / 1000
 
     async def unlease(self, name: str, owner: str) -> None:
-        await self._driver.write(lambda _: people.unlease(name, owner))
+        await self._driver.write(lambda _: known_people.unlease(name, owner))
 
     async def audit(self, kind: str, body: str) -> None:
-        await self._driver.write(lambda at: people.audit(at, self._writer, kind, body))
+        await self._driver.write(lambda at: known_people.audit(at, self._writer, kind, body))
 
     async def retry_arrival(self, thread: str, seq: int) -> bool:
-        return await self._driver.write(lambda at: arrivals.retry_arrival(at, thread, seq), thread)
+        return await self._driver.write(lambda at: inbox.retry_arrival(at, thread, seq), thread)
 
     async def prune(self, before: datetime, *, transcripts: datetime | None = None) -> int:
         """Returns how many rows went or were ended."""
         limit = milliseconds(before)
         logs = limit if transcripts is None else min(limit, milliseconds(transcripts))
-        return await pruning.prune(self._driver, limit, logs, self._failpoint)
+        return await maintenance.prune(self._driver, limit, logs, self._failpoint)

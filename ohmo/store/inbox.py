@@ -30,11 +30,11 @@ from ohmo.store.codec import (
     write_arrival,
     write_settings,
 )
-from ohmo.store.jobs import claim, claim_again
-from ohmo.store.numbers import WAITING, find_home, lock_thread, reserve, thread_id, touch
+from ohmo.store.cron_jobs import claim, claim_again
+from ohmo.store.known_people import save_person
 from ohmo.store.outbox import speak
-from ohmo.store.people import save_person
 from ohmo.store.statements import Moment, Op, Undo, milliseconds
+from ohmo.store.thread_locks import WAITING, find_home, lock_thread, reserve, thread_id, touch
 
 Item = tuple[Arrival, Seat]
 Name = tuple[str, str, str]

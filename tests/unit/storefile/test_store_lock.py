@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ohmo.contracts.errors import ConfigError, HomeTaken
-from ohmo.store.lock import hold_home, holder, is_held, network_file_system
+from ohmo.storefile.lock import hold_home, holder, is_held, network_file_system
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ohmo.store.lock import hold_home
+from ohmo.storefile.lock import hold_home
 with hold_home(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

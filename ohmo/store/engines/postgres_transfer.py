@@ -14,9 +14,9 @@ from typing import Any
 import asyncpg
 
 from ohmo.failpoints import inert
-from ohmo.store.moving_end import BATCH, MoveError, Row
-from ohmo.store.postgres import drive
-from ohmo.store.schema import migrate
+from ohmo.store.engines.migrations import migrate
+from ohmo.store.engines.postgres import drive
+from ohmo.store.engines.transfer_end import BATCH, MoveError, Row
 
 
 class Server:

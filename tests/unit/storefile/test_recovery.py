@@ -16,10 +16,10 @@ from channels.contract import Address, ChatId, Inbound, MessageId, Person, Perso
 from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.health import Health, bring_forward, create, examine, suspicion
-from ohmo.store.late_check import WholeReading
-from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
-from ohmo.store.sqlite import SqliteStore, open_sqlite
+from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
+from ohmo.storefile.late_check import WholeReading
+from ohmo.storefile.open_store import SqliteStore, open_sqlite
+from ohmo.storefile.recovery import Health, bring_forward, create, examine, suspicion
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

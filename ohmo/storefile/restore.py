@@ -18,12 +18,12 @@ from typing import Any
 from channels.durable import settle_path, write_whole
 from channels.record import record
 from ohmo.failpoints import Failpoint, inert
-from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
-from ohmo.store.health import create
-from ohmo.store.salvage import salvage
-from ohmo.store.schema import MIGRATIONS
-from ohmo.store.settling import Settled, settle
-from ohmo.store.workroom import workroom
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.storefile.archive import DATABASE, MANIFEST, BackupError, unpack
+from ohmo.storefile.recovery import create
+from ohmo.storefile.restore_reconcile import Settled, settle
+from ohmo.storefile.salvage import salvage
+from ohmo.storefile.staging_dir import workroom
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
 _WITH_DATABASE = tuple(
@@ -43,7 +43,7 @@ class Restored:
 
 
 def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = inert) -> Restored:
-    """The caller owns the home (``ohmo.store.lock``). Nothing is changed before the whole archive
+    """The caller owns the home (``ohmo.storefile.lock``). Nothing is changed before the whole archive
     was unpacked and compared. Raises BackupError, OSError."""
     finish_restore(home)
     stage = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))

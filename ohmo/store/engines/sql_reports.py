@@ -21,7 +21,7 @@ from ohmo.contracts.reports import (
 from ohmo.contracts.store import OutRow
 from ohmo.contracts.turns import Shelf
 from ohmo.store import listing, naming, reports
-from ohmo.store.sparing import Sparing
+from ohmo.store.engines.cached_answer import Sparing
 from ohmo.store.statements import Driver
 
 

@@ -14,7 +14,7 @@ from channels.errors import Unavailable
 from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.sqlite import SqliteStore, open_sqlite
+from ohmo.storefile.open_store import SqliteStore, open_sqlite
 
 MANY = 30
 TRIES = 5

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from channels.errors import Unavailable
-from ohmo.contracts.errors import StoreError
-from ohmo.failpoints import Failpoint
-from ohmo.store.footing import log_of, remember
-from ohmo.store.health import Health, examine, suspicion
-from ohmo.store.late_check import AS_USUAL, WholeReading, late_check
-from ohmo.store.listeners import Hear, Listeners
-from ohmo.store.schema import MIGRATIONS
-from ohmo.store.sql import SqlStore
-from ohmo.store.statements import MakeOp, Moment, Op, T, milliseconds
-from ohmo.store.writer import Writer, failure, is_broken, run
+from ohmo.store.engines.listeners import Listeners
+from ohmo.store.engines.writer import Writer, failure, is_broken, run
+from ohmo.store.statements import MakeOp, Moment, T, milliseconds
 
 BUSY_SECONDS = 30.0
 # KiB of pages a reader keeps: the next commit of the writer empties it, so more would be filled and
@@ -132,97 +124,3 @@ class SqliteDriver:
         await self._short.close()
         await self._slow.close()
         await self._writer.close()  # last: the last connection to close folds the log into the file
-
-
-class SqliteStore(SqlStore):
-    """Store and Reports in one file.
-
-    ``health``: what was found at the start. ``fatal``: resolved with one line when only a restart
-    can help (a failed fsync, a damaged page)."""
-
-    def __init__(
-        self,
-        driver: SqliteDriver,
-        health: Health,
-        fatal: asyncio.Future[str],
-        *,
-        new_id: Callable[[], str],
-        writer: str,
-        failpoint: Failpoint,
-    ) -> None:
-        super().__init__(driver, new_id=new_id, writer=writer, failpoint=failpoint)
-        self.health = health
-        self.fatal = fatal
-        self._listeners = driver.listeners
-
-    def listen(self, hear: Hear) -> Callable[[], None]:
-        return self._listeners.listen(hear)
-
-
-@asynccontextmanager
-async def open_sqlite(
-    path: Path,
-    *,
-    clock: Callable[[], datetime],
-    new_id: Callable[[], str],
-    writer: str,
-    failpoint: Failpoint,
-    backups: Path | None = None,
-    reading: WholeReading = AS_USUAL,
-) -> AsyncGenerator[SqliteStore]:
-    """The store at ``path``; made when it is missing, brought forward when it is older, put aside
-    when it is damaged (see ``health``). ``backups``: the folder whose newest whole one fills in
-    what a damaged file has lost.
-
-    The caller owns the home (``ohmo.store.lock``). Raises NewerSchema (file untouched), Unavailable
-    (disk)."""
-    health = await asyncio.to_thread(
-        examine, path, clock, failpoint, MIGRATIONS, backups, reading.at_once
-    )
-    fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def report(reason: str) -> None:
-        with suppress(OSError):
-            suspicion(path).touch(mode=0o600)
-        if not fatal.done():
-            fatal.set_result(reason)
-
-    driver = SqliteDriver(path, clock, report)
-    driver.start()
-    with suppress(
-        StoreError, Unavailable
-    ):  # a disk that takes nothing is told by the first message
-        await driver.write(lambda _: _begin(writer))
-        await asyncio.to_thread(remember, path, writer)
-    checking = (
-        None
-        if health.whole
-        else asyncio.create_task(late_check(path, report, reading.rest), name="store.check")
-    )
-    try:
-        yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer, failpoint=failpoint)
-    finally:
-        if checking is not None:
-            checking.cancel()
-            await asyncio.wait([checking])
-        await driver.close()
-        if not fatal.done():
-            await asyncio.to_thread(_ended, path)
-        fatal.cancel()
-
-
-def _begin(life: str) -> Op[None]:
-    """In the log before anything else of this life: see ``footing``."""
-    yield (
-        (
-            "INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE SET"
-            " value = excluded.value"
-        ),
-        (life,),
-    )
-
-
-def _ended(path: Path) -> None:
-    """What is folded into the file needs no log."""
-    if not log_of(path).exists():
-        remember(path)

@@ -22,19 +22,19 @@ import pytest
 
 from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import inert
-from ohmo.store.archive import backups, make_backup, prune, wrong_with
-from ohmo.store.compacting import compact
-from ohmo.store.health import examine
-from ohmo.store.lock import hold_home
-from ohmo.store.moving import move
-from ohmo.store.moving_end import MoveError
-from ohmo.store.restoring import JOURNAL, finish_restore, restore
-from ohmo.store.schema import MIGRATIONS
-from ohmo.store.settling import Settled
-from ohmo.store.workroom import sweep, workroom
+from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.store.engines.transfer_end import MoveError
+from ohmo.storefile.archive import backups, make_backup, prune, wrong_with
+from ohmo.storefile.compaction import compact
+from ohmo.storefile.lock import hold_home
+from ohmo.storefile.recovery import examine
+from ohmo.storefile.restore import JOURNAL, finish_restore, restore
+from ohmo.storefile.restore_reconcile import Settled
+from ohmo.storefile.staging_dir import sweep, workroom
+from ohmo.storefile.transfer import move
 
 sys.path.insert(0, str(Path(__file__).parent))
-from homes import furnished, markers, say
+from tests.unit.storefile.homes import furnished, markers, say
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -460,7 +460,7 @@ def test_a_store_is_moved_row_by_row_into_an_empty_file_only(home: Path) -> None
 _MOVING = """
 import sys
 from ohmo.failpoints import from_environment
-from ohmo.store.moving import move
+from ohmo.storefile.transfer import move
 move(sys.argv[1], sys.argv[2], from_environment({"OHMO_FAILPOINTS": "move.step=kill@2"}))
 """
 
@@ -566,7 +566,7 @@ HURTS = {
 FRUGAL = """
 import resource, sys
 from pathlib import Path
-from ohmo.store.archive import wrong_with
+from ohmo.storefile.archive import wrong_with
 here = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (here + (48 << 20), here + (48 << 20)))
 assert wrong_with(Path(sys.argv[1]))
@@ -621,9 +621,9 @@ _DYING = """
 import os, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from ohmo.store import workroom
+from ohmo.storefile import staging_dir
 home = Path(sys.argv[1])
-with workroom.workroom(home) as room:
+with staging_dir.workroom(home) as room:
     (room / "copy").write_text("secret")
     os.kill(os.getpid(), 9)
 """

@@ -20,10 +20,10 @@ from typing import Any, BinaryIO, cast
 from channels.durable import settle, take_place
 from channels.record import record
 from ohmo.contracts.errors import StoreError
-from ohmo.store.inspection import PASSING, counts, problem, reading, version
-from ohmo.store.lock import is_held
-from ohmo.store.schema import NewerSchema
-from ohmo.store.workroom import sweep, workroom
+from ohmo.store.engines.migrations import NewerSchema
+from ohmo.storefile.inspection import PASSING, counts, problem, reading, version
+from ohmo.storefile.lock import is_held
+from ohmo.storefile.staging_dir import sweep, workroom
 
 FORMAT = 1
 DATABASE = "ohmo.db"

@@ -7,10 +7,10 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ohmo.store.archive import DATABASE, BackupError, backups, unpack
-from ohmo.store.salvage import carry_over
-from ohmo.store.settling import settle
-from ohmo.store.workroom import workroom
+from ohmo.storefile.archive import DATABASE, BackupError, backups, unpack
+from ohmo.storefile.restore_reconcile import settle
+from ohmo.storefile.salvage import carry_over
+from ohmo.storefile.staging_dir import workroom
 
 
 def fill_in(folder: Path, store: Path, now: int) -> tuple[int, datetime | None]:

@@ -13,12 +13,12 @@ from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, UserStep
 from ohmo.contracts.store import Claim, Collects, ToContext, ToStep, Work
-from ohmo.store.arrivals import end
 from ohmo.store.codec import read_arrival
-from ohmo.store.context import overheard
-from ohmo.store.numbers import TAKEN, WAITING, Home, Numbers, give_back, hold, more
+from ohmo.store.inbox import end
+from ohmo.store.overheard import overheard
 from ohmo.store.statements import Moment, Op, Row, Rows
 from ohmo.store.steps import append
+from ohmo.store.thread_locks import TAKEN, WAITING, Home, Numbers, give_back, hold, more
 from ohmo.store.threads import claim as take_ready
 from ohmo.store.threads import must_hold
 

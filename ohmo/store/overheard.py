@@ -22,9 +22,9 @@ from channels.contract import (
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED
 from ohmo.store.codec import from_column, read_arrival, read_outbound, read_parts
-from ohmo.store.numbers import thread_id
 from ohmo.store.outbox import receipts
 from ohmo.store.statements import Moment, Op, instant
+from ohmo.store.thread_locks import thread_id
 
 MOST = 50  # messages
 OLDEST = 86_400_000  # ms

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
+from ohmo.store.engines.writer import run
 from ohmo.store.reports import audit_report
-from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
-from ohmo.store.writer import run
 
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree

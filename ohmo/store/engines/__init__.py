@@ -1,0 +1,1 @@
+"""Drivers of the store (one SQLite file, PostgreSQL) and the store over either of them."""
