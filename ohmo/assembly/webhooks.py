@@ -13,8 +13,8 @@ from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Accepted, Store, ThreadSettings
+from ohmo.control.webhooks import Hooks, Webhook
 from ohmo.cron.wakes import DEADLINE
-from ohmo.cron.webhooks import Hooks, Webhook
 
 
 class _Both(Store, Reports, Protocol):

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from ohmo.contracts.keys_once import DoubledKey
 from ohmo.control.answers import Refusal, answer
-from ohmo.cron.webhooks import MOST, Hooks, KeyReused, NotJson, NotSigned
+from ohmo.control.webhooks import MOST, Hooks, KeyReused, NotJson, NotSigned
 
 _PATIENCE = 30.0  # seconds for a body: whoever sends it has shown nothing yet
 

@@ -18,8 +18,8 @@ from ohmo.contracts.reports import Replay, Reports, ThreadInfo
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, ThreadSettings
+from ohmo.control.webhooks import Hooks
 from ohmo.cron.desk import CronDesk
-from ohmo.cron.webhooks import Hooks
 
 
 class Watch(Protocol):

@@ -81,7 +81,7 @@ from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Place
 from ohmo.control.sockets import Listen
-from ohmo.cron.webhooks import Hooks
+from ohmo.control.webhooks import Hooks
 from ohmo.ids import IdSource
 from ohmo.processes.ancestry import Ancestry
 

@@ -25,7 +25,7 @@ from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import NotConnected
 from ohmo.contracts.store import Accepted, PostRow
-from ohmo.cron.webhooks import (
+from ohmo.control.webhooks import (
     MOST,
     SIGNATURE,
     TIMESTAMP,

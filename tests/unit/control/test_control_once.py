@@ -14,7 +14,7 @@ import pytest
 from ohmo.contracts.keys_once import DoubledKey, refuse_doubled_keys
 from ohmo.control.misses import AT_ONCE, Misses
 from ohmo.control.server import Doors
-from ohmo.cron.webhooks import Webhook
+from ohmo.control.webhooks import Webhook
 from tests.unit.control.small_house import SmallHouse
 from tests.unit.control.test_control_hooks import House, signed
 
