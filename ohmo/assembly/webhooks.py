@@ -13,7 +13,7 @@ from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Accepted, Store, ThreadSettings
-from ohmo.control.webhooks import Hooks, Webhook
+from ohmo.control.webhooks import Webhook, Webhooks
 from ohmo.cron.wakes import DEADLINE
 
 
@@ -27,7 +27,7 @@ def build_hooks(
     store: _Both,
     publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]],
     resolve: Callable[[str], Address],
-) -> Hooks:
+) -> Webhooks:
     """Raises ConfigError: a secret is missing."""
     hooks: dict[str, Webhook] = {}
     for name, written in config.webhooks.items():
@@ -63,7 +63,7 @@ def build_hooks(
         found = await store.post_row(id)
         return found.row.outbound if found is not None else None
 
-    return Hooks(
+    return Webhooks(
         hooks,
         publish=wake,
         post=store.post,

@@ -19,7 +19,6 @@ from ohmo.control.cron import CronRoutes
 from ohmo.control.grants import GrantRoutes
 from ohmo.control.guard import Guard
 from ohmo.control.health import Health
-from ohmo.control.hooks import HookRoutes
 from ohmo.control.logs import Logs
 from ohmo.control.misses import Misses
 from ohmo.control.page import Page
@@ -28,6 +27,7 @@ from ohmo.control.reading import Reading
 from ohmo.control.setup import SetupRoutes
 from ohmo.control.stream import Streams
 from ohmo.control.titles import Titles
+from ohmo.control.webhooks import WebhookRoutes
 
 _BODY = 8 * 1024 * 1024  # bytes of a JSON body; files have their own limit
 _GRACE = 2.0  # seconds an open request may take to end
@@ -88,7 +88,7 @@ def _application(behind: Behind, callers: Callers) -> web.Application:
     application.add_routes(Acting(ports, behind.new_id, behind.clock).routes())
     application.add_routes(GrantRoutes(ports.approvals).routes())
     application.add_routes(SetupRoutes(ports.setup).routes() if ports.setup is not None else [])
-    application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
+    application.add_routes(WebhookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
     application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
     application.add_routes(Chat(ports.reports, ports.browser, ports.keeping).routes())
     application.add_routes(Chats(ports, titles, behind.clock).routes())

@@ -18,7 +18,7 @@ from ohmo.contracts.reports import Replay, Reports, ThreadInfo
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, ThreadSettings
-from ohmo.control.webhooks import Hooks
+from ohmo.control.webhooks import Webhooks
 from ohmo.cron.desk import CronDesk
 
 
@@ -98,7 +98,7 @@ class Ports:
     browser: Browser | None
     log: Path | None = None
     cron: CronDesk | None = None
-    hooks: Hooks | None = None
+    hooks: Webhooks | None = None
     replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None
     no_such_model: Callable[[str], Awaitable[str]] | None = None
     setup: Callable[[], SetUp] | None = None

@@ -1,5 +1,5 @@
-"""What a signed POST from outside becomes: a wake or a post, each once. Pure but for what it is
-handed."""
+"""Webhooks: no login but a signature, and what a signed POST becomes, a wake or a post, each once;
+202 when it is durable."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from dataclasses import field
 from typing import Any, Literal, cast
 from weakref import WeakValueDictionary
 
+from aiohttp import web
+
 from channels.contract import Address, ChatId, Clock, Outbound
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
-from ohmo.contracts.keys_once import refuse_doubled_keys
+from ohmo.contracts.keys_once import DoubledKey, refuse_doubled_keys
 from ohmo.contracts.store import Accepted, PostRow
+from ohmo.control.answers import Refusal, answer
 from ohmo.cron.wakes import DEADLINE, SILENT
 from ohmo.ids import derived
 
@@ -29,6 +32,7 @@ _OLD = "sha256="  # covered time and body only
 _STAMP = re.compile(r"[1-9][0-9]{0,11}")
 _FIELD = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
 _SHOWN = 20_000  # characters of a body in a prompt
+_PATIENCE = 30.0  # seconds for a body: whoever sends it has shown nothing yet
 
 
 class NotSigned(Exception):
@@ -212,7 +216,7 @@ def wake_of(hook: Webhook, key: str, body: bytes, clock: Clock, place: Address |
     )
 
 
-class Hooks:
+class Webhooks:
     """``publish`` and ``post`` return after the commit; ``stored`` finds an arrival again,
     ``posted`` a post; ``resolve`` reads ``CHANNEL:REST``, ValueError: its channel is not
     connected."""
@@ -272,3 +276,58 @@ class Hooks:
             if isinstance(known, Wake) and known.place != wake.place:
                 raise KeyReused
         return Taken(accepted.duplicate, accepted.thread, accepted.seq)
+
+
+class WebhookRoutes:
+    def __init__(self, hooks: Webhooks) -> None:
+        self._hooks = hooks
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/hooks/{name}", self.take)]
+
+    async def take(self, request: web.Request) -> web.Response:
+        """400 not JSON where a field is wanted, 401 not signed, 404 no such webhook, 409 a key that
+        was used for something else, 413 too large, 503 try again."""
+        hook = self._hooks.find(request.match_info["name"])
+        if hook is None:
+            raise Refusal(404, "there is no such webhook; config.yaml names them under webhooks")
+        body = await _body(request)
+        try:
+            taken = await self._hooks.take(hook, request.headers, body)
+        except NotSigned as error:
+            raise Refusal(401, str(error)) from error
+        except (DoubledKey, NotJson) as error:
+            raise Refusal(400, str(error)) from error
+        except KeyReused as error:
+            raise Refusal(
+                409,
+                "this Idempotency-Key came with another body before; a new thing needs a new key",
+            ) from error
+        except ValueError as error:
+            raise Refusal(503, f"{error}; send it again in a moment") from error
+        return answer(
+            {
+                "accepted": True,
+                "duplicate": taken.duplicate,
+                "thread": taken.thread,
+                "seq": taken.seq,
+            },
+            status=202,
+        )
+
+
+async def _body(request: web.Request) -> bytes:
+    if (request.content_length or 0) > MOST:
+        raise Refusal(413, f"a webhook's body may have {MOST} bytes")
+    found = bytearray()
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async for piece in request.content.iter_chunked(65_536):
+                found += piece
+                if len(found) > MOST:
+                    raise Refusal(413, f"a webhook's body may have {MOST} bytes")
+    except TimeoutError:
+        raise Refusal(
+            408, f"the body did not come within {_PATIENCE:.0f} s; send it again"
+        ) from None
+    return bytes(found)

@@ -81,7 +81,7 @@ from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Place
 from ohmo.control.sockets import Listen
-from ohmo.control.webhooks import Hooks
+from ohmo.control.webhooks import Webhooks
 from ohmo.ids import IdSource
 from ohmo.processes.ancestry import Ancestry
 
@@ -111,7 +111,7 @@ class SmallHouse:
         self.called: dict[Spender, str] = {}
         self.looked_for: list[Collection[Spender]] = []
         self.log: Path | None = None
-        self.hooks: Hooks | None = None
+        self.hooks: Webhooks | None = None
         self.on_message: Callable[[str, Inbound], Any] = lambda _thread, _inbound: None
         self.on_answer: Callable[[str, Answer], Any] = lambda _thread, _answer: None
         self.new_id = IdSource()

@@ -16,7 +16,7 @@ from ohmo.control.misses import AT_ONCE, Misses
 from ohmo.control.server import Doors
 from ohmo.control.webhooks import Webhook
 from tests.unit.control.small_house import SmallHouse
-from tests.unit.control.test_control_hooks import House, signed
+from tests.unit.control.test_control_webhooks import House, signed
 
 HOOK = Webhook("ci", "s3cret", prompt="{{repo}}")
 

@@ -31,8 +31,8 @@ from ohmo.processes.ancestry import Ancestry
 from ohmo_testing.house import ManualClock
 from tests.store_model.store import MemoryStore
 from tests.unit.control.small_house import SmallHouse
-from tests.unit.control.test_control_hooks import HOOK
-from tests.unit.control.test_control_hooks import House as Signed
+from tests.unit.control.test_control_webhooks import HOOK
+from tests.unit.control.test_control_webhooks import House as Signed
 
 HARMLESS = {
     ("GET", "/"),

@@ -29,11 +29,11 @@ from ohmo.control.webhooks import (
     MOST,
     SIGNATURE,
     TIMESTAMP,
-    Hooks,
     KeyReused,
     NotSigned,
     Taken,
     Webhook,
+    Webhooks,
     fill,
     sign,
 )
@@ -74,8 +74,8 @@ class House:
             raise NotConnected(f"{text}: the channel is not connected")
         return Address("slack", "T1", ChatId("C1"))
 
-    def hooks(self, *hooks: Webhook) -> Hooks:
-        return Hooks(
+    def hooks(self, *hooks: Webhook) -> Webhooks:
+        return Webhooks(
             {hook.name: hook for hook in hooks},
             publish=self.publish,
             post=self.post,
