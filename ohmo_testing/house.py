@@ -166,7 +166,7 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
                 built.board.run,
             ]
         ):
-            built.truth.ready = True
+            built.status.ready = True
             try:
                 yield built
             finally:

@@ -13,12 +13,12 @@ from channels.contract import About, Address, Channel, Manifest, Options, Person
 from channels.record import record
 from channels.registry import discover, load
 from channels.web.client import Browser
-from ohmo.assembly.accounts import Accounts, activity_of
 from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.config.channels import Opened, open_channels
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy
 from ohmo.gateway.access import Access, Policy, Roles, Standing
+from ohmo.gateway.accounts import Accounts, activity_of
 from ohmo.gateway.activity import Mode
 from ohmo.gateway.indoors import Indoors
 from ohmo.gateway.link import LinkSettings

@@ -6,18 +6,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from channels.contract import Address
 from channels.record import record
 from ohmo.bus import MessageBus
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.events import Event
 from ohmo.contracts.questions import Remembered, Scope
 from ohmo.contracts.store import Accepted, Asked, Card, Hint, Ruling, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway.cards import card, closing
 from ohmo.gateway.questions import Granting, remembered
-from ohmo.gateway.switchboard import Switchboard
 from ohmo.ids import NewId
 from ohmo.permissions.wording import in_words
 
@@ -96,24 +93,3 @@ async def remembered_by(store: Store, person: str = "") -> list[Remembered]:
 async def publish_wake(bus: MessageBus, wake: Wake, settings: ThreadSettings | None) -> Accepted:
     """Returns after the commit."""
     return (await bus.publish([wake], settings=settings))[0]
-
-
-def address_parser(board: Switchboard) -> Callable[[str], Address]:
-    """Reads ``CHANNEL:REST`` with the channel's own grammar. Raises ValueError with one line;
-    NotConnected and NotEnabled when nobody here knows that grammar now."""
-
-    def parse(text: str) -> Address:
-        channel, colon, rest = text.partition(":")
-        if not colon or not rest:
-            raise ValueError(f"{text}: an address is CHANNEL:REST, for example slack:C123/1700.1")
-        found = board.address(channel, rest)
-        if found is None and channel not in board.names:
-            raise NotEnabled(
-                f"{text}: the channel {channel} is not enabled, only {', '.join(board.names)};"
-                " config.yaml enables it"
-            )
-        if found is None:
-            raise NotConnected(f"{text}: the channel {channel} is not connected")
-        return found
-
-    return parse

@@ -11,26 +11,17 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
-from ohmo.assembly.agent import (
-    AgentParts,
-    build_agent,
-    environ_of,
-    no_such_model,
-    own_home,
-    redactor,
-)
+from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
+from ohmo.assembly.deps import Deps, HouseStore
 from ohmo.assembly.desk import HouseDesk
-from ohmo.assembly.doors import HouseApprovals, HouseWatch, address_parser, publish_wake
-from ohmo.assembly.ground import Ground, HouseStore, Knot
-from ohmo.assembly.people import HousePeople, role_of_next
+from ohmo.assembly.doors import HouseApprovals, HouseWatch, publish_wake
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
 from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook, sensitive_of
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.speaking import build_board
-from ohmo.assembly.status import Truth
 from ohmo.assembly.thinking import build_pool
 from ohmo.assembly.watching import Sent, TurnLog
 from ohmo.assembly.webhooks import build_hooks
@@ -43,14 +34,17 @@ from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place
 from ohmo.control.sockets import parse_listen
+from ohmo.control.status import Settled, StatusReporter
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
 from ohmo.gateway.cards import lapsing
+from ohmo.gateway.connections import Connections
 from ohmo.gateway.errands import Errands
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
+from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.questions import Granting, OpenQuestions
 from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.switchboard import Switchboard
@@ -79,6 +73,7 @@ class House:
     intake: Intake
     pool: Pool
     board: Switchboard
+    connections: Connections
     # what the way leans on
     agent: AgentParts
     access: Access
@@ -88,12 +83,12 @@ class House:
     # who tells and shows
     notices: Notices
     control: Control
-    truth: Truth
+    status: StatusReporter
     replaying: Replaying
     # who watches the clock, the disk and the memory
     clockwatch: Clockwatch
-    storewatch: StoreWatch
-    memorywatch: MemoryWatch
+    store_watch: StoreWatch
+    memory_watch: MemoryWatch
     full_auto: FullAuto
     again: asyncio.Event  # set: this life shall end, and the next begin
 
@@ -142,41 +137,24 @@ async def build_house(
 ) -> House:
     """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each
     delivery went. ``elders``: earlier configurations of this process."""
-    errands, known = Errands(), commands()
+    errands = Errands()
+    known = commands()
     questions = OpenQuestions(store)
     access = await _access(config, store, wired, known, questions, errands)
-
-    knot = Knot(store)
-    metrics = seams.metrics if config.control.metrics else None
-    bus = MessageBus(
-        seat=access.seat,
-        accept=knot.accept,
-        tell=knot.tell,
-        failpoint=seams.failpoint,
-        bound=config.limits.queue,
-        acknowledged=metrics.acknowledged if metrics is not None else None,
-    )
-    owners = owners_of(config.owner, roles(config).named)
-    wired.door.owners, wired.door.model = owners, model.model
-    dashboard = INDOORS if wired.browser is None else DASHBOARD
-    notices = Notices(
+    wired.door.model = model.model
+    deps = _deps(config, seams, store, wired, access)
+    clockwork = build_clockwork(
+        config,
+        seams,
         store,
-        owners,
-        address_of=knot.address,
-        new_id=seams.new_id,
-        clock=seams.clock,
-        dashboard=dashboard,
+        ClockLinks(
+            publish=partial(publish_wake, deps.bus),
+            resolve=deps.connections.parse,
+            notices=deps.notices,
+            reach=deps.connections.address,
+            errands=errands,
+        ),
     )
-    links = ClockLinks(
-        publish=partial(publish_wake, bus),
-        resolve=knot.parse,
-        notices=notices,
-        reach=knot.address,
-        errands=errands,
-    )
-    clockwork = build_clockwork(config, seams, store, links)
-    ground = Ground(config, seams, store, bus, access, notices, wired, clockwork, redactor(config))
-
     books = Rulebooks(elders)
     agent = build_agent(
         config,
@@ -185,34 +163,24 @@ async def build_house(
         store.grants,
         clockwork.tools(store.thread),
         books.others,
-        knot.largest,
+        deps.connections.largest,
     )
     plans = Plans(config, agent, access, books, seams.clock)
-    knot.pool = pool = build_pool(ground, agent, plans, knot)
-    knot.board = board = build_board(ground, pool, known, sent)
-
-    memorywatch = MemoryWatch(pool, notices, memory_share)
-    truth = Truth(
-        reports=store,
-        pool=pool,
-        board=board,
-        provider=model.explanation,
-        model=model.model,
-        started=seams.clock(),
-        warnings=lambda: (*warnings, *wired.broken, *memorywatch.warnings),
-        cron=clockwork.scheduler.report,
-        limit=config.budgets.day,
-        away=lambda: store.pulse.away,
-        today=Sparing(lambda: store.usage(days=1)),
-        people=Sparing(store.people),
-        clock=seams.clock,
-        mode=config.permissions.mode,
-        models=model.models,
+    pool = build_pool(deps, agent, plans, clockwork, wired)
+    board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
+    memory_watch = MemoryWatch(pool, deps.notices, memory_share)
+    status = _status(
+        deps,
+        model,
+        pool,
+        board,
+        clockwork,
+        lambda: (*warnings, *wired.broken, *memory_watch.warnings),
     )
     desk = HouseDesk(
         store=store,
         reports=store,
-        house=truth,
+        house=status,
         turn_of=pool.running_turn,
         known=known,
         cards=questions,
@@ -222,28 +190,31 @@ async def build_house(
         configured=model.models,
         zone=clockwork.zone,
     )
-    again, full_auto = asyncio.Event(), FullAuto(store, store, seams.clock, config.permissions.mode)
-    knot.intake = intake = _intake(ground, pool, board, desk, again, questions, full_auto)
+    again = asyncio.Event()
+    full_auto = FullAuto(store, store, seams.clock, config.permissions.mode)
+    intake = _intake(deps, pool, clockwork, desk, again, questions, full_auto)
+    deps.bus.subscribe(storing=pool.storing, stored=intake.hear)
     replaying = Replaying(store, plans.of, agent)
     return House(
         config=config,
         seams=seams,
         store=store,
         wired=wired,
-        bus=bus,
+        bus=deps.bus,
         intake=intake,
         pool=pool,
         board=board,
+        connections=deps.connections,
         agent=agent,
         access=access,
         books=books,
         questions=questions,
         clockwork=clockwork,
-        notices=notices,
+        notices=deps.notices,
         control=_control(
-            ground, board, truth, desk, metrics, replaying, partial(no_such_model, model)
+            deps, wired, clockwork, status, desk, replaying, partial(no_such_model, model)
         ),
-        truth=truth,
+        status=status,
         replaying=replaying,
         clockwatch=Clockwatch(
             seams.clock,
@@ -251,10 +222,69 @@ async def build_house(
             followed=clockwork.scheduler.look_again,
             marks=seams.marks(config.home.root),
         ),
-        storewatch=StoreWatch(store, notices, board.say_now, seams.new_id),
-        memorywatch=memorywatch,
+        store_watch=StoreWatch(store, deps.notices, deps.connections.say_now, seams.new_id),
+        memory_watch=memory_watch,
         full_auto=full_auto,
         again=again,
+    )
+
+
+def _deps(config: Config, seams: Seams, store: HouseStore, wired: Wired, access: Access) -> Deps:
+    connections = Connections([link.name for link in wired.links if link.name != "house"])
+    metrics = _metrics(config, seams)
+    bus = MessageBus(
+        seat=access.seat,
+        accept=store.accept,
+        failpoint=seams.failpoint,
+        bound=config.limits.queue,
+        acknowledged=metrics.acknowledged if metrics is not None else None,
+    )
+    owners = owners_of(config.owner, roles(config).named)
+    wired.door.owners = owners
+    notices = Notices(
+        store,
+        owners,
+        address_of=connections.address,
+        new_id=seams.new_id,
+        clock=seams.clock,
+        dashboard=INDOORS if wired.browser is None else DASHBOARD,
+    )
+    return Deps(config, seams, store, bus, access, notices, connections)
+
+
+def _metrics(config: Config, seams: Seams) -> Metrics | None:
+    return seams.metrics if config.control.metrics else None
+
+
+def _status(
+    deps: Deps,
+    model: build.Model,
+    pool: Pool,
+    board: Switchboard,
+    clockwork: Clockwork,
+    warnings: Callable[[], tuple[str, ...]],
+) -> StatusReporter:
+    config = deps.config
+    store = deps.store
+    settled = Settled(
+        provider=model.explanation,
+        model=model.model,
+        models=model.models,
+        mode=config.permissions.mode,
+        day_limit=config.budgets.day,
+        started=deps.seams.clock(),
+    )
+    return StatusReporter(
+        settled=settled,
+        reports=store,
+        sessions=pool,
+        channels=board.report,
+        cron=clockwork.scheduler.report,
+        away=lambda: store.pulse.away,
+        warnings=warnings,
+        today=Sparing(lambda: store.usage(days=1)),
+        people=Sparing(store.people),
+        clock=deps.seams.clock,
     )
 
 
@@ -284,15 +314,16 @@ async def _access(
 
 
 def _intake(
-    ground: Ground,
+    deps: Deps,
     pool: Pool,
-    board: Switchboard,
+    clockwork: Clockwork,
     desk: HouseDesk,
     again: asyncio.Event,
     questions: OpenQuestions,
     full_auto: FullAuto,
 ) -> Intake:
-    seams, store, bus, clockwork = ground.seams, ground.store, ground.bus, ground.clockwork
+    seams = deps.seams
+    connections = deps.connections
 
     def chose(thread: str, settings: ThreadSettings) -> None:
         pool.chose(thread, settings.busy)
@@ -301,41 +332,39 @@ def _intake(
 
     return Intake(
         IntakeParts(
-            store=store,
-            access=ground.access,
+            store=deps.store,
+            access=deps.access,
             commands=desk.known,
             desk=desk,
             stopped=pool.stopped,
             rest=pool.rest,
             arrived=pool.arrived,
             chose=chose,
-            acknowledge=board.acknowledge,
-            drafted=board.drafted,
-            away=Away(store.post, seams.clock, desk.zone),
+            acknowledge=connections.acknowledge,
+            drafted=connections.drafted,
+            away=Away(deps.store.post, seams.clock, desk.zone),
             queueing=Queueing(questions.at, seams.clock, desk.zone),
             cards=questions.shown,
             new_id=seams.new_id,
             clock=seams.clock,
             failpoint=seams.failpoint,
             card=clockwork.cards,
-            whispers=Whispers(board.whisper, seams.clock),
+            whispers=Whispers(connections.whisper, seams.clock),
             restart=again.set,
-            publish=lambda wake: publish_wake(bus, wake, None),
+            publish=lambda wake: publish_wake(deps.bus, wake, None),
             terms=clockwork.desk.terms_at,
         )
     )
 
 
-def _people(ground: Ground) -> HousePeople:
-    config = ground.config
+def _people(deps: Deps) -> PeopleDesk:
+    config = deps.config
     chosen, named = (
         "default_role" in config.access.model_fields_set,
         "owner" in roles(config).named.values(),
     )
     role = role_of_next(config.access.default_role, chosen=chosen, owner_named=named)
-    return HousePeople(
-        ground.store, ground.store, ground.access, ground.seams.clock, role, ground.bus.publish
-    )
+    return PeopleDesk(deps.store, deps.store, deps.access, deps.seams.clock, role, deps.bus.publish)
 
 
 def _setup(config: Config) -> SetUp:
@@ -349,34 +378,31 @@ def _setup(config: Config) -> SetUp:
 
 
 def _control(
-    ground: Ground,
-    board: Switchboard,
-    truth: Truth,
+    deps: Deps,
+    wired: Wired,
+    clockwork: Clockwork,
+    status: StatusReporter,
     desk: HouseDesk,
-    metrics: Metrics | None,
     replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
 ) -> Control:
-    config, seams, store, bus, clockwork = (
-        ground.config,
-        ground.seams,
-        ground.store,
-        ground.bus,
-        ground.clockwork,
-    )
-    publish, parse = partial(publish_wake, bus), address_parser(board)
+    config = deps.config
+    seams = deps.seams
+    store = deps.store
+    publish = partial(publish_wake, deps.bus)
+    parse = deps.connections.parse
     granting = Granting(desk.thread, seams.new_id, seams.clock)
     ports = Ports(
         reports=store,
-        status=truth,
-        watch=HouseWatch(bus, store),
+        status=status,
+        watch=HouseWatch(deps.bus, store),
         publish_wake=publish,
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
-        people=_people(ground),
+        people=_people(deps),
         repair=store,
         keeping=store,
         parse_address=parse,
-        browser=ground.wired.browser,
+        browser=wired.browser,
         log=config.home.log,
         cron=clockwork.desk,
         hooks=build_hooks(config, seams, store, publish, parse),
@@ -393,5 +419,10 @@ def _control(
         Path(runtime) if runtime else None,
     )
     return Control(
-        ports, place, metrics, new_id=seams.new_id, clock=seams.clock, told=TurnLog().event
+        ports,
+        place,
+        _metrics(config, seams),
+        new_id=seams.new_id,
+        clock=seams.clock,
+        told=TurnLog().event,
     )

@@ -13,7 +13,6 @@ from typing import Literal
 
 from channels.contract import Inbound
 from channels.record import record
-from ohmo.assembly.accounts import Accounts
 from ohmo.assembly.channels import manifests, roles
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
@@ -22,6 +21,7 @@ from ohmo.contracts.store import PersonRow
 from ohmo.contracts.tool import CallContext
 from ohmo.gateway import access
 from ohmo.gateway.access import Access, Standing
+from ohmo.gateway.accounts import Accounts
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 
 from channels.contract import Channel
-from ohmo.assembly.ground import Ground
+from ohmo.assembly.agent import redactor
+from ohmo.assembly.deps import Deps
 from ohmo.assembly.watching import Sent, WatchedSender
 from ohmo.commands.contract import Command
 from ohmo.gateway.delivery import Sending
@@ -21,11 +23,18 @@ CONNECTIONS = 100  # whose waits are remembered
 
 
 def build_board(
-    ground: Ground, pool: Pool, known: Mapping[str, Command], sent: Sent | None
+    deps: Deps,
+    links: Sequence[LinkSettings],
+    pool: Pool,
+    known: Mapping[str, Command],
+    zone: tzinfo,
+    sent: Sent | None,
 ) -> Switchboard:
-    """``known``: the commands a platform's own menu shows. ``sent``: who is told how each delivery
-    went, None: nobody."""
-    seams, store = ground.seams, ground.store
+    """``known``: the commands a platform's own menu shows. ``zone``: in which times are told.
+    ``sent``: who is told how each delivery went, None: nobody."""
+    seams = deps.seams
+    store = deps.store
+    redact = redactor(deps.config)
     paces: OrderedDict[int, Pace] = OrderedDict()
     rows = DraftRows(pool.draft, seams.new_id, store.drafted)
 
@@ -45,31 +54,31 @@ def build_board(
             clock=seams.clock,
             pace=pace_of(channel),
             failpoint=seams.failpoint,
-            redact=ground.redact,
+            redact=redact,
         )
         return plain if sent is None else WatchedSender(plain, sent)
 
     def drafts(channel: Channel, link: LinkSettings) -> Drafts:
-        look = Look(way_of(link.streaming), tools=link.activity != "off", redact=ground.redact)
+        look = Look(way_of(link.streaming), tools=link.activity != "off", redact=redact)
         return Drafts(
-            channel, link.name, ground.bus.outbound.listen, rows, look, pace=pace_of(channel)
+            channel, link.name, deps.bus.outbound.listen, rows, look, pace=pace_of(channel)
         )
 
     parts = BoardParts(
         store=store,
-        publish=ground.bus.publish,
-        notices=ground.notices,
+        publish=deps.bus.publish,
+        notices=deps.notices,
         sender=sender,
         drafts=drafts,
         commands=[
             (command.name, f"{command.usage} {command.summary}".strip())
             for command in known.values()
         ],
-        set_since=ground.seams.clock.set_since,
+        set_since=deps.seams.clock.set_since,
         clock=seams.clock,
         owner=seams.owner,
         storing=store.pulse.here,
         spoke=store.last_delivery,
-        zone=ground.clockwork.zone,
+        zone=zone,
     )
-    return Switchboard(ground.wired.links, parts)
+    return Switchboard(links, parts, deps.connections)

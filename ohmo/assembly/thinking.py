@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from channels.contract import Address
 from ohmo.ambient import Ambient
-from ohmo.assembly.agent import AgentParts
-from ohmo.assembly.fetching import Fetching
-from ohmo.assembly.ground import Ground, Knot
+from ohmo.assembly.agent import AgentParts, redactor
+from ohmo.assembly.channels import Wired
+from ohmo.assembly.clockwork import Clockwork
+from ohmo.assembly.deps import Deps
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.rulebooks import standing_of
 from ohmo.contracts.looking import TurnCost
@@ -14,6 +15,7 @@ from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
 from ohmo.gateway.activity import footnote
 from ohmo.gateway.cards import closing
+from ohmo.gateway.fetch_attachments import AttachmentFetcher
 from ohmo.media import Media
 from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
@@ -21,20 +23,18 @@ from ohmo.sessions.stale_messages import late
 from ohmo.sessions.user_steps import StepWriter
 
 
-def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> Pool:
-    """``knot`` leads to the switchboard, which is built after this."""
-    config, seams, store, clockwork, redact = (
-        ground.config,
-        ground.seams,
-        ground.store,
-        ground.clockwork,
-        ground.redact,
-    )
+def build_pool(
+    deps: Deps, agent: AgentParts, plans: Plans, clockwork: Clockwork, wired: Wired
+) -> Pool:
+    config = deps.config
+    seams = deps.seams
+    connections = deps.connections
+    redact = redactor(config)
     media = Media(config.home.media)
     idle = config.sessions.idle_reset
 
     def beneath(place: Address, cost: TurnCost) -> str:
-        return footnote(ground.wired.activity(place.channel, place.account), cost, redact)
+        return footnote(wired.activity(place.channel, place.account), cost, redact)
 
     def overdue(work: Work) -> Question | None:
         return late(
@@ -47,7 +47,7 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         return None if idle is None else (seams.clock() - seams.clock.before(idle)).total_seconds()
 
     def for_guest(work: Work) -> bool:
-        return standing_of(work.arrivals[0], ground.access) == "guest"
+        return standing_of(work.arrivals[0], deps.access) == "guest"
 
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
@@ -55,20 +55,22 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
             f"A message in {where} failed for good: {reason.rstrip('.')}. `ohmo inbox list --state"
             " dead` shows it."
         )
-        await ground.notices.tell(f"dead turn:{where}", text, heard_at=said_at)
+        await deps.notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
     writer = StepWriter(media, redact)
-    deps = SessionDeps(
-        store=store,
+    session_deps = SessionDeps(
+        store=deps.store,
         agent=agent.engine,
         plan=plans,
-        input=TurnInput(step=writer, context=writer.context, fetch=Fetching(media, knot.fetch)),
+        input=TurnInput(
+            step=writer, context=writer.context, fetch=AttachmentFetcher(media, connections.fetch)
+        ),
         output=TurnOutput(
-            emit=ground.bus.outbound.emit,
+            emit=deps.bus.outbound.emit,
             card=clockwork.cards,
-            closing=closing(seams.new_id, "stopped", knot.grown),
+            closing=closing(seams.new_id, "stopped", connections.drafted),
             dead=dead,
-            grown=knot.grown,
+            grown=connections.drafted,
             footnote=beneath,
             guest=for_guest,
         ),
@@ -83,8 +85,8 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         report=clockwork.reporter,
     )
     return Pool(
-        deps,
+        session_deps,
         owner=seams.owner,
         width=config.limits.concurrent_turns,
-        crowded=lambda: ground.bus.crowded,
+        crowded=lambda: deps.bus.crowded,
     )

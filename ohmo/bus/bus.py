@@ -21,7 +21,12 @@ log = structlog.get_logger("ohmo.bus")
 CROWD = 8  # batches on their way to the store: more than an ordinary minute ever has
 Seated = tuple[Arrival, Seat]
 Accept = Callable[[Sequence[Seated], CursorSave | None], Awaitable[list[Accepted]]]
-Tell = Callable[[Sequence[tuple[Accepted, Arrival, Seat]]], None]
+Storing = Callable[[Sequence[Seated]], None]
+Stored = Callable[[Sequence[tuple[Accepted, Arrival, Seat]]], None]
+
+
+def _nobody(_: Sequence[object]) -> None:
+    return
 
 
 @record
@@ -35,8 +40,8 @@ class Batch:
 
 
 class MessageBus:
-    """``seat`` decides where an arrival belongs; ``accept`` stores a batch in one transaction;
-    ``tell`` is called in commit order with what is new. ``bound``: batches that may wait; when it
+    """``seat`` decides where an arrival belongs; ``accept`` stores a batch in one transaction.
+    ``bound``: batches that may wait; when it
     is reached publish waits, and so does the platform. ``acknowledged`` is told the seconds from
     receipt to commit of every batch. ``inbound`` batches are handed to the store one after the
     other without waiting for each commit: the writer groups them."""
@@ -46,7 +51,6 @@ class MessageBus:
         *,
         seat: Callable[[Arrival], Seat],
         accept: Accept,
-        tell: Tell,
         failpoint: Callable[[str], None],
         bound: int = 1024,
         acknowledged: Callable[[float], None] | None = None,
@@ -55,12 +59,19 @@ class MessageBus:
         self.outbound = EventStream(bound)
         self._seat = seat
         self._accept = accept
-        self._tell = tell
+        self._storing: Storing = _nobody
+        self._stored: Stored = _nobody
         self._failpoint = failpoint
         self._width = asyncio.Semaphore(64)
         self._stopped = False
         self._acknowledged = acknowledged
         self._on_the_way = 0
+
+    def subscribe(self, *, storing: Storing, stored: Stored) -> None:
+        """Before anything is published. ``storing`` is told of a batch that goes to the store,
+        ``stored``, in the order of the commits, of what is new."""
+        self._storing = storing
+        self._stored = stored
 
     @property
     def crowded(self) -> bool:
@@ -124,6 +135,7 @@ class MessageBus:
     async def _store(self, batch: Batch) -> None:
         try:
             seated = [(arrival, self._seated(arrival, batch)) for arrival in batch.arrivals]
+            self._storing(seated)
             accepted = (
                 await self._accept(seated, batch.cursor)
                 if seated or batch.cursor is not None
@@ -134,21 +146,14 @@ class MessageBus:
         except asyncio.CancelledError:
             _fail(batch, Unavailable("the daemon is stopping"))
             raise
-        except (
-            ArithmeticError,
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            AssertionError,
-        ) as error:
+        except Exception as error:
             # One batch that cannot be seated or written must not make every channel deaf.
             log.error("batch_failed", error=f"{type(error).__name__}: {error}", exc_info=error)
             _fail(batch, Unavailable(f"this batch could not be stored: {error}"))
         else:
             if not batch.stored.done():
                 batch.stored.set_result(accepted)
-            self._tell(
+            self._stored(
                 [
                     (got, arrival, seat)
                     for got, (arrival, seat) in zip(accepted, seated, strict=True)

@@ -75,6 +75,6 @@ async def _short(
     still: bool,
 ) -> int:
     async with living(config, seams, still=still) as (house, doors):
-        ready((doors.socket, house.truth.warnings()))
+        ready((doors.socket, house.status.warnings()))
         await asyncio.to_thread(stop.wait)
     return 0

@@ -76,8 +76,8 @@ async def living(
         house = await build_house(
             config, seams, store, wired, model, warnings=warnings, sent=sent, elders=elders
         )
-        broken = house.truth.warnings
-        house.truth.warnings = lambda: (*notes(), *broken())
+        broken = house.status.warnings
+        house.status.warnings = lambda: (*notes(), *broken())
         doors = await stack.enter_async_context(
             house.control.serving(_nobody_starts if still else partial(_calm, house, FIRST))
         )
@@ -87,7 +87,7 @@ async def living(
         if watcher is not None:
             stack.push_async_callback(asyncio.to_thread, watcher.close)
             group("traces", lambda: watcher.run(house.bus.outbound.listen))
-        house.truth.ready = True
+        house.status.ready = True
         if not still:
             group("model.warm", lambda: _warm(house))
         if warnings:
@@ -96,7 +96,7 @@ async def living(
         try:
             yield house, doors
         finally:
-            house.truth.ready = False
+            house.status.ready = False
             await house.pool.drain(
                 0.0 if store.fatal.done() else DRAIN
             )  # what runs on a dead store can end nothing any more
@@ -122,8 +122,8 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("sessions", house.pool.run),
         ("intake", house.intake.run),
         ("clock", house.clockwatch.run),
-        ("store", house.storewatch.run),
-        ("memory", house.memorywatch.run),
+        ("store", house.store_watch.run),
+        ("memory", house.memory_watch.run),
         ("allocator", lambda: give_back(trimming())),
         ("orphans", bury),
         ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),

@@ -9,30 +9,18 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import Any, cast
 
 import structlog
 
-from channels.contract import (
-    Address,
-    Answer,
-    Attachment,
-    Channel,
-    Clock,
-    Outbound,
-    PersonId,
-    Probed,
-    Wary,
-    Whispering,
-)
+from channels.contract import Address, Channel, Clock, Probed, Wary
 from channels.errors import AuthFailed, ChannelError, InUse, NotReady, RateLimited, Unavailable
 from channels.record import record
 from channels.task_groups import main_error
 from ohmo.contracts.errors import LeaseLost, StoreError
-from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
+from ohmo.gateway.connections import Connections
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.link import (
@@ -64,10 +52,6 @@ ALONE = 3600.0
 USEFUL = 10.0
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
-LARGEST_FETCHED = (
-    100 << 20
-)  # bytes of one file of a person; platforms have smaller bounds (``max_file`` is for what we send)
-SAY_LIMIT = 10.0  # seconds a word that nobody keeps may take
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 
 
@@ -105,15 +89,15 @@ class BoardParts:
 
 
 class Switchboard:
-    """One supervised life per link. Connected channels can be asked for attachments,
-    acknowledgements and addresses."""
+    """One supervised life per link. ``connections`` is told which of them are connected."""
 
-    def __init__(self, links: Sequence[LinkSettings], parts: BoardParts) -> None:
+    def __init__(
+        self, links: Sequence[LinkSettings], parts: BoardParts, connections: Connections
+    ) -> None:
         self._links = links
         self._parts = parts
+        self._connections = connections
         self._health = {link.label: Health() for link in links}
-        self._connected: dict[tuple[str, str], Channel] = {}
-        self._drafts: dict[tuple[str, str], Drafts] = {}
         self._since: dict[str, float] = {}  # by label: when its connection could speak
 
     def report(self) -> Mapping[str, ChannelStatus]:
@@ -124,68 +108,6 @@ class Switchboard:
             for label, health in self._health.items()
             if label != "house"
         }
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Channels that are enabled, connected or not."""
-        return sorted({link.name for link in self._links} - {"house"})
-
-    def address(self, channel: str, rest: str) -> Address | None:
-        """``rest`` read by a connected channel of this name. Raises ValueError with one line; None:
-        not connected."""
-        found = next((one for (name, _), one in self._connected.items() if name == channel), None)
-        return found.parse_address(rest) if found is not None else None
-
-    def largest(self, place: Address) -> int | None:
-        """Bytes of one file its channel takes; None: not connected, so nobody knows."""
-        channel = self._connected.get((place.channel, place.account))
-        return channel.capabilities.max_file if channel is not None else None
-
-    async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:
-        """The file, inside ``into``. Raises ChannelError; NotReady when the channel is not
-        connected."""
-        channel = self._connected.get((place.channel, place.account))
-        if channel is None:
-            raise NotReady(f"{place.channel} is not connected")
-        return await channel.fetch(attachment, into, LARGEST_FETCHED)
-
-    @in_writer
-    def drafted(self, row: str) -> str | None:
-        """The newest text of a draft that still grows; None: nothing of it is known here."""
-        return next(
-            (
-                text
-                for drafts in list(self._drafts.values())
-                if (text := drafts.newest(row)) is not None
-            ),
-            None,
-        )
-
-    async def acknowledge(self, answer: Answer, text: str) -> None:
-        """The platform's own reply to a pressed button; may fail without harm."""
-        channel = self._connected.get((answer.address.channel, answer.address.account))
-        if channel is not None:
-            await channel.acknowledge(answer, text)
-
-    async def whisper(self, place: Address, person: PersonId, text: str) -> None:
-        """Said to one person in a shared place, where the platform has that; may fail without
-        harm."""
-        channel = self._connected.get((place.channel, place.account))
-        if isinstance(channel, Whispering):
-            await channel.whisper(place, person, text)
-
-    async def say_now(self, outbound: Outbound, key: str) -> bool:
-        """Said at once and kept nowhere, while the store is away. False: its channel is not
-        connected, or would not."""
-        channel = self._connected.get((outbound.address.channel, outbound.address.account))
-        if channel is None:
-            return False
-
-        async def say() -> None:
-            for number, part in enumerate(channel.render(outbound)):
-                await channel.send(part, f"{key}.{number}", None)
-
-        return await failure_of(within(SAY_LIMIT, say())) is None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -279,13 +201,13 @@ class Switchboard:
             link.met(channel.account)
             name = _lease_name(link, channel.account)
             generation = await self._lease(name)
-            key = (link.name, channel.account)
-            if key in self._connected:  # two would say everything twice
+            drafts = self._parts.drafts(channel, link)
+            if not self._connections.opened(link.name, channel, drafts):
+                # two would say everything twice
                 raise AuthFailed(
                     f"its account {channel.account} is connected by another entry of the"
                     " configuration; remove one of the two"
                 )
-            self._connected[key] = channel
             self._since[link.label] = self._parts.now()
             probed, can = isinstance(channel, Probed), channel.capabilities
             health.connected(
@@ -298,10 +220,9 @@ class Switchboard:
             log.info("channel_connected", channel=link.label, account=channel.account)
             await self._parts.notices.connected()
             try:
-                await self._talk(link, channel, health, (name, generation))
+                await self._talk(link, channel, drafts, health, (name, generation))
             finally:
-                del self._connected[key]
-                self._drafts.pop(key, None)
+                self._connections.closed(link.name, channel.account)
                 await failure_of(self._parts.store.unlease(name, self._parts.owner))
 
     async def _lease(self, name: str) -> int:
@@ -316,11 +237,15 @@ class Switchboard:
         return await within(BUILD_LIMIT, asyncio.to_thread(link.build))
 
     async def _talk(
-        self, link: LinkSettings, channel: Channel, health: Health, lease: tuple[str, int]
+        self,
+        link: LinkSettings,
+        channel: Channel,
+        drafts: Drafts,
+        health: Health,
+        lease: tuple[str, int],
     ) -> None:
         """``lease``: its name and generation."""
         parts, (name, generation) = self._parts, lease
-        drafts = self._drafts[link.name, channel.account] = parts.drafts(channel, link)
 
         def shown(row: OutRow, receipts: object) -> None:
             health.delivered(parts.clock())

@@ -13,9 +13,10 @@ import structlog
 
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Answered, Failed, Parked
+from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.inwriter import Remains, Rest, in_writer
-from ohmo.contracts.store import Claim, Hint, PostRow, Work
+from ohmo.contracts.store import Claim, Hint, PostRow, Seat, Work
 from ohmo.lifecycle import failure_of
 from ohmo.sessions.deps import Busy, SessionDeps
 from ohmo.sessions.outages import Outages
@@ -195,11 +196,18 @@ class Pool:
         self._ready.add(thread)
         self._wake.set()
 
-    def expect(self, due: int = 0) -> None:
-        """A message is about to be stored: what is asked now is handed over with it, and one commit
-        does for both. ``due``: slots of jobs."""
-        self._due += due
-        self._ring()
+    def storing(self, batch: Sequence[tuple[Arrival, Seat]]) -> None:
+        """A batch is about to be stored: what is asked now is handed over with it, and one commit
+        does for both."""
+        begins = any(
+            seat.kind in ("message", "wake") and not seat.hold and seat.ending is None
+            for _, seat in batch
+        )
+        if begins:
+            self._due += sum(
+                isinstance(one, Wake) and one.occurrence is not None for one, _ in batch
+            )
+            self._ring()
 
     async def _nap(self) -> None:
         if not self._ready:

@@ -14,6 +14,7 @@ from typing import Any
 from channels.contract import Address, Arrival, Options, Outbound
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave, PostRow
+from ohmo.gateway.connections import Connections
 from ohmo.gateway.drafts import DraftRows, Drafts
 from ohmo.gateway.link import DEAF, LinkSettings
 from ohmo.gateway.notices import Notices
@@ -100,7 +101,7 @@ class House:
             (timedelta(hours=1), 100),
             heavy=False,
         )
-        return Switchboard([link], parts)
+        return Switchboard([link], parts, Connections([link.name]))
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Switchboard]:

@@ -256,7 +256,7 @@ async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(
     life = world(Says(calls=(("Bash", {"command": "rm -rf build"}),)), "cleaned", config=OWNER)
     async with house(life) as built:
         await ready(built)
-        account = built.board.address("fake", "ada").account  # pyright: ignore[reportOptionalMemberAccess]
+        account = built.connections.address("fake", "ada").account  # pyright: ignore[reportOptionalMemberAccess]
         await built.clockwork.desk.create(DAILY, By("fake:ada", account, everything=False))
         life.clock.tick(3_600)
         card = await life.hears("The job brief asks:", "ada")
@@ -285,7 +285,7 @@ async def test_a_persons_job_that_was_made_in_a_chat_asks_there_also_after_a_res
     life = world(asks, "thanks", config=OWNER)
     async with house(life) as built:
         await ready(built)
-        place = built.board.address("fake", "team")
+        place = built.connections.address("fake", "team")
         assert place is not None
         by = By("fake:ada", place.account, everything=False)
         await built.clockwork.desk.create({**DAILY, "to": None}, by, place=place)

@@ -34,7 +34,7 @@ async def test_a_job_called_like_a_thread_of_the_house_reads_nothing_of_it_and_s
     )
     async with house(life) as built:
         await eventually(lambda: built.board.report()["fake"].state == "connected")
-        place = built.board.address("fake", "ada")
+        place = built.connections.address("fake", "ada")
         assert place is not None
         shared = {
             "name": "hers",

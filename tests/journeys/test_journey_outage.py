@@ -72,7 +72,7 @@ async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(
 ) -> None:
     life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
     async with house(life) as built:
-        await eventually(lambda: built.board.address("fake", "x") is not None)
+        await eventually(lambda: built.connections.address("fake", "x") is not None)
         await life.platform.says("hello")
         await life.hears("I could not finish this: The key was refused.")
         await life.hears("failed for good", "dm:owner")
@@ -86,7 +86,7 @@ async def test_an_owner_who_reads_it_in_the_thread_is_not_told_again(
 ) -> None:
     life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
     async with house(life) as built:
-        await eventually(lambda: built.board.address("fake", "x") is not None)
+        await eventually(lambda: built.connections.address("fake", "x") is not None)
         await life.platform.says("hello", chat="dm:owner", person="dm:owner")
         await life.hears("I could not finish this", "dm:owner")
         await life.platform.says("again", chat="dm:owner", person="dm:owner")

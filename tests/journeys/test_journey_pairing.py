@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ohmo.assembly.people import HousePeople, role_of_next
 from ohmo.gateway.access import Policy
+from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo_testing.house import World, house
 
 
@@ -20,9 +20,9 @@ async def test_a_stranger_is_let_in_with_the_code_they_were_told(
         assert life.model.requests == []
         code = re.search(r"`([A-Z2-9]{8})`", card.text)
         assert code is not None
-        assert (await built.truth()).asking == 1
+        assert (await built.status()).asking == 1
         role = role_of_next("user", chosen=False, owner_named=True)
-        people = HousePeople(
+        people = PeopleDesk(
             built.store, built.store, built.access, life.clock, role, built.bus.publish
         )
         assert await people.pair("WRONGONE") is None
@@ -33,7 +33,7 @@ async def test_a_stranger_is_let_in_with_the_code_they_were_told(
         await life.hears("echo: hello?", "dm:eve")
         await life.platform.says("hello again", person="eve", chat="dm:eve")
         await life.hears("echo: hello again", "dm:eve")
-        assert (await built.truth()).asking == 0
+        assert (await built.status()).asking == 0
     async with house(life):
         await life.platform.says("and tomorrow", person="eve", chat="dm:eve")
         await life.hears("echo: and tomorrow", "dm:eve")

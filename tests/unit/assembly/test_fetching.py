@@ -10,7 +10,7 @@ import pytest
 
 from channels.contract import Address, Attachment, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
-from ohmo.assembly.fetching import Fetching
+from ohmo.gateway.fetch_attachments import AttachmentFetcher
 from ohmo.media import Media
 
 NOTES = Attachment("f1", "notes.txt", "text/plain", 5)
@@ -47,7 +47,7 @@ class Platform:
 
 async def test_a_file_is_waited_for_until_the_channel_is_connected(tmp_path: Path) -> None:
     platform, media = Platform(NotReady("not connected"), RateLimited(3.0)), Media(tmp_path)
-    assert await Fetching(media, platform.fetch, platform.sleep)(SAID) == []
+    assert await AttachmentFetcher(media, platform.fetch, platform.sleep)(SAID) == []
     assert media.path(SAID.address, NOTES).read_text() == "notes"
     assert platform.slept == 3.5
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -55,7 +55,7 @@ async def test_a_file_is_waited_for_until_the_channel_is_connected(tmp_path: Pat
 
 async def test_a_file_that_will_never_come_is_said(tmp_path: Path) -> None:
     platform = Platform(Rejected("gone"))
-    assert await Fetching(Media(tmp_path), platform.fetch, platform.sleep)(SAID) == [
+    assert await AttachmentFetcher(Media(tmp_path), platform.fetch, platform.sleep)(SAID) == [
         "(The file notes.txt could not be fetched: gone)"
     ]
 
@@ -63,13 +63,13 @@ async def test_a_file_that_will_never_come_is_said(tmp_path: Path) -> None:
 async def test_a_channel_that_stays_away_gives_the_turn_back(tmp_path: Path) -> None:
     platform = Platform(*[NotReady("not connected")] * 1000)
     with pytest.raises(NotReady, match=r"notes\.txt"):
-        await Fetching(Media(tmp_path), platform.fetch, platform.sleep)(SAID)
+        await AttachmentFetcher(Media(tmp_path), platform.fetch, platform.sleep)(SAID)
     assert 30 <= platform.slept <= 60
 
 
 async def test_a_file_is_fetched_once(tmp_path: Path) -> None:
     platform = Platform()
-    fetching = Fetching(Media(tmp_path), platform.fetch, platform.sleep)
+    fetching = AttachmentFetcher(Media(tmp_path), platform.fetch, platform.sleep)
     await fetching(SAID)
     platform.failures.append(Rejected("asked twice"))
     assert await fetching(SAID) == []

@@ -51,6 +51,7 @@ class Disk:
         self.open.set()
         self.fails: Exception | None = None
         self.asked: list[int] = []
+        self.announced: list[int] = []
         self.told: list[int] = []
 
     async def accept(self, items: Sequence[Any], cursor: object) -> list[Accepted]:
@@ -63,6 +64,9 @@ class Disk:
             for arrival, _ in items
         ]
 
+    def storing(self, batch: Sequence[Any]) -> None:
+        self.announced.append(len(batch))
+
     def tell(self, told: Sequence[Any]) -> None:
         self.told += [accepted.seq for accepted, _, _ in told]
 
@@ -72,10 +76,10 @@ async def running(disk: Disk, *, bound: int = 1024, seat: Any = None) -> AsyncGe
     bus = MessageBus(
         seat=seat or (lambda arrival: Seat("", "message")),
         accept=disk.accept,
-        tell=disk.tell,
         failpoint=inert,
         bound=bound,
     )
+    bus.subscribe(storing=disk.storing, stored=disk.tell)
     task = asyncio.create_task(bus.run())
     try:
         yield bus
@@ -166,7 +170,7 @@ async def test_an_arrival_nobody_can_seat_does_not_leave_its_publisher_waiting()
             raise KeyError(arrival.key)
         return Seat("", "message")
 
-    bus = MessageBus(seat=seat, accept=disk.accept, tell=disk.tell, failpoint=inert)  # type: ignore[arg-type]
+    bus = MessageBus(seat=seat, accept=disk.accept, failpoint=inert)  # type: ignore[arg-type]
     task = asyncio.create_task(bus.run())
     with pytest.raises(Unavailable):
         await bus.publish([said(1)])
@@ -187,10 +191,13 @@ async def test_what_is_told_comes_in_the_order_of_the_commits(tmp_path: Path) ->
         failpoint=inert,
     ) as store:
         bus = MessageBus(
-            seat=lambda arrival: Seat("", "message"),
-            accept=store.accept,
-            failpoint=inert,
-            tell=lambda new: told.extend((accepted.thread, accepted.seq) for accepted, _, _ in new),
+            seat=lambda arrival: Seat("", "message"), accept=store.accept, failpoint=inert
+        )
+        bus.subscribe(
+            storing=lambda batch: None,
+            stored=lambda new: told.extend(
+                (accepted.thread, accepted.seq) for accepted, _, _ in new
+            ),
         )
         task = asyncio.create_task(bus.run())
         await asyncio.gather(

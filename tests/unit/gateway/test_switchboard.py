@@ -27,6 +27,7 @@ from channels.contract import (
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
+from ohmo.gateway.connections import Connections
 from ohmo.gateway.drafts import DraftRows, Drafts
 from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.notices import Notices
@@ -109,13 +110,13 @@ class Board:
 
     def make(self, *names: str, seed: int = 1) -> Switchboard:
         links = [self.link(name) for name in names]
-        known: list[Switchboard] = []
-
-        def address(channel: str, rest: str) -> Address | None:
-            return known[0].address(channel, rest)
-
+        self.connections = connections = Connections(names)
         notices = Notices(
-            self.store, self.owners, address_of=address, new_id=counter("n"), clock=self.clock
+            self.store,
+            self.owners,
+            address_of=connections.address,
+            new_id=counter("n"),
+            clock=self.clock,
         )
 
         def sender(channel: Any) -> Sender:
@@ -146,8 +147,7 @@ class Board:
             draw=random.Random(seed).random,
             spoke=self.spoke,
         )
-        known.append(Switchboard(links, parts))
-        return known[0]
+        return Switchboard(links, parts, connections)
 
     @asynccontextmanager
     async def running(self, *names: str, seed: int = 1) -> AsyncGenerator[Switchboard]:
@@ -697,8 +697,8 @@ async def test_a_lease_that_cannot_be_renewed_is_kept_while_it_lasts_and_not_lon
 
 async def test_what_a_connected_channel_takes_is_known_and_of_others_nothing(board: Board) -> None:
     async with board.running("fake") as made:
-        assert made.largest(Address("fake", "bot", place().chat)) == SAFE.max_file
-        assert made.largest(Address("other", "bot", place().chat)) is None
+        assert board.connections.largest(Address("fake", "bot", place().chat)) == SAFE.max_file
+        assert board.connections.largest(Address("other", "bot", place().chat)) is None
 
 
 async def test_what_is_not_connected_is_not_ready(board: Board, tmp_path: Path) -> None:
@@ -708,15 +708,17 @@ async def test_what_is_not_connected_is_not_ready(board: Board, tmp_path: Path) 
     assert isinstance(said, Inbound)
     assert message == said.message
     with pytest.raises(NotReady):
-        await switch.fetch(said.address, said.attachments[0], tmp_path)
+        await board.connections.fetch(said.address, said.attachments[0], tmp_path)
     task = asyncio.create_task(switch.run())
     await settled()
-    assert (await switch.fetch(said.address, said.attachments[0], tmp_path)).read_bytes() == b"abc"
-    assert switch.address("fake", "dm:ada/7") == place("dm:ada", "7")
-    await switch.acknowledge(pressed(said), "Thank you")
+    assert (
+        await board.connections.fetch(said.address, said.attachments[0], tmp_path)
+    ).read_bytes() == b"abc"
+    assert board.connections.address("fake", "dm:ada/7") == place("dm:ada", "7")
+    await board.connections.acknowledge(pressed(said), "Thank you")
     assert board.platforms["fake"].acknowledged == [("t", "Thank you")]
     await ended(task)
-    assert switch.address("fake", "dm:ada") is None
+    assert board.connections.address("fake", "dm:ada") is None
 
 
 def pressed(said: Inbound) -> Answer:

@@ -11,11 +11,12 @@ import pytest
 from pool_rig import PLACE, Rig, violations
 
 from channels.contract import ChatId
-from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.events import ToolDone, TurnEnded
 from ohmo.contracts.messages import CallResult, UserStep
 from ohmo.contracts.provider import ModelRequest
+from ohmo.contracts.store import Seat
 from ohmo.sessions import notice_text
 from ohmo_testing.house import eventually
 from ohmo_testing.scripted import Says
@@ -107,7 +108,11 @@ async def test_jobs_that_are_due_begin_together_before_the_first_of_them_runs() 
     async with rig.life() as pool:
         await asyncio.sleep(0)  # it naps
         for number in range(12):
-            pool.expect(1)
+            now = rig.clock()
+            slot = Occurrence("job", now)
+            key = f"cron:{number}"
+            wake = Wake(key, "cron", PLACE, None, "owner", "now", now, occurrence=slot)
+            pool.storing([(wake, Seat("", "wake"))])
             await rig.says("now", replace(PLACE, chat=ChatId(f"C{number}")))
         await rig.quiet()
     assert beside[0] == 12

@@ -1,41 +1,61 @@
-"""Collects the one true answer about the house."""
+"""Reports what is so in the house now: what ``ohmo status``, ``/status`` and the page show."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 import ohmo
 from channels.contract import Clock
+from channels.record import record
 from ohmo.config.models import Budget
 from ohmo.contracts.reports import Reports, UsageTotal, known_cost
-from ohmo.contracts.status import HouseStatus, with_queues
+from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
 from ohmo.contracts.store import PersonRow
-from ohmo.gateway.switchboard import Switchboard
-from ohmo.sessions.pool import Pool
+
+
+class Sessions(Protocol):
+    """Part of the pool of sessions."""
+
+    @property
+    def running(self) -> int:
+        """Turns at this moment."""
+        ...
+
+    @property
+    def outage(self) -> str:
+        """Why the model cannot be reached; "" when it can."""
+        ...
+
+
+@record
+class Settled:
+    """What does not change while the house lives."""
+
+    provider: str  # which one was chosen, and why
+    model: str
+    models: tuple[str, ...]
+    mode: str
+    day_limit: Budget
+    started: datetime
 
 
 @dataclass(slots=True)
-class Truth:
-    """``ready`` is set by the daemon when store, sessions and control are up. ``away``: why nothing
-    can be stored, empty while everything is well."""
+class StatusReporter:
+    """``ready`` is set by the daemon when store, sessions and control are up."""
 
+    settled: Settled
     reports: Reports
-    pool: Pool
-    board: Switchboard
-    provider: str
-    model: str
-    started: datetime
-    warnings: Callable[[], tuple[str, ...]]
+    sessions: Sessions
+    channels: Callable[[], Mapping[str, ChannelStatus]]
     cron: Callable[[], Mapping[str, int | float | str | None]]
-    limit: Budget  # of a day
-    away: Callable[[], str]
+    away: Callable[[], str]  # why nothing can be stored; "" while everything is well
+    warnings: Callable[[], tuple[str, ...]]
     today: Callable[[], Awaitable[Sequence[UsageTotal]]]
     people: Callable[[], Awaitable[Sequence[PersonRow]]]
     clock: Clock
-    mode: str
-    models: tuple[str, ...]
     ready: bool = field(default=False)
 
     async def _today(self) -> Mapping[str, int | float | None]:
@@ -44,7 +64,10 @@ class Truth:
         micro_usd, unpriced = known_cost(rows)
         usd = None if micro_usd is None else micro_usd / 1_000_000
         tokens = sum(row.tokens for row in rows)
-        limits = {"usd_limit": self.limit.usd, "tokens_limit": self.limit.tokens}
+        limits = {
+            "usd_limit": self.settled.day_limit.usd,
+            "tokens_limit": self.settled.day_limit.tokens,
+        }
         return {"usd": usd, "unpriced": unpriced, "tokens": tokens, **limits}
 
     async def _asking(self) -> int:
@@ -68,30 +91,30 @@ class Truth:
             *((f"{away}; no message is accepted until that is mended.",) if away else ()),
             *self.warnings(),
         )
-        if self.pool.outage:
+        if self.sessions.outage:
             warnings = (
                 *warnings,
                 (
-                    f"The model cannot be reached ({self.pool.outage}); it is tried again by"
+                    f"The model cannot be reached ({self.sessions.outage}); it is tried again by"
                     " itself, `ohmo doctor --live` looks closer."
                 ),
             )
         return HouseStatus(
             ready=self.ready and not away,
             version=ohmo.__version__,
-            started=self.started,
-            provider=self.provider,
-            model=self.model,
-            channels=with_queues(self.board.report(), counts),
+            started=self.settled.started,
+            provider=self.settled.provider,
+            model=self.settled.model,
+            channels=with_queues(self.channels(), counts),
             inbox=inbox,
             outbox=outbox,
             oldest_waiting=counts.oldest_waiting,
-            turns_running=self.pool.running,
+            turns_running=self.sessions.running,
             turns_parked=counts.turns_parked,
             cron=self.cron(),
             budget={"day": await self._today()},
             warnings=warnings,
             asking=await self._asking(),
-            mode=self.mode,
-            models=self.models,
+            mode=self.settled.mode,
+            models=self.settled.models,
         )

@@ -21,7 +21,7 @@ LATEST = 1_000  # refused messages that are looked through for those of one pers
 
 
 @record
-class HousePeople:
+class PeopleDesk:
     """Implements control's ``People``. ``role``: of somebody for whom none is said, by all who are
     known then. ``publish`` stores what a person had said before they were let in, as if it was said
     now."""

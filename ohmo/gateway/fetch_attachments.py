@@ -18,7 +18,7 @@ PATIENCE, PAUSE = 30.0, 0.5  # seconds
 FetchOne = Callable[[Address, Attachment, Path], Awaitable[Path]]
 
 
-class Fetching:
+class AttachmentFetcher:
     """``fetch`` asks the connected channel; it may name the file as it likes inside the folder it
     is given. ``sleep`` waits in seconds."""
 
