@@ -19,19 +19,17 @@ from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolR
 from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
 from ohmo.contracts.store import Claim, Store, ThreadSettings, Work
 from ohmo.contracts.tool import Allow, Decision, Deny
-from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, summary
+from ohmo.engine.executor import summary
 from ohmo.providers.middleware.prefix import short_name
 from ohmo.providers.rendering import Rendering, differing
 from ohmo.sessions.ledger import TurnLedger
-from ohmo.sessions.notice_text import NOT_RUN, STOPPED_TOOL
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.run import Run
-from ohmo.sessions.transcript import REFUSED, Transcript
+from ohmo.sessions.transcript import Transcript
 
 PAGE = 1_000
 SHRUNK = 3  # times that a prompt that was too long is made shorter
 _MODES = ("default", "plan", "full_auto")
-_NOT_JUDGED = (NOT_EXECUTED, UNKNOWN, STOPPED_TOOL, NOT_RUN)
 _WHY = {
     "parameters": "the model or its limits (another profile, or what the endpoint had taught)",
     "tools": "the tools (another version of ohmo, or other tools connected)",
@@ -101,7 +99,7 @@ class Replaying:
                         return replace(found, difference=words, seq=row.seq)
                     else:
                         found, same_until = replace(found, same=found.same + 1), row.seq
-                case CallResult(result) if result.call in asked and result.text not in _NOT_JUDGED:
+                case CallResult(result) if result.call in asked and _judged(result):
                     turn, call = asked[result.call]
                     judged, words = await self._decision(past, turn, call, result)
                     if words:
@@ -174,8 +172,7 @@ class Replaying:
         except (ValidationError, OSError, OhmoError, ValueError):
             return False, ""
         decision = await self._agent.gate.judge(call, footprint, context, _unanswered)
-        refused = result.error and result.text.startswith(REFUSED)
-        return True, _otherwise(decision, refused=refused, text=result.text)
+        return True, _otherwise(decision, result)
 
 
 class _Again:
@@ -217,22 +214,21 @@ class _Again:
         return wrong
 
 
-def _otherwise(decision: Decision, *, refused: bool, text: str) -> str:
-    then = text.splitlines()[0][:200] if text else ""
-    by_person = text.startswith((f"{REFUSED}approval)", f"{REFUSED}question)"))
-    match decision:
-        case Deny(layer, reason) if not refused:
-            return f"ran then, would not be allowed today ({layer}: {reason})"
-        case Allow() if refused and not by_person:
-            return f"was refused then ({then}), would run today"
-        case Deny() | Allow():
-            return ""
-        case _:
-            return (
-                ""
-                if not refused or by_person
-                else f"was refused then ({then}), a person would be asked today"
-            )
+def _judged(result: ToolResult) -> bool:
+    return result.refused is None or not result.refused.interrupts
+
+
+def _otherwise(decision: Decision, result: ToolResult) -> str:
+    """What would become of the call today; "" for the same, or what only a person decided."""
+    forbidden = result.refused is not None and result.refused.forbids
+    if isinstance(decision, Deny):
+        why = f"{decision.source}: {decision.reason}"
+        return "" if forbidden else f"ran then, would not be allowed today ({why})"
+    if not forbidden or (result.refused is not None and result.refused.asked):
+        return ""
+    then = result.text.splitlines()[0][:200] if result.text else ""
+    today = "would run" if isinstance(decision, Allow) else "a person would be asked"
+    return f"was refused then ({then}), {today} today"
 
 
 async def _unanswered(digest: str) -> None:  # noqa: ARG001

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 from channels.record import record
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+UNREADABLE = "unreadable_arguments"
+"""The one key of arguments that nobody could read; its value is what the model wrote."""
 
 
 @record
@@ -36,17 +40,46 @@ class ToolCall:
     foreign: str
 
 
+class Layer(StrEnum):
+    """Which layer kept a call from running, or from being run again."""
+
+    POLICY = "policy"  # a rule, a role, a mode or a protected place
+    HOOK = "hook"
+    UNJUDGED = "unjudged"  # the gate itself failed
+    PERSON = "person"  # said no
+    LAPSED = "lapsed"  # nobody answered in time
+    CHANGED = "changed"  # a person allowed it, and it is another call by now
+    NO_TOOL = "no_tool"  # there is none of this name
+    ARGUMENTS = "arguments"  # they cannot be read, or do not fit
+    RESTART = "restart"  # the process ended before it ran
+    STOPPED = "stopped"  # a person stopped the turn before it ran
+    UNKNOWN = "unknown"  # it was running when the process or the turn ended: its effect is unknown
+
+    @property
+    def forbids(self) -> bool:
+        """The gate judged the call and did not let it run."""
+        return self in (Layer.POLICY, Layer.HOOK, Layer.UNJUDGED) or self.asked
+
+    @property
+    def interrupts(self) -> bool:
+        """The turn was cut off: nobody judged the call."""
+        return self in (Layer.RESTART, Layer.STOPPED, Layer.UNKNOWN)
+
+    @property
+    def asked(self) -> bool:
+        """A person was asked about the call."""
+        return self in (Layer.PERSON, Layer.LAPSED, Layer.CHANGED)
+
+
 @record
 class ToolResult:
-    """``tools``: names of tools that the model is shown from now on, as long as the session
-    lasts."""
-
     call: str
     text: str
     error: bool = False
     images: tuple[Image, ...] = ()
     spill: Path | None = None
-    tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()  # names of tools the model is shown from now on in this session
+    refused: Layer | None = None  # None: the call ran
 
 
 Block = Text | Image | Thinking | ToolCall | ToolResult

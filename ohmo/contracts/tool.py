@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from channels.contract import Choice, Outbound
 from channels.record import record
-from ohmo.contracts.messages import ToolCall, ToolResult
+from ohmo.contracts.messages import Layer, ToolCall, ToolResult
 from ohmo.contracts.provider import ToolSpec
 
 Input = TypeVar("Input", bound=BaseModel, contravariant=True)
@@ -143,8 +143,9 @@ class Allow:
 
 @record
 class Deny:
-    layer: str
+    source: str  # the layer and its rule, as people read it
     reason: str
+    layer: Layer = Layer.POLICY
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -20,7 +20,7 @@ from channels.record import record
 from ohmo.contracts.agent import Ledger, OpenCall, Parked
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import PlanUpdated, ToolDone, ToolProgress, ToolRefused, ToolStarted
-from ohmo.contracts.messages import CallStarted, Json, ToolCall, ToolResult
+from ohmo.contracts.messages import UNREADABLE, CallStarted, Json, Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import (
     Allow,
     Ask,
@@ -37,7 +37,6 @@ from ohmo.contracts.tool import (
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.order import Order
 from ohmo.engine.stream import Emit, merged
-from ohmo.providers.arguments import UNREADABLE
 
 NOT_EXECUTED = (
     "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
@@ -60,12 +59,74 @@ class _Prepared:
 
 
 @record
+class _Refusal:
+    """Why a call is not run, and which layer says so."""
+
+    layer: Layer
+    why: str
+
+
+@record
 class _Place:
     """Of an open call in its step."""
 
-    one: OpenCall
     order: Order
     number: int
+
+
+class _Call:
+    """One open call on its way to its result."""
+
+    def __init__(
+        self,
+        turn: str,
+        one: OpenCall,
+        ledger: Ledger,
+        guard: LoopGuard,
+        emit: Emit[ToolEvent],
+        redact: Callable[[str], str],
+    ) -> None:
+        self.turn = turn
+        self.open = one
+        self.call = one.call
+        self.ledger = ledger
+        self.context = ledger.call_context(self.call, self._progress)
+        self.emit = emit
+        self._guard = guard
+        self._redact = redact
+        self._verdict: Verdict | None = None
+
+    async def answered(self, digest: str) -> Verdict | None:
+        """What a person said about it: used once, although the call may be judged twice."""
+        if self._verdict is None:
+            self._verdict = await self.ledger.answered(self.call.id, digest)
+        return self._verdict
+
+    @property
+    def approved(self) -> bool:
+        """A person was asked about this very call, and allowed it."""
+        return self._verdict is not None and self._verdict.state == "allowed"
+
+    async def refuse(self, refusal: _Refusal) -> None:
+        """It ends without being run, or without being run again."""
+        self.emit(ToolRefused(self.turn, self.call.id, self.call.name, summary(self.call)))
+        await self.end(_error(self.call, refusal.why, refusal.layer))
+
+    async def end(self, output: ToolOutput) -> None:
+        """Its result is recorded, then told."""
+        hint = self._guard.note(self.call, output.result)
+        text = self._redact(output.result.text)
+        if hint is not None:
+            text = f"{text}\n\n{hint}"
+        output = replace(output, result=replace(output.result, text=text))
+        await self.ledger.result(output)
+        self.emit(ToolDone(self.turn, self.call.id, output.result))
+        if (plan := output.plan) is not None:
+            title = self._redact(plan.title)
+            self.emit(PlanUpdated(self.turn, self.call.id, plan.step, plan.total, title))
+
+    def _progress(self, text: str) -> None:
+        self.emit(ToolProgress(self.turn, self.call.id, self._redact(text)))
 
 
 class Executor:
@@ -103,157 +164,113 @@ class Executor:
         ]
         order = Order([one.footprint if isinstance(one, _Prepared) else None for one in known])
 
-        def work(place: int, one: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
+        def work(number: int, one: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
             async def run(emit: Emit[ToolEvent]) -> None:
                 over = False
                 try:
-                    question = await self._one(turn, _Place(one, order, place), ledger, guard, emit)
+                    call = _Call(turn, one, ledger, guard, emit, self._redact)
+                    question = await self._one(call, _Place(order, number))
                     over = question is None
                     if isinstance(question, Question):
                         questions[one.call.id] = (one.call, question)
                 finally:
-                    order.left(place, held=not over)
+                    order.left(number, held=not over)
 
             return run
 
         async with aclosing(
-            merged([work(place, one) for place, one in enumerate(calls)], width=self._width)
+            merged([work(number, one) for number, one in enumerate(calls)], width=self._width)
         ) as events:
             async for event in events:
                 yield event
         if questions:
             yield Parked(tuple(questions[one.call.id] for one in calls if one.call.id in questions))
 
-    async def _one(
-        self, turn: str, place: _Place, ledger: Ledger, guard: LoopGuard, emit: Emit[ToolEvent]
-    ) -> Question | Literal["held"] | None:
-        one, call = place.one, place.one.call
-        context = ledger.call_context(
-            call, lambda text: emit(ToolProgress(turn, call.id, self._redact(text)))
-        )
-
-        async def end(output: ToolOutput) -> None:
-            hint = guard.note(call, output.result)
-            text = self._redact(output.result.text)
-            output = replace(
-                output,
-                result=replace(output.result, text=text if hint is None else f"{text}\n\n{hint}"),
-            )
-            await ledger.result(output)
-            emit(ToolDone(turn, call.id, output.result))
-            if (plan := output.plan) is not None:
-                emit(PlanUpdated(turn, call.id, plan.step, plan.total, self._redact(plan.title)))
-
-        async def refuse(why: str) -> None:
-            emit(ToolRefused(turn, call.id, call.name, summary(call)))
-            await end(_error(call, why))
-
-        prepared = self._prepare(call, context)
-        if one.started and (isinstance(prepared, str) or prepared.footprint.effect == "once"):
-            await refuse(UNKNOWN)
-        elif isinstance(prepared, str):
-            await refuse(prepared)
+    async def _one(self, call: _Call, place: _Place) -> Question | Literal["held"] | None:
+        """None: it has ended. A question: a person is asked. Held: it runs when they have
+        answered."""
+        prepared = self._prepare(call.call, call.context)
+        started = call.open.started
+        if started and (isinstance(prepared, _Refusal) or prepared.footprint.effect == "once"):
+            await call.refuse(_Refusal(Layer.UNKNOWN, UNKNOWN))
+        elif isinstance(prepared, _Refusal):
+            await call.refuse(prepared)
         else:
-            return await self._gated(turn, prepared, place, ledger, context, emit, end, refuse)
+            return await self._gated(call, prepared, place)
         return None
 
     async def _gated(
-        self,
-        turn: str,
-        prepared: _Prepared,
-        place: _Place,
-        ledger: Ledger,
-        context: CallContext,
-        emit: Emit[ToolEvent],
-        end: Callable[[ToolOutput], Any],
-        refuse: Callable[[str], Any],
+        self, call: _Call, prepared: _Prepared, place: _Place
     ) -> Question | Literal["held"] | None:
-        one, call, approved = place.one, place.one.call, False
-        said: Verdict | None = None
-
-        async def answered(digest: str) -> Verdict | None:
-            nonlocal approved, said
-            said = said or await ledger.answered(
-                call.id, digest
-            )  # it is used once, and the call may be judged twice
-            approved = said is not None and said.state == "allowed"
-            return said
-
-        decision = await self._judge(prepared, context, answered)
-        if (
-            one.interrupted
-            and not one.started
-            and not approved
-            and prepared.footprint.effect != "none"
-            and not isinstance(decision, Deny)
-        ):
-            # Its absence in the log proves that it did not run; what the person saw in between may
-            # have made it unwanted.
-            await refuse(NOT_EXECUTED)
+        decision = await self._judge(call, prepared)
+        if _unwanted(call, prepared.footprint) and not isinstance(decision, Deny):
+            await call.refuse(_Refusal(Layer.RESTART, NOT_EXECUTED))
             return None
         if isinstance(decision, Allow) and not place.order.free(place.number):
             if not await place.order.reached(place.number) and prepared.footprint.effect == "none":
-                return "held"  # it runs when the answer is there
-            after = self._prepare(call, context)  # what the others did may make it another call
-            if isinstance(after, str):
-                await refuse(after)
+                return "held"
+            # What the others did may have made it another call.
+            after = self._prepare(call.call, call.context)
+            if isinstance(after, _Refusal):
+                await call.refuse(after)
                 return None
-            prepared, decision = after, await self._judge(after, context, answered)
+            prepared = after
+            decision = await self._judge(call, prepared)
         match decision:
-            case Deny(layer, reason):
-                await refuse(f"Not allowed ({layer}): {reason}")
+            case Deny(source, reason, layer):
+                await call.refuse(_Refusal(layer, f"Not allowed ({source}): {reason}"))
             case Ask(_, question):
                 return question
-            case Allow(_, arguments, word, judged):
-                if arguments is not None:
-                    rewritten = self._prepare(replace(call, arguments=arguments), context)  # pyright: ignore[reportArgumentType]
-                    if isinstance(rewritten, str):
-                        await refuse(rewritten)
-                        return None
-                    prepared = rewritten
-                emit(ToolStarted(turn, call.id, call.name, summary(call, self._redact)))
-                allowed = replace(context, word=word, judged=judged)
-                await end(await self._run(prepared, one, ledger, allowed))
+            case Allow():
+                await self._allowed(call, prepared, decision)
         return None
 
-    async def _judge(
-        self,
-        prepared: _Prepared,
-        context: CallContext,
-        answered: Callable[[str], Awaitable[Verdict | None]],
-    ) -> Decision:
+    async def _allowed(self, call: _Call, prepared: _Prepared, decision: Allow) -> None:
+        if decision.arguments is not None:
+            asked = replace(call.call, arguments=decision.arguments)  # pyright: ignore[reportArgumentType]
+            rewritten = self._prepare(asked, call.context)
+            if isinstance(rewritten, _Refusal):
+                await call.refuse(rewritten)
+                return
+            prepared = rewritten
+        line = summary(call.call, self._redact)
+        call.emit(ToolStarted(call.turn, call.call.id, call.call.name, line))
+        context = replace(call.context, word=decision.word, judged=decision.judged)
+        await call.end(await self._run(prepared, call.open, call.ledger, context))
+
+    async def _judge(self, call: _Call, prepared: _Prepared) -> Decision:
         try:
-            return await self._gate.judge(prepared.call, prepared.footprint, context, answered)
+            return await self._gate.judge(
+                prepared.call, prepared.footprint, call.context, call.answered
+            )
         except (StoreError, Unavailable):
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be judged is not run
-            return Deny("gate", f"the call could not be judged ({type(error).__name__}: {error})")
+            why = f"the call could not be judged ({type(error).__name__}: {error})"
+            return Deny("gate", why, Layer.UNJUDGED)
 
-    def _prepare(self, call: ToolCall, context: CallContext) -> _Prepared | str:
+    def _prepare(self, call: ToolCall, context: CallContext) -> _Prepared | _Refusal:
         tool = self._tools.get(call.name)
         allowed = {spec.name: spec for spec in context.tools}
         if tool is None or (allowed and call.name not in allowed):
-            return _unknown(call.name, sorted(allowed or self._tools))
-        # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong is
-        # told what they are.
-        schema = (
-            f"\nIts arguments: {_compact(allowed[call.name].schema)}"
-            if call.name in context.hidden
-            else ""
-        )
+            return _Refusal(Layer.NO_TOOL, _no_tool(call.name, sorted(allowed or self._tools)))
+        schema = ""
+        if call.name in context.hidden:
+            # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong
+            # is told what they are.
+            schema = f"\nIts arguments: {_compact(allowed[call.name].schema)}"
         if set(call.arguments) == {UNREADABLE}:
-            return (
-                f"{call.name}: arguments are not valid JSON:"
-                f" {str(call.arguments[UNREADABLE])[:500]}{schema}"
-            )
+            written = str(call.arguments[UNREADABLE])[:500]
+            why = f"{call.name}: arguments are not valid JSON: {written}{schema}"
+            return _Refusal(Layer.ARGUMENTS, why)
         try:
             arguments = tool.input.model_validate(dict(call.arguments))
         except ValidationError as error:
-            return self._explain(call.name, error) + schema
+            return _Refusal(Layer.ARGUMENTS, self._explain(call.name, error) + schema)
         try:
             return _Prepared(call, tool, arguments, tool.footprint(arguments, context.cwd))
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
-            return f"{call.name}: {error}"
+            return _Refusal(Layer.ARGUMENTS, f"{call.name}: {error}")
 
     async def _run(
         self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext
@@ -290,8 +307,15 @@ async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
     return replace(output, result=replace(output.result, call=call.id))
 
 
-def _error(call: ToolCall, text: str) -> ToolOutput:
-    return ToolOutput(ToolResult(call.id, text, error=True))
+def _unwanted(call: _Call, footprint: Footprint) -> bool:
+    """A restart came before it ran, which its absence in the log proves. What the person saw in
+    between may have made it unwanted; what only reads is run all the same."""
+    interrupted = call.open.interrupted and not call.open.started
+    return interrupted and not call.approved and footprint.effect != "none"
+
+
+def _error(call: ToolCall, text: str, refused: Layer | None = None) -> ToolOutput:
+    return ToolOutput(ToolResult(call.id, text, error=True, refused=refused))
 
 
 def _written(footprint: Footprint) -> list[Path]:
@@ -300,7 +324,7 @@ def _written(footprint: Footprint) -> list[Path]:
     return sorted({Path(os.path.realpath(path)) for path in footprint.writes})
 
 
-def _unknown(name: str, there: Sequence[str]) -> str:
+def _no_tool(name: str, there: Sequence[str]) -> str:
     if len(there) <= FEW_TOOLS:
         return f"There is no tool named {name}. Tools: {', '.join(there)}."
     near = get_close_matches(name, there, n=5, cutoff=0.5)

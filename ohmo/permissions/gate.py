@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from channels.contract import Choice
-from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.messages import Layer, ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import (
     Allow,
@@ -51,6 +51,7 @@ _CHANGED = Deny(
     "approval",
     "what it would touch changed while the person was asked (a link leads elsewhere, or it works in"
     " another folder), so it was not run; ask for it again if it is still wanted",
+    Layer.CHANGED,
 )
 _EDITS = Choice("workspace", "Allow all edits in this workspace")
 _REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
@@ -95,7 +96,7 @@ class LayeredGate:
         the grant that the same answer left behind."""
         hooked = await self._hooks(call, footprint, context)
         if isinstance(hooked, Deny):
-            return hooked
+            return replace(hooked, layer=Layer.HOOK)
         arguments: dict[str, object] | None = None
         if hooked is not None:
             call, footprint = hooked
@@ -172,9 +173,10 @@ class LayeredGate:
                 "question",
                 "nobody answered in time; go on without the answer, or say what you would have"
                 " needed",
+                Layer.LAPSED,
             )
         if verdict.state == "denied" and not verdict.word:
-            return Deny("question", "the person did not want to answer")
+            return Deny("question", "the person did not want to answer", Layer.PERSON)
         return Allow("question", arguments, verdict.word)
 
     def _permission(
@@ -215,6 +217,7 @@ def _said(verdict: Verdict, arguments: dict[str, object] | None) -> Allow | Deny
             "approval",
             "nobody allowed it in time; it was not run. Go on without it, or ask again when the"
             " person is there",
+            Layer.LAPSED,
         )
     return _refused(verdict)
 
@@ -224,6 +227,7 @@ def _refused(verdict: Verdict) -> Deny:
     return Deny(
         "approval",
         f"the person said no{said}. Do not try the same by another way; ask what they want instead",
+        Layer.PERSON,
     )
 
 

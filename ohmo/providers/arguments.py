@@ -7,10 +7,7 @@ import json
 import re
 from typing import cast
 
-from ohmo.contracts.messages import Json
-
-# the one key of arguments nobody could read; its value is what the model wrote
-UNREADABLE = "unreadable_arguments"
+from ohmo.contracts.messages import UNREADABLE, Json
 
 
 def arguments(text: str) -> dict[str, Json]:

@@ -15,7 +15,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import RunEnding, TurnEnded
 from ohmo.contracts.inwriter import Rest, in_writer
-from ohmo.contracts.messages import CallResult, Step, ToolCall, ToolResult
+from ohmo.contracts.messages import CallResult, Layer, Step, ToolCall, ToolResult
 from ohmo.contracts.store import Ask, Claim, Closing, End, OutRow, PostRow, Work
 from ohmo.contracts.tool import Question
 from ohmo.engine.executor import summary
@@ -266,16 +266,12 @@ class Exits:
 
 def closed(calls: Sequence[OpenCall]) -> list[Step]:
     """Results for calls that will not run any more."""
-    return [
-        CallResult(
-            ToolResult(
-                one.call.id,
-                notice_text.STOPPED_TOOL if one.started else notice_text.NOT_RUN,
-                error=True,
-            )
-        )
-        for one in calls
-    ]
+    steps: list[Step] = []
+    for one in calls:
+        text = notice_text.STOPPED_TOOL if one.started else notice_text.NOT_RUN
+        layer = Layer.UNKNOWN if one.started else Layer.STOPPED
+        steps.append(CallResult(ToolResult(one.call.id, text, error=True, refused=layer)))
+    return steps
 
 
 def _standing(closing: Closing, said: str) -> Closing:

@@ -20,7 +20,6 @@ from ohmo.contracts.messages import (
 )
 from ohmo.contracts.store import Claim
 
-REFUSED = "Not allowed ("  # how the executor begins a refusal
 UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
 
 
@@ -168,7 +167,7 @@ class Transcript:
         return [
             call
             for call, result in self.ended_calls()
-            if result.error and result.text.startswith(REFUSED)
+            if result.refused is not None and result.refused.forbids
         ]
 
     def bots_in_a_row(self) -> int:

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -16,13 +17,16 @@ from channels.contract import Outbound
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobBody
 from ohmo.contracts.errors import Damaged
-from ohmo.contracts.messages import Step
+from ohmo.contracts.messages import Step, ToolResult
 from ohmo.contracts.store import PartState, ThreadSettings
 from ohmo.contracts.tool import Question
+from ohmo.store import written_before
 
 T = TypeVar("T")
 Change = Callable[[Any], Any]
 TAG = "is"  # names the class where a field may hold several
+# Written also with its default: a body without it is one of before (``written_before``).
+ALWAYS = {ToolResult: "refused"}
 
 
 class Unreadable(Damaged):
@@ -52,6 +56,8 @@ def _coder(hint: Any) -> tuple[Change, Change]:
         return str, lambda value: Path(_typed(str, value))
     if hint is float:
         return (lambda value: value), (lambda value: _typed((int, float), value))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return (lambda value: value.value), hint
     if isinstance(hint, type) and is_dataclass(hint):
         return _record(hint)
     if hint in (str, int, bool):
@@ -110,7 +116,10 @@ def _record(owner: type) -> tuple[Change, Change]:
     coders = {name: _coder(hints[name]) for name in known}
     # A field that has its default is not written: rows stay small, and an older row reads as the
     # default of a newer field.
-    plan = [(name, coders[name][0], f.default) for name, f in known.items()]
+    plan = [
+        (name, coders[name][0], MISSING if ALWAYS.get(owner) == name else f.default)
+        for name, f in known.items()
+    ]
     required = {
         name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING
     }
@@ -144,22 +153,26 @@ _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 
 
 class Codec:
-    """One kind of stored body."""
+    """One kind of stored body. ``upgrade`` makes what an older ohmo wrote of it a body of today."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Any, upgrade: Change = lambda body: body) -> None:
         self._encode, self._decode = _coder(kind)
+        self._upgrade = upgrade
 
     def encode(self, value: Any) -> str:
         return _JSON.encode(self._encode(value))
 
     def decode(self, text: str) -> Any:
         try:
-            return self._decode(json.loads(text))
+            body = json.loads(text)
+            return self._decode(self._upgrade(body) if isinstance(body, dict) else body)
         except json.JSONDecodeError as error:
             raise Unreadable(f"no JSON: {error.msg} at {error.pos}") from error
 
 
-_ARRIVAL, _STEP, _OUTBOUND = Codec(Arrival), Codec(Step), Codec(Outbound)
+_ARRIVAL = Codec(Arrival)
+_STEP = Codec(Step, written_before.step)
+_OUTBOUND = Codec(Outbound)
 _JOB = Codec(JobBody)
 _PARTS, _QUESTION, _SETTINGS = Codec(tuple[PartState, ...]), Codec(Question), Codec(ThreadSettings)
 

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, BrowserContext, Page, Route, async_pla
 
 from channels.contract import Address, ChatId, Choice
 from ohmo.contracts.events import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
-from ohmo.contracts.messages import CallResult, ModelStep, ToolCall, ToolResult
+from ohmo.contracts.messages import CallResult, Layer, ModelStep, ToolCall, ToolResult
 from ohmo.contracts.reports import Spender, UsageTotal
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
@@ -195,7 +195,7 @@ async def test_a_call_that_was_not_run_is_said_and_ends_no_other(scene: Scene, p
         ToolRefused("r", "r.2", "Bash", "rm -r /"),
     ):
         house.emit(thread, event)
-    result = ToolResult("r.2", "Not allowed (deny): rm -r /", error=True)
+    result = ToolResult("r.2", "Not allowed (deny): rm -r /", error=True, refused=Layer.POLICY)
     house.step(thread, "r", CallResult(result))
     house.emit(thread, ToolDone("r", "r.2", result))
     await expect(page.locator("#board .tool.refused .state")).to_have_text("not run")

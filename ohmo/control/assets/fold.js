@@ -1,9 +1,8 @@
 // The history of one thread, item by item, into what is shown: messages with their edits, tool calls with their results. Pure.
 
 const ARGUMENT = ["file_path", "command", "pattern", "url", "query", "question", "description", "prompt", "path"];
-// How the results of calls begin that were not run (ohmo/engine/executor.py); of other refusals only the live event tells.
-const NOT_RUN = /^(?:Not allowed \(|There is no tool named |Interrupted by a restart before it ran|\w+: (?:the arguments do not fit; nothing was run|arguments are not valid JSON))/;
-const UNKNOWN = "Interrupted by a restart while it ran"; // refused to run again, and yet it ran
+/** Layers that ended a call which was running, or whose turn a person stopped: it failed, although nobody refused it. */
+const ENDED = ["unknown", "stopped"];
 
 /** One line about a tool call. */
 export function summary(name, given) {
@@ -29,7 +28,6 @@ export class Fold {
   constructor() {
     this.items = []; // as they came
     this.told = new Map(); // row id -> the state it came to after its item
-    this.refused = new Set(); // calls of which a live event said that they were not run
     this.entries = []; // in the order they are shown
     this.byRow = new Map(); // row id of a post or of any of its edits -> entry
     this.byMessage = new Map(); // what a person said -> entry
@@ -51,7 +49,6 @@ export class Fold {
     const whole = new Fold();
     for (const item of [...items, ...this.items]) whole.take(item);
     for (const told of this.told.values()) whole.settle(told);
-    for (const call of this.refused) whole.refuse(call);
     return whole;
   }
 
@@ -147,9 +144,10 @@ export class Fold {
       case "call_started":
         return this.call(step.call, { state: "running" });
       case "call_result": {
-        const { call, error, text } = step.result;
-        const refused = error && !text.startsWith(UNKNOWN) && (this.byCall.get(call)?.state === "refused" || NOT_RUN.test(text));
-        return this.call(call, { state: refused ? "refused" : error ? "failed" : "done", result: text });
+        const { call, error, text, refused } = step.result;
+        let state = error ? "failed" : "done";
+        if (refused && !ENDED.includes(refused)) state = "refused";
+        return this.call(call, { state, result: text });
       }
       case "compaction":
         return this.add({ id: `s${item.seq}`, kind: "line", text: "Earlier messages were summarised for the model; nothing of the conversation is lost", at: item.at });
@@ -160,7 +158,6 @@ export class Fold {
 
   /** A call ends without being run; its result, which says why, follows. */
   refuse(id) {
-    this.refused.add(id);
     return this.call(id, { state: "refused" });
   }
 

@@ -10,7 +10,7 @@ import pytest
 from permission_house import House
 
 from channels.contract import Choice
-from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.messages import Layer, ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
@@ -83,12 +83,12 @@ async def test_a_refusal_and_a_deadline_are_reasons_for_the_model(house: House) 
         call, footprint, house.context(), Said(**{digest: Verdict("denied", word="use y instead")})
     )
     assert isinstance(denied, Deny)
-    assert "use y instead" in denied.reason
+    assert (denied.layer, "use y instead" in denied.reason) == (Layer.PERSON, True)
     expired = await gate.judge(
         call, footprint, house.context(), Said(**{digest: Verdict("expired")})
     )
     assert isinstance(expired, Deny)
-    assert "in time" in expired.reason
+    assert (expired.layer, "in time" in expired.reason) == (Layer.LAPSED, True)
 
 
 async def test_an_answer_does_not_open_what_is_sensitive_or_denied(house: House) -> None:
@@ -126,7 +126,7 @@ async def test_a_hook_may_refuse(house: House) -> None:
     decision = await LayeredGate(house.policy(), no_grants, hook).judge(
         *bash("ls"), house.context(), Said()
     )
-    assert decision == Deny("hook: no-touch", "Bash is not wanted")
+    assert decision == Deny("hook: no-touch", "Bash is not wanted", Layer.HOOK)
 
 
 async def test_policy_and_approval_see_what_a_hook_rewrote(house: House) -> None:

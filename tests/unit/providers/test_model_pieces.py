@@ -24,6 +24,7 @@ from ohmo.contracts.errors import (
     TooLong,
 )
 from ohmo.contracts.messages import (
+    UNREADABLE,
     CallResult,
     ModelStep,
     Step,
@@ -34,7 +35,7 @@ from ohmo.contracts.messages import (
 )
 from ohmo.contracts.provider import ModelRequest, Reply, ToolSpec
 from ohmo.discovery import load, scan
-from ohmo.providers.arguments import UNREADABLE, arguments
+from ohmo.providers.arguments import arguments
 from ohmo.providers.build import covers, model, settled
 from ohmo.providers.classify import classify, retry_after, told_window
 from ohmo.providers.cover import Endpoint

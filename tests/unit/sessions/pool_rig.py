@@ -32,6 +32,7 @@ from ohmo.contracts.events import Event, TurnEnded
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
+    Layer,
     ModelStep,
     Step,
     Text,
@@ -132,7 +133,7 @@ class Permissive:
         return (
             Allow("approval")
             if verdict.state == "allowed"
-            else Deny("approval", "the person said no")
+            else Deny("approval", "the person said no", Layer.PERSON)
         )
 
 
