@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 from channels.contract import Address
 from channels.errors import Unavailable
 from channels.record import record
+from ohmo.approvals.cards import closing, routed
+from ohmo.approvals.job_people import JobPeople, JobPerson
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.models import Job
@@ -30,22 +32,20 @@ from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.cron.spec import spec_of
 from ohmo.cron.wakes import place_of
 from ohmo.cron.zones import local_zone, zone_of
-from ohmo.gateway.cards import closing, routed
-from ohmo.gateway.errands import Errand, Errands
 from ohmo.gateway.notices import Notices
 
 
 @record
 class ClockLinks:
     """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not
-    now. ``reach``: where a person of a channel reads, ValueError or None: not now. ``errands`` is
+    now. ``reach``: where a person of a channel reads, ValueError or None: not now. ``job_people`` is
     told whose jobs run."""
 
     publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]]
     resolve: Callable[[str], Address]
     notices: Notices
     reach: Callable[[str, str], Address | None]
-    errands: Errands
+    job_people: JobPeople
 
 
 @record
@@ -71,7 +71,7 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
     zone = zone_name(config, seams)
     wanted = specs(config, zone, seams.clock())
 
-    cards = routed(links.notices.owner_place, links.errands)
+    cards = routed(links.notices.owner_place, links.job_people)
 
     async def publish(wake: Wake) -> Accepted:
         terms = wake.terms
@@ -162,7 +162,7 @@ def _send(
         with suppress(ValueError):
             place = links.reach(channel, name)
     if colon and place is not None and (place.channel, place.account) == (channel, account):
-        links.errands.learn(thread, Errand(person, place))
+        links.job_people.learn(thread, JobPerson(person, place))
 
 
 def zone_name(config: Config, seams: Seams) -> str:

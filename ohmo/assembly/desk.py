@@ -9,6 +9,7 @@ from channels.contract import Clock, Inbound
 from channels.record import record
 from channels.text import code_span, literal
 from channels.wall_clock import wall
+from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.doors import remembered_by
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
@@ -21,7 +22,6 @@ from ohmo.contracts.turns import FREE
 from ohmo.cron.desk import By, CronDesk
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.gateway.access import Access
-from ohmo.gateway.questions import OpenQuestions
 
 LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
 

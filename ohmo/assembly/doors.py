@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 from channels.record import record
+from ohmo.approvals.cards import card, closing
+from ohmo.approvals.questions import Granting, remembered
 from ohmo.bus import MessageBus
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
 from ohmo.contracts.questions import Remembered, Scope
 from ohmo.contracts.store import Accepted, Asked, Card, Hint, Ruling, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
-from ohmo.gateway.cards import card, closing
-from ohmo.gateway.questions import Granting, remembered
 from ohmo.ids import NewId
 from ohmo.permissions.wording import in_words
 

@@ -11,6 +11,9 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
+from ohmo.approvals.cards import lapsing
+from ohmo.approvals.job_people import JobPeople
+from ohmo.approvals.questions import Granting, OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
@@ -38,14 +41,11 @@ from ohmo.control.status import Settled, StatusReporter
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
-from ohmo.gateway.cards import lapsing
 from ohmo.gateway.connections import Connections
-from ohmo.gateway.errands import Errands
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.people import PeopleDesk, role_of_next
-from ohmo.gateway.questions import Granting, OpenQuestions
 from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.gateway.whispers import Whispers
@@ -137,10 +137,10 @@ async def build_house(
 ) -> House:
     """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each
     delivery went. ``elders``: earlier configurations of this process."""
-    errands = Errands()
+    job_people = JobPeople()
     known = commands()
     questions = OpenQuestions(store)
-    access = await _access(config, store, wired, known, questions, errands)
+    access = await _access(config, store, wired, known, questions, job_people)
     wired.door.model = model.model
     deps = _deps(config, seams, store, wired, access)
     clockwork = build_clockwork(
@@ -152,7 +152,7 @@ async def build_house(
             resolve=deps.connections.parse,
             notices=deps.notices,
             reach=deps.connections.address,
-            errands=errands,
+            job_people=job_people,
         ),
     )
     books = Rulebooks(elders)
@@ -294,7 +294,7 @@ async def _access(
     wired: Wired,
     known: Mapping[str, Command],
     questions: OpenQuestions,
-    errands: Errands,
+    job_people: JobPeople,
 ) -> Access:
     """Who may speak, approve and command; the browser's door asks it too."""
     access = Access(
@@ -305,7 +305,7 @@ async def _access(
         may_ask=questions.may_ask,
         aimed=questions.aimed,
         per_person=config.sessions.scope == "per_person",
-        errand=errands.of,
+        asks_for=job_people.of,
     )
     access.learn(await store.people())
     await questions.refresh()

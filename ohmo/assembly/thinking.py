@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from channels.contract import Address
 from ohmo.ambient import Ambient
+from ohmo.approvals.cards import closing
 from ohmo.assembly.agent import AgentParts, redactor
 from ohmo.assembly.channels import Wired
 from ohmo.assembly.clockwork import Clockwork
@@ -14,7 +15,6 @@ from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
 from ohmo.gateway.activity import footnote
-from ohmo.gateway.cards import closing
 from ohmo.gateway.fetch_attachments import AttachmentFetcher
 from ohmo.media import Media
 from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput

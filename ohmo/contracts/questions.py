@@ -10,6 +10,8 @@ from channels.record import record
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import Question
 
+# Whoever is there sits at the owner's machine: nothing is cut short, nobody else answers.
+OWN_CHANNELS = frozenset({"web", "console", "house"})
 Scope = Literal["once", "session", "always", "workspace"]
 """For how long, and of what: ``workspace`` is every edit below the folder, for this session."""
 

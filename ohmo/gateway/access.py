@@ -8,15 +8,15 @@ from typing import Literal
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
 from channels.record import record
+from ohmo.approvals.job_people import JobPerson
+from ohmo.approvals.reaction_lookup import verdict_of
 from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.questions import OWN_CHANNELS
 from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
 from ohmo.contracts.tool import Question
-from ohmo.gateway.errands import Errand
-from ohmo.gateway.reactions import verdict_of
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _ORDER: tuple[Standing, ...] = ("guest", "user", "admin", "owner")
-OWN_DOORS = frozenset({"web", "console", "house"})  # whoever is there sits at the owner's machine
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
 
 
@@ -46,7 +46,7 @@ class Access:
     house's commands; ``open_question`` the questions that wait in a place for somebody's words,
     ``may_ask`` whether a permission may be asked for in a chat (a reaction tells its message, not
     always its thread); ``aimed`` the question of a job that these words answer. ``per_person``:
-    everybody has a mind of their own in a shared place. ``errand``: for whom a thread of the house
+    everybody has a mind of their own in a shared place. ``asks_for``: for whom a thread of the house
     asks."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Access:
         may_ask: Callable[[Address], bool] = lambda _: False,
         aimed: Callable[[Inbound], Asked | None] = lambda _: None,
         per_person: bool = False,
-        errand: Callable[[Asked], Errand | None] = lambda _: None,
+        asks_for: Callable[[Asked], JobPerson | None] = lambda _: None,
     ) -> None:
         self._policy = policy
         self._roles = roles
@@ -67,7 +67,7 @@ class Access:
         self._open_question = open_question
         self._may_ask = may_ask
         self._per_person = per_person
-        self._errand = errand
+        self._asks_for = asks_for
         self._aimed = aimed
         self._people: dict[tuple[str, str, str], PersonRow] = {}
         self._coming: Access | None = None
@@ -98,7 +98,7 @@ class Access:
         )
 
     def _standing(self, channel: str, account: str, person: str) -> Standing | None:
-        if channel in OWN_DOORS:
+        if channel in OWN_CHANNELS:
             return "owner"
         named = self._roles.named.get(f"{channel}:{person}")
         if named is not None:
@@ -201,15 +201,15 @@ class Access:
         if asked.ask.question.by == "admin":
             return False
         place = said.address
-        if (errand := self._errand(asked)) is not None:
-            same_door = (errand.place.channel, errand.place.account) == (
+        if (asks_for := self._asks_for(asked)) is not None:
+            same_door = (asks_for.place.channel, asks_for.place.account) == (
                 place.channel,
                 place.account,
             )
             return (
                 standing == "user"
                 and same_door
-                and errand.person == f"{place.channel}:{said.person.id}"
+                and asks_for.person == f"{place.channel}:{said.person.id}"
             )
         same_door = (
             asked.address.channel == place.channel and asked.address.account == place.account
@@ -264,7 +264,7 @@ class Access:
             return "noted", "said by a bot that is not allowed"
         if self.revoked(place.channel, place.account, said.person.id):
             return "refused", "this person's access was revoked"
-        if place.channel in OWN_DOORS:
+        if place.channel in OWN_CHANNELS:
             return None
         if said.private:
             known = self.let_in(said, private=True) is not None
@@ -313,7 +313,8 @@ class Access:
             if is_free(asked.ask.question) and self.may_answer(asked, said)
         ]
         return any(
-            asked.person == said.person.id or said.address.channel in OWN_DOORS for asked in waiting
+            asked.person == said.person.id or said.address.channel in OWN_CHANNELS
+            for asked in waiting
         )
 
     def _decides(self, reacted: Reacted) -> bool:
@@ -324,7 +325,9 @@ class Access:
         return self._may_ask(reacted.address)
 
     def _scope(self, said: Said) -> str:
-        return said.person.id if self._per_person and said.address.channel not in OWN_DOORS else ""
+        return (
+            said.person.id if self._per_person and said.address.channel not in OWN_CHANNELS else ""
+        )
 
 
 def lower(one: Standing | None, other: Standing | None) -> Standing | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ohmo.config.channels import Opened
-from ohmo.gateway.access import OWN_DOORS, Policy
+from ohmo.contracts.questions import OWN_CHANNELS
+from ohmo.gateway.access import Policy
 from ohmo.gateway.activity import Mode
 
 _DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = (
@@ -59,7 +60,7 @@ class Accounts:
 def activity_of(one: Opened) -> Mode:
     if one.policy.activity is not None:
         return one.policy.activity
-    return "off" if one.manifest.name in OWN_DOORS else "live"
+    return "off" if one.manifest.name in OWN_CHANNELS else "live"
 
 
 def _policy(one: Opened) -> Policy:

@@ -7,12 +7,8 @@ from dataclasses import replace
 
 from channels.contract import Answer, Inbound, Reacted, Said
 from channels.text import literal
-from ohmo.commands.contract import Decide
-from ohmo.contracts.questions import Scope
-from ohmo.contracts.store import Accepted, Asked, Ruling
-from ohmo.gateway import thumbs
-from ohmo.gateway.access import is_free
-from ohmo.gateway.cards import (
+from ohmo.approvals import reaction_lookup
+from ohmo.approvals.cards import (
     closing,
     elsewhere,
     is_whole,
@@ -21,10 +17,14 @@ from ohmo.gateway.cards import (
     stands,
     tried_again,
 )
+from ohmo.approvals.questions import Granting, aimed, remembered
+from ohmo.approvals.reaction_lookup import verdict_of
+from ohmo.commands.contract import Decide
+from ohmo.contracts.questions import Scope
+from ohmo.contracts.store import Accepted, Asked, Ruling
+from ohmo.gateway.access import is_free
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
-from ohmo.gateway.questions import Granting, aimed, remembered
-from ohmo.gateway.reactions import verdict_of
 from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, within
 from ohmo.sessions.notice_text import parse_again
@@ -156,7 +156,7 @@ class Answering:
         """A thumb on the card of a permission is its button; on anything else, or by somebody else,
         it is only a thumb, and nobody is told off for it."""
         parts, verdict = self._parts, verdict_of(reacted.emoji)
-        asked = await thumbs.under(parts.store, reacted)
+        asked = await reaction_lookup.under(parts.store, reacted)
         if asked is None or verdict is None:
             await parts.end(accepted, "noted", "no open question stands there")
         elif parts.access.may_answer(asked, reacted):

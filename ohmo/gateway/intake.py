@@ -16,6 +16,8 @@ import structlog
 
 from channels.contract import Answer, Inbound, MessageId, Person, PersonId, Reacted
 from channels.errors import Unavailable
+from ohmo.approvals import reaction_lookup
+from ohmo.approvals.cards import closing
 from ohmo.commands.contract import (
     Choose,
     Decide,
@@ -32,9 +34,8 @@ from ohmo.commands.contract import (
 )
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, PostRow, Seat, ThreadSettings
-from ohmo.gateway import pairing, thumbs
+from ohmo.gateway import pairing
 from ohmo.gateway.answering import Answering
-from ohmo.gateway.cards import closing
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
 from ohmo.lifecycle import backoff, failure_of, within
@@ -108,7 +109,10 @@ class Intake:
             ):  # no words of the thread wait with it, but later thumbs on the same card do: the first counts
                 async with self._alone(f"{accepted.thread} {arrival.message}"):
                     await failure_of(
-                        within(thumbs.PATIENCE, thumbs.named(self._parts.store, arrival))
+                        within(
+                            reaction_lookup.PATIENCE,
+                            reaction_lookup.named(self._parts.store, arrival),
+                        )
                     )
                     await self._carry_out(accepted, arrival, seat)
             else:

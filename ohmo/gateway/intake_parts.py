@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from channels.contract import Address, Answer, Clock, Outbound
 from channels.record import record
+from ohmo.approvals.cards import card
+from ohmo.approvals.questions import Shown
 from ohmo.commands.contract import Command, Desk
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.inwriter import Rest, no_rest
@@ -13,8 +15,6 @@ from ohmo.contracts.store import Accepted, Card, Ending, PostRow, Store, ThreadS
 from ohmo.failpoints import Failpoint
 from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
-from ohmo.gateway.cards import card
-from ohmo.gateway.questions import Shown
 from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.whispers import Whispers
 from ohmo.ids import NewId

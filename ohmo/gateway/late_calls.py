@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from channels.contract import Person, PersonId, Said
 from channels.text import literal
+from ohmo.approvals.cards import closing, elsewhere, is_whole
 from ohmo.contracts.arrivals import Again, Wake
 from ohmo.contracts.store import Lapsed
-from ohmo.gateway.cards import closing, elsewhere, is_whole
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.ids import derived
 from ohmo.sessions import stale_messages

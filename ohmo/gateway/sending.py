@@ -13,10 +13,10 @@ import structlog
 from channels.contract import Channel, Clock, Part, Receipt, Repeat
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
 from channels.record import record
+from ohmo.approvals.cards import without_buttons
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.store import Outbox, OutRow, PartState
 from ohmo.failpoints import Failpoint
-from ohmo.gateway.cards import without_buttons
 from ohmo.gateway.pace import Pace
 from ohmo.ids import base36
 from ohmo.lifecycle import backoff, failure_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
+from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
-from ohmo.gateway.questions import OpenQuestions
 from ohmo.ids import IdSource
 from tests.store_model.store import MemoryStore
 

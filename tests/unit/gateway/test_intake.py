@@ -26,6 +26,8 @@ from channels.contract import (
     Receipt,
 )
 from channels.errors import Unavailable
+from ohmo.approvals.cards import card, closing
+from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
 from ohmo.commands.contract import is_order, parse
@@ -36,10 +38,8 @@ from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Ask, Claim, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Question
 from ohmo.gateway.access import Access, Policy, Roles
-from ohmo.gateway.cards import card, closing
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.intake_parts import IntakeParts
-from ohmo.gateway.questions import OpenQuestions
 from tests.store_model.store import MemoryStore
 
 KNOWN = commands()

@@ -11,10 +11,10 @@ from test_intake import House, permission, thumb, told, words
 
 from channels.contract import Address, ChatId, MessageId, Part, Receipt
 from channels.text import parse
+from ohmo.approvals.cards import MOST, card, is_whole, lapsing, without_buttons
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.questions import Ask, Asked, Lapsed
 from ohmo.contracts.store import PartState
-from ohmo.gateway.cards import MOST, card, is_whole, lapsing, without_buttons
 from ohmo.gateway.late_calls import LateCalls
 
 TOO_LONG = "cannot be allowed here"

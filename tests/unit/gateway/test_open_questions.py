@@ -10,9 +10,9 @@ from typing import Any, Literal, cast
 import pytest
 
 from channels.contract import Address, ChatId
+from ohmo.approvals.questions import OpenQuestions
 from ohmo.contracts.store import Ask, Asked, Hint, Store
 from ohmo.contracts.tool import Question
-from ohmo.gateway.questions import OpenQuestions
 
 HERE = Address("telegram", "main", ChatId("7"))
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

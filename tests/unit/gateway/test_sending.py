@@ -15,9 +15,9 @@ from gateway_words import BIRTH, LOOK, RISK, SAFE, Stage, ended, ident, place, p
 
 from channels.contract import Choice, MessageId, Receipt
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
+from ohmo.approvals.cards import card, lapsing, without_buttons
 from ohmo.contracts.store import Ask, Asked, OutRow, PartState
 from ohmo.contracts.tool import Question
-from ohmo.gateway.cards import card, lapsing, without_buttons
 from ohmo.gateway.sending import RISKY_TRIES
 from ohmo_testing.channels import MARK
 from tests.store_model.store import MemoryStore

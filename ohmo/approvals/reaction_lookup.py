@@ -1,21 +1,51 @@
-"""Which card a thumb stands on, also when nobody knows yet what the platform calls the card."""
+"""What a reaction to a card means, and which question the card asks, also when nobody knows yet what
+the platform calls the card."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from typing import Literal
 
 import structlog
 
 from channels.contract import Reacted
 from channels.errors import Unavailable
+from ohmo.approvals.cards import stands
 from ohmo.contracts.store import Asked, Store
-from ohmo.gateway.cards import stands
-from ohmo.gateway.reactions import verdict_of
 from ohmo.lifecycle import backoff
 
 log = structlog.get_logger("ohmo.intake")
 # seconds: a card that is on its way for longer is one that nobody can see, let alone answer
 PATIENCE = 60.0
+
+# Slack names emoji, with "::skin-tone-2" behind; Feishu has names of its own; the others send the
+# character.
+_YES = frozenset(
+    {"👍", "✅", "✔", "☑", "+1", "thumbsup", "white_check_mark", "heavy_check_mark", "checkmark"}
+)
+_NO = frozenset(
+    {
+        "👎",
+        "❌",
+        "✖",
+        "🚫",
+        "-1",
+        "thumbsdown",
+        "x",
+        "heavy_multiplication_x",
+        "crossmark",
+        "cross_mark",
+        "no_entry_sign",
+    }
+)
+_TONE = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]|::skin-tone-[2-6]")
+
+
+def verdict_of(emoji: str) -> Literal["allowed", "denied"] | None:
+    """Allow once, deny, or nothing."""
+    name = _TONE.sub("", emoji).strip(": ").casefold()
+    return "allowed" if name in _YES else "denied" if name in _NO else None
 
 
 async def named(store: Store, reacted: Reacted) -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from channels.contract import Address, Choice, Outbound
 from channels.text import literal, split_markdown
+from ohmo.approvals.job_people import JobPeople
 from ohmo.contracts.inwriter import in_writer
+from ohmo.contracts.questions import OWN_CHANNELS
 from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
-from ohmo.gateway.access import OWN_DOORS
-from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
 from ohmo.sessions import stale_messages
 from ohmo.sessions.notice_text import AGAIN
@@ -28,7 +28,7 @@ def card(asked: Asked) -> PostRow:
     return _card(asked, asked.address, _how(asked))
 
 
-def routed(owner: Callable[[], Address], errands: Errands) -> Card:
+def routed(owner: Callable[[], Address], job_people: JobPeople) -> Card:
     """Cards as above; what a job or a webhook asks, in a thread where nobody sits, goes to its
     person, else to the owner."""
 
@@ -37,14 +37,14 @@ def routed(owner: Callable[[], Address], errands: Errands) -> Card:
         kind, colon, name = asked.address.chat.partition(":")
         if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
             return card(asked)
-        errand, question = errands.of(asked), asked.ask.question
+        whom, question = job_people.of(asked), asked.ask.question
         # behind it: whose, or for what
         who = f"The {'job' if kind == 'cron' else 'webhook'} {name.partition(':')[0]} asks:"
         if question.kind == "permission":
             how = f"{_ALOUD if question.rule else _ALOUD_ONCE}{_LATER if kind == 'cron' else '.'}"
         else:
             how = _JOB_WORDS if question.choices else _JOB_FREE
-        return _card(asked, errand.place if errand is not None else owner(), how, who)
+        return _card(asked, whom.place if whom is not None else owner(), how, who)
 
     return made
 
@@ -85,7 +85,9 @@ def is_whole(asked: Asked, place: Address) -> bool:
     was cut."""
     question = asked.ask.question
     return (
-        question.kind != "permission" or place.channel in OWN_DOORS or len(question.detail) <= MOST
+        question.kind != "permission"
+        or place.channel in OWN_CHANNELS
+        or len(question.detail) <= MOST
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from channels.contract import Address, Clock, Inbound, MessageId
 from channels.record import record
+from ohmo.approvals.cards import stands
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Asked, Grant, Hint, Store
-from ohmo.gateway.cards import stands
 from ohmo.ids import NewId
 
 

@@ -10,7 +10,7 @@ from ohmo.contracts.store import Asked
 
 
 @record
-class Errand:
+class JobPerson:
     """``person``: whose job it is, as CHANNEL:PERSON. ``place``: where that person is asked; its
     account is the person's."""
 
@@ -18,17 +18,17 @@ class Errand:
     place: Address
 
 
-class Errands:
+class JobPeople:
     """Kept up by whoever starts such runs."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Errand] = {}
+        self._known: dict[tuple[str, str], JobPerson] = {}
 
-    def learn(self, thread: Address, errand: Errand) -> None:
-        self._known[thread.chat, errand.person] = errand
+    def learn(self, thread: Address, whom: JobPerson) -> None:
+        self._known[thread.chat, whom.person] = whom
 
     @in_writer
-    def of(self, asked: Asked) -> Errand | None:
+    def of(self, asked: Asked) -> JobPerson | None:
         """None: the owner is asked, or the thread has people of its own."""
         return (
             self._known.get((asked.address.chat, asked.person))

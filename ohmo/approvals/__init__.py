@@ -1,0 +1,1 @@
+"""Questions to people: asked, shown as cards, answered, remembered, lapsed, and answered late."""
