@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta, tzinfo
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Literal, NewType, Protocol, runtime_checkable
 
@@ -116,6 +116,28 @@ class Choice:
     style: Literal["plain", "good", "danger"] = "plain"
 
 
+class Hint(StrEnum):
+    """How a card, or a failure with a button, is answered. The house says it in words where the
+    message goes out: they depend on whether there are buttons."""
+
+    DECIDE = "decide"  # a permission, for once or for longer
+    DECIDE_ONCE = "decide_once"  # a permission that cannot be remembered
+    DECIDE_JOB = "decide_job"  # of a job: its card stands where its person reads
+    DECIDE_ONCE_JOB = "decide_once_job"
+    DECIDE_HOOK = "decide_hook"  # of a webhook: nothing can be run later
+    DECIDE_ONCE_HOOK = "decide_once_hook"
+    REFUSE = "refuse"  # a permission that is too long to be allowed here
+    WANTED = "wanted"  # whether an old message is still to be answered
+    CHOOSE = "choose"  # by a choice, or in words
+    CHOOSE_JOB = "choose_job"
+    SAY = "say"  # in words
+    SAY_JOB = "say_job"
+    RUN_LATE = "run_late"  # nobody allowed it in time
+    RUN_LATE_JOB = "run_late_job"
+    ANSWER_LATE = "answer_late"  # nobody said in time that it is still wanted
+    RETRY = "retry"  # it failed
+
+
 @record
 class Receipt:
     """``chat``: where it stands, when the address named a person."""
@@ -148,6 +170,7 @@ class Outbound:
     draft: bool = False
     # a question or what became of it: set apart from what is said, where the platform can
     card: bool = False
+    hint: Hint | None = None  # None: there is nothing to answer (any more)
 
 
 @record

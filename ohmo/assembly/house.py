@@ -11,8 +11,8 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
-from ohmo.approvals.cards import lapsing
 from ohmo.approvals.job_people import JobPeople
+from ohmo.approvals.lapsing import lapsing
 from ohmo.approvals.questions import Granting, OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home
 from ohmo.assembly.channels import Wired, manifests, roles

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from channels.contract import Choice, Outbound
 from channels.record import record
-from ohmo.contracts.messages import Layer, ToolCall, ToolResult
+from ohmo.contracts.messages import Json, Layer, ToolCall, ToolResult
 from ohmo.contracts.provider import ToolSpec
 
 Input = TypeVar("Input", bound=BaseModel, contravariant=True)
@@ -27,6 +27,9 @@ class Question:
     rule: str = ""  # what "session" and "always" would remember; empty: they are not offered
     wider: str = ""  # what "all edits in this workspace" would remember; empty: it is not offered
     by: Literal["", "admin"] = ""  # who has to answer at least; empty: also the person who asks
+    tool: str = ""  # of a call: which one and with what; "" when it is about no call
+    arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    about: str = ""  # the argument that the title shows whole, letter for letter; "" for none
 
 
 @record

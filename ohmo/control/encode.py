@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from channels.contract import Outbound
+from ohmo.approvals.hints import worded
 from ohmo.contracts.messages import Json
 from ohmo.contracts.reports import Spent, known_cost
 
@@ -49,6 +51,8 @@ def encode(value: object) -> Json:
                 **_fields(value),
                 "micro_usd": known_cost([value])[0],
             }  # 0 would say that it was free
+        case Outbound():
+            return _fields(worded(value, buttons=True))
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return _fields(cast("object", value))
         case _:

@@ -8,15 +8,8 @@ from dataclasses import replace
 from channels.contract import Answer, Inbound, Reacted, Said
 from channels.text import literal
 from ohmo.approvals import reaction_lookup
-from ohmo.approvals.cards import (
-    closing,
-    elsewhere,
-    is_whole,
-    parse_choice,
-    parse_run,
-    stands,
-    tried_again,
-)
+from ohmo.approvals.cards import closing, elsewhere, is_whole, parse_choice, stands, tried_again
+from ohmo.approvals.lapsing import parse_run
 from ohmo.approvals.questions import Granting, aimed, remembered
 from ohmo.approvals.reaction_lookup import verdict_of
 from ohmo.commands.contract import Decide

@@ -13,7 +13,7 @@ import structlog
 from channels.contract import Channel, Clock, Part, Receipt, Repeat
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
 from channels.record import record
-from ohmo.approvals.cards import without_buttons
+from ohmo.approvals.hints import worded
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.store import Outbox, OutRow, PartState
 from ohmo.failpoints import Failpoint
@@ -153,9 +153,8 @@ class Sender:
         said = replace(
             outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain
         )
-        return self._channel.render(
-            said if self._channel.capabilities.choices or not choices else without_buttons(said)
-        )
+        buttons = self._channel.capabilities.choices
+        return self._channel.render(worded(said, buttons=buttons))
 
     async def _parts(self, work: _Work) -> Done:
         row, states = work.row, work.states

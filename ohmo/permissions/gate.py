@@ -30,7 +30,7 @@ from ohmo.permissions.paths import names_descriptor
 from ohmo.permissions.policy import Paths, Policy, paths_of
 from ohmo.permissions.reach import all_edits
 from ohmo.permissions.ruling import Ruling
-from ohmo.permissions.wording import argument, detail_of, offered, title_of
+from ohmo.permissions.wording import about, argument, detail_of, offered, title_of
 
 Hooks = Callable[
     [ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]
@@ -109,7 +109,9 @@ class LayeredGate:
             return Deny(ruling.source, ruling.reason)
         digest = digest_of(call, context, paths)
         if footprint.question is not None:
-            question = replace(footprint.question, digest=digest)
+            question = replace(
+                footprint.question, digest=digest, tool=call.name, arguments=call.arguments
+            )
             decision = await self._answer(question, arguments, answered)
         elif (verdict := await answered(digest)) is not None:
             decision = _said(verdict, arguments)
@@ -188,22 +190,29 @@ class LayeredGate:
         digest: str,
         ruling: Ruling,
     ) -> Ask:
-        detail = _noted(footprint, detail_of(call, context, ruling))
+        question = Question(
+            "permission",
+            title_of(call),
+            _noted(footprint, detail_of(call, context, ruling)),
+            (_ONCE, _DENY),
+            digest,
+            tool=call.name,
+            arguments=call.arguments,
+            about=about(call),
+        )
         if not ruling.remember:
-            return Ask(
-                ruling.source,
-                Question("permission", title_of(call), detail, (_ONCE, _DENY), digest),
-            )
-        rule, wider = (
-            self._policy.remembered(call, footprint, context, ruling),
-            all_edits(paths.writes, context.cwd),
+            return Ask(ruling.source, question)
+        rule = self._policy.remembered(call, footprint, context, ruling)
+        wider = all_edits(paths.writes, context.cwd)
+        longer = (*_REMEMBERED, _EDITS) if wider else _REMEMBERED
+        question = replace(
+            question,
+            detail=f"{question.detail}\n\n{offered(rule, wider)}",
+            choices=(_ONCE, *longer, _DENY),
+            rule=rule,
+            wider=wider,
         )
-        choices = (_ONCE, *_REMEMBERED, *((_EDITS,) if wider else ()), _DENY)
-        detail = f"{detail}\n\n{offered(rule, wider)}"
-        return Ask(
-            ruling.source,
-            Question("permission", title_of(call), detail, choices, digest, rule, wider),
-        )
+        return Ask(ruling.source, question)
 
 
 def _said(verdict: Verdict, arguments: dict[str, object] | None) -> Allow | Deny:

@@ -26,6 +26,14 @@ def title_of(call: ToolCall) -> str:
     return f"{call.name}: {title_line(about)}" if about.strip() else call.name
 
 
+def about(call: ToolCall) -> str:
+    """The argument whose value the title shows whole, letter for letter and on one line; "" for
+    none."""
+    name = next((key for key in _EXACT if call.arguments.get(key)), "")
+    value = str(call.arguments.get(name, ""))
+    return name if value and "`" not in value and title_line(value) == value else ""
+
+
 def title_line(text: str) -> str:
     """The first line of a command, path or address, shortened, and how much more of it follows."""
     first, *more = text.strip().split("\n")

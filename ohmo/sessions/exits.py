@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from channels import thinking
-from channels.contract import Outbound
+from channels.contract import Hint, Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Wake
@@ -65,17 +65,14 @@ class Exits:
         messages back."""
         steps = closed(transcript.open_calls())
         scheduled, partial = is_scheduled(work), await self._readable(work.turn)
-        said = notice_text.failed(reason, guest=self._deps.output.guest(work), again=not scheduled)
-        posts = [
-            replace(
-                post,
-                id=derived("failed", work.turn),
-                outbound=replace(
-                    post.outbound, choices=() if scheduled else (notice_text.again(work.turn),)
-                ),
-            )
-            for post in self._posts(work, f"{partial}\n\n_{said}_" if partial else said)
-        ]
+        said = notice_text.failed(reason, guest=self._deps.output.guest(work))
+        posts: list[PostRow] = []
+        for post in self._posts(work, f"{partial}\n\n_{said}_" if partial else said):
+            failure = post.outbound
+            if not scheduled:
+                button = notice_text.again(work.turn)
+                failure = replace(failure, choices=(button,), hint=Hint.RETRY)
+            posts.append(replace(post, id=derived("failed", work.turn), outbound=failure))
         report = Report(reason, failed=True) if scheduled else None
         numbers = await self._deps.store.finish(
             self._claim, work.turn, steps, posts, End("failed", reason, report)

@@ -16,7 +16,6 @@ CUT_OFF = (
     " unasked.)"
 )
 TOO_LATE = "its deadline had passed before it could run"
-AGAIN = "Press the button, or say `/retry`, to try it again."
 _AGAIN = "again:"
 
 
@@ -35,15 +34,11 @@ def unreadable(reason: str) -> str:
     )
 
 
-def failed(reason: str, *, guest: bool = False, again: bool = True) -> str:
-    """A turn that failed. A ``guest`` reads nothing of what lies behind it; ``again``: a person may
-    try it again."""
-    what = (
-        "I could not finish this. The owner is told why."
-        if guest
-        else f"I could not finish this: {reason.rstrip('.')}."
-    )
-    return f"{what} {AGAIN}" if again else what
+def failed(reason: str, *, guest: bool = False) -> str:
+    """A turn that failed. A ``guest`` reads nothing of what lies behind it."""
+    if guest:
+        return "I could not finish this. The owner is told why."
+    return f"I could not finish this: {reason.rstrip('.')}."
 
 
 def waiting(reason: str, *, guest: bool = False) -> str:

@@ -172,7 +172,7 @@ class Codec:
 
 _ARRIVAL = Codec(Arrival)
 _STEP = Codec(Step, written_before.step)
-_OUTBOUND = Codec(Outbound)
+_OUTBOUND = Codec(Outbound, written_before.outbound)
 _JOB = Codec(JobBody)
 _PARTS, _QUESTION, _SETTINGS = Codec(tuple[PartState, ...]), Codec(Question), Codec(ThreadSettings)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
+from channels.contract import Hint
 from ohmo.contracts.messages import Layer
 
 Body = dict[str, Any]  # as JSON
@@ -41,3 +42,53 @@ def _layer(result: Body) -> str | None:
     if not result.get("error") or not isinstance(text, str):
         return None
     return next((layer for begins, layer in _REFUSALS if re.match(begins, text)), None)
+
+
+# How the text of a card ended that waits for an answer, or of what could still be answered late.
+_LONGER = "`/approve`, `/approve session`, `/approve always` or `/deny`"
+_ONCE = "`/approve` or `/deny`"
+_JOB = "Answer with a button, or with 👍 or 👎, or say "
+_WANTED = "Answer it"  # the label of the button that wants an old message answered
+_HINTS = (
+    (f"Answer with a button, or say {_LONGER}.", Hint.DECIDE),
+    (f"Answer with a button, or say {_ONCE}.", Hint.DECIDE_ONCE),
+    (f"{_JOB}{_LONGER} here.", Hint.DECIDE_JOB),
+    (f"{_JOB}{_ONCE} here.", Hint.DECIDE_ONCE_JOB),
+    (f"{_JOB}{_LONGER}.", Hint.DECIDE_HOOK),
+    (f"{_JOB}{_ONCE}.", Hint.DECIDE_ONCE_HOOK),
+    ("Answer with a button, or with 👍 or 👎.", Hint.DECIDE_ONCE_JOB),
+    ("Answer with a button or `/deny` to refuse it.", Hint.REFUSE),
+    ("Answer with a button or in your own words.", Hint.CHOOSE),
+    ("Answer with a button, or reply to this message in your own words.", Hint.CHOOSE_JOB),
+    ("Answer in your own words.", Hint.SAY),
+    ("Answer in reply to this message, in your own words.", Hint.SAY_JOB),
+    ("Press the button, or say `/approve`, to run it now.", Hint.RUN_LATE),
+    ("Press the button, or say `/approve`, to have it answered now.", Hint.ANSWER_LATE),
+    ("Press the button to run it now.", Hint.RUN_LATE_JOB),
+    ("Press the button, or say `/retry`, to try it again.", Hint.RETRY),
+)
+_BY_COMMAND = re.compile(
+    r"Answer with a button, or with `ohmo approvals approve \S+` or `deny`\.\Z"
+)
+
+
+def outbound(body: Body) -> Body:
+    """A card, or a failure with a button, that says in its text how it is answered."""
+    text = body.get("text")
+    if "hint" in body or not (body.get("card") or body.get("choices")) or not isinstance(text, str):
+        return body
+    text, slant = (text[:-1], "_") if text.endswith("._") else (text, "")
+    text = _BY_COMMAND.sub(_HINTS[1][0], text)
+    found = next(((words, hint) for words, hint in _HINTS if text.endswith(words)), None)
+    if found is None:
+        return body
+    words, hint = found
+    if hint is Hint.DECIDE_ONCE and _WANTED in _labels(body):
+        hint = Hint.WANTED
+    text = f"{text.removesuffix(words).rstrip()}{slant}"
+    return {**body, "text": text, "hint": hint, "card": hint is not Hint.RETRY}
+
+
+def _labels(body: Body) -> list[str]:
+    choices = cast("list[Body]", body.get("choices") or [])
+    return [str(choice.get("label")) for choice in choices]

@@ -425,7 +425,7 @@ async def test_a_job_that_somebody_else_deleted_is_said_to_be_gone(
 async def test_what_nobody_allowed_in_time_is_run_from_the_thread(scene: Scene, page: Page) -> None:
     thread = scene.thread("late", "clean up")
     choices = (Choice("0:q", "Allow once", "good"), Choice("3:q", "Deny", "danger"))
-    card = scene.house.post(thread, "**Bash: rm -r build/**", choices=choices)
+    card = scene.house.post(thread, "**Bash: rm -r build/**", choices=choices, card=True)
     await page.goto(scene.url(f"threads/{thread}"))
     await expect(page.locator("#board .card")).to_be_visible()
     await expect(page.get_by_role("button", name="Run it now")).to_have_count(0)

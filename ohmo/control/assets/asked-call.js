@@ -24,16 +24,16 @@ function command(text) {
   return node("figure", "code bare", box);
 }
 
-/** Nodes, or null where the card's words have to do. `call`: {name, given}; `words`: what the house asks. */
-export function askedCall(call, words) {
-  if (!call || !Object.hasOwn(SHOWN, call.name)) return null;
+/** Nodes, or null where the card's words (`detail`) have to do. */
+export function askedCall({ tool, arguments: given, detail }) {
+  if (!Object.hasOwn(SHOWN, tool)) return null;
   try {
-    const [what, rest] = SHOWN[call.name](call.given);
+    const [what, rest] = SHOWN[tool](given);
     const parts = Array.isArray(what) ? what.flat() : [what];
-    if (![...parts, ...Object.values(rest)].every((value) => said(value, words)) || !parts.every((part) => typeof part === "string")) return null;
+    if (![...parts, ...Object.values(rest)].every((value) => said(value, detail)) || !parts.every((part) => typeof part === "string")) return null;
     const facts = Object.entries(rest).filter(([, value]) => value !== undefined).map(([name, value]) => node("p", "muted fact-of-call", `${name}: ${value}`));
     const pictures = Array.isArray(what) ? what.map(([before, after]) => drawn(before, after)) : [command(what)];
-    return [node("p", "", node("strong", "", call.name)), ...pictures, ...facts];
+    return [node("p", "", node("strong", "", tool)), ...pictures, ...facts];
   } catch {
     return null; // arguments of another shape
   }

@@ -7,9 +7,7 @@ import { call } from "./wire.js";
 
 /** `open`: id -> Asked, as the house has it now; `touched`: ids that are open or were until now. */
 export class Cards {
-  /** `callOf(id)`: the tool call of this id, {name, given}. */
-  constructor(outbox, chat, toast, changed, callOf) {
-    this.callOf = callOf;
+  constructor(outbox, chat, toast, changed) {
     this.outbox = outbox;
     this.chat = chat;
     this.toast = toast;
@@ -37,7 +35,7 @@ export class Cards {
   asked(entry) {
     const question = this.open.get(entry.row)?.ask;
     if (!question || entry.closed || question.question.kind !== "permission") return null;
-    const shown = askedCall(this.callOf(question.call), question.question.detail);
+    const shown = askedCall(question.question);
     if (shown === null) return null;
     const all = node("details", "asked-words", node("summary", "", "All it says, word for word"), body(entry.text));
     return node("div", "md", ...shown, all);

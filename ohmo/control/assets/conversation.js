@@ -14,7 +14,7 @@ export class Conversation {
     this.page = page;
     this.boxes = page.boxes;
     this.fold = new Fold();
-    this.cards = new Cards(page.outbox, chat, page.toast, (entry) => this.redraw(entry), (id) => this.fold.byCall.get(id));
+    this.cards = new Cards(page.outbox, chat, page.toast, (entry) => this.redraw(entry));
     this.transcript = new Transcript(this.boxes.transcript, this.cards, { actions: (entry) => actions(entry, { again: (one) => this.again(one), edit: page.edit, takeBack: (one) => this.takeBack(one), steer: (one) => this.steer(one) }) });
     this.thread = null;
     this.turn = "";

@@ -20,8 +20,6 @@ const THINKING = /^\s*<think>([\s\S]*?)(?:<\/think>|$)\s*/i;
 /** What a local model thought aloud as a quote, as channels/thinking.py does it. */
 const quoted = (text) => text.replace(THINKING, (_, thought) => (thought.trim() ? `${thought.trim().split("\n").map((line) => `> ${line}`.trimEnd()).join("\n")}\n\n` : ""));
 
-const asks = (choice) => !choice.value.startsWith("again:"); // the button below a failure is no question
-
 const textOf = (blocks) => blocks.filter((block) => block.type === "text").map((block) => block.text).join("\n\n");
 
 export class Fold {
@@ -115,12 +113,12 @@ export class Fold {
     const shown = { state: item.state, why: item.error ?? "", text: row.outbound.text, choices: row.outbound.choices, plain: row.outbound.plain, failed: item.state === "dead" };
     const old = row.target === null ? undefined : this.byRow.get(row.target);
     if (old) {
-      Object.assign(old, shown, { edits: old.edits + 1, card: old.card || old.choices.some(asks), closed: (old.closed || old.choices.length > 0) && shown.choices.length === 0 });
+      Object.assign(old, shown, { edits: old.edits + 1, card: old.card || row.outbound.card, closed: (old.closed || old.choices.length > 0) && shown.choices.length === 0 });
       if (row.outbound.files.length) Object.assign(old, { files: row.outbound.files, seq: item.seq });
       this.byRow.set(row.id, old);
       return [old];
     }
-    const entry = { id: `o${item.seq}`, kind: "agent", turn: item.turn, row: row.id, notice: row.kind === "notice", at: item.started, seq: item.seq, thread: item.thread, files: row.outbound.files, edits: 0, card: shown.choices.some(asks), ...shown };
+    const entry = { id: `o${item.seq}`, kind: "agent", turn: item.turn, row: row.id, notice: row.kind === "notice", at: item.started, seq: item.seq, thread: item.thread, files: row.outbound.files, edits: 0, card: row.outbound.card, ...shown };
     this.byRow.set(row.id, entry);
     return this.add(entry);
   }

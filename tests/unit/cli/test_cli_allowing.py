@@ -1,7 +1,8 @@
-"""What ``--allow`` covers, with cards worded by the gate itself."""
+"""What ``--allow`` covers, of questions as the gate asks them and the API sends them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,24 +10,20 @@ import pytest
 from ohmo.cli.allowing import Allowed
 from ohmo.cli.question import read
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.tool import CallContext
-from ohmo.permissions.ruling import Ruling
-from ohmo.permissions.wording import detail_of, title_of
+from ohmo.contracts.tool import Question
+from ohmo.control.encode import dumps
+from ohmo.permissions.wording import about, title_of
 
 CWD = Path("/work/place")
-CONTEXT = CallContext("t", "c", "th", "ada", CWD, 0.0, "default", "owner", "s", lambda _: None)
 
 
 def covered(rule: str, tool: str, **arguments: str) -> bool:
     call = ToolCall("t.1", tool, dict(arguments), "f")
-    card = {
-        "kind": "permission",
-        "title": title_of(call),
-        "detail": detail_of(
-            call, CONTEXT, Ruling("ask", "mode", "default", "it may change something")
-        ),
-    }
-    return Allowed([rule], Path("/home/ada")).covers(read(card), CWD)
+    question = Question(
+        "permission", title_of(call), "", (), "d", tool=tool, arguments=arguments, about=about(call)
+    )
+    sent = json.loads(dumps(question))
+    return Allowed([rule], Path("/home/ada")).covers(read(sent), CWD)
 
 
 @pytest.mark.parametrize(

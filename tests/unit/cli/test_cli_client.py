@@ -67,23 +67,27 @@ async def test_a_question_is_refused_at_once_because_nobody_is_there(home: Path)
         assert [verdict for _, verdict, _, _ in house.verdicts] == ["denied"]
 
 
+ASKED = Question(
+    "permission",
+    "Bash: rm -r build",
+    "command: `rm -r build`\nin `/x`: mode",
+    (),
+    "digest",
+    tool="Bash",
+    arguments={"command": "rm -r build"},
+    about="command",
+)
+
+
 async def test_an_allowed_rule_passes(home: Path) -> None:
-    house = AnsweringHouse(
-        question=Question(
-            "permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"
-        )
-    )
+    house = AnsweringHouse(question=ASKED)
     async with keyboard(house, home) as ohmo:
         assert (await ohmo("-p", "clean up", "--allow", "Bash(rm -r:*)")).code == 0
         assert [verdict for _, verdict, _, _ in house.verdicts] == ["allowed"]
 
 
 async def test_another_rule_does_not_pass(home: Path) -> None:
-    house = AnsweringHouse(
-        question=Question(
-            "permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"
-        )
-    )
+    house = AnsweringHouse(question=ASKED)
     async with keyboard(house, home) as ohmo:
         said = await ohmo("-p", "clean up", "--allow", "Bash(git status:*)", "--allow", "Read")
         assert said.code == 3

@@ -540,7 +540,7 @@ class SmallHouse:
             T0,
         )
         text = f"**{question.title}**\n\n{question.detail}"
-        row = await self.say(thread, text, id=card, choices=question.choices)
+        row = await self.say(thread, text, id=card, choices=question.choices, card=True)
         self.hint(Hint("approval", thread))
         return row
 

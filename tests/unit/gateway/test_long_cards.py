@@ -11,7 +11,9 @@ from test_intake import House, permission, thumb, told, words
 
 from channels.contract import Address, ChatId, MessageId, Part, Receipt
 from channels.text import parse
-from ohmo.approvals.cards import MOST, card, is_whole, lapsing, without_buttons
+from ohmo.approvals.cards import MOST, card, is_whole
+from ohmo.approvals.hints import worded
+from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.questions import Ask, Asked, Lapsed
 from ohmo.contracts.store import PartState
@@ -98,7 +100,9 @@ def test_whoever_may_allow_is_shown_everything(channel: str) -> None:
         made = card(asked(detail, at)).outbound
         allows = any(not choice.value.startswith("3:") for choice in made.choices)
         assert allows == (detail in made.text) == is_whole(asked(detail, at), at)
-        assert allows or (TOO_LONG in made.text and "/approve" not in without_buttons(made).text)
+        for buttons in (True, False):
+            shown = worded(made, buttons=buttons).text
+            assert allows or (TOO_LONG in made.text and "/approve" not in shown)
         assert {node.type for node in parse(made.text).children} <= {"paragraph", "fence"}
 
 

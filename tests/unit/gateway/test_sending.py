@@ -15,7 +15,9 @@ from gateway_words import BIRTH, LOOK, RISK, SAFE, Stage, ended, ident, place, p
 
 from channels.contract import Choice, MessageId, Receipt
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
-from ohmo.approvals.cards import card, lapsing, without_buttons
+from ohmo.approvals.cards import card
+from ohmo.approvals.hints import worded
+from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.store import Ask, Asked, OutRow, PartState
 from ohmo.contracts.tool import Question
 from ohmo.gateway.sending import RISKY_TRIES
@@ -453,7 +455,7 @@ async def test_where_there_are_no_buttons_the_word_that_runs_it_now_is_named(sta
         OutRow(row, "thread", 1, "turn", "sent", (), 0, BIRTH, BIRTH, BIRTH)
     )
     assert [choice.label for choice in over.outbound.choices] == ["Run it now"]
-    said = without_buttons(over.outbound)
+    said = worded(over.outbound, buttons=False)
     assert (said.choices, said.text.splitlines()[-1]) == (
         (),
         "_No answer in time: not run._ Say `/approve` to run it now.",

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
+from channels.contract import Hint
+from ohmo.approvals.hints import worded
+from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.messages import CallResult, Layer, ToolResult
+from ohmo.contracts.store import OutRow, PostRow
 from ohmo.store import codec
+
+BIRTH = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def result(text: str, *, error: bool = True) -> str:
@@ -54,3 +61,86 @@ def test_what_a_tool_says_of_itself_today_refuses_nothing() -> None:
     """The words of a refusal, from a tool: the field tells, and is written also when it is empty."""
     step = CallResult(ToolResult("t.1", "Not allowed (approval): the person said no", error=True))
     assert codec.read_step(codec.write_step(step)) == step
+
+
+def post(text: str, *labels: str, card: bool = True) -> str:
+    """As commit 0182705 wrote it: the text says how it is answered."""
+    choices = [{"value": f"{number}:q", "label": label} for number, label in enumerate(labels)]
+    address = {"channel": "slack", "account": "T1", "chat": "C1"}
+    body: dict[str, object] = {"address": address, "text": text}
+    body |= ({"choices": choices} if choices else {}) | ({"card": True} if card else {})
+    return json.dumps(body, separators=(",", ":"))
+
+
+ALLOW = ("Allow once", "Deny")
+LONGER = "`/approve`, `/approve session`, `/approve always` or `/deny`"
+CARDS = [
+    (f"Answer with a button, or say {LONGER}.", ALLOW, Hint.DECIDE),
+    ("Answer with a button, or say `/approve` or `/deny`.", ALLOW, Hint.DECIDE_ONCE),
+    ("Answer with a button, or say `/approve` or `/deny`.", ("Answer it", "Leave it"), Hint.WANTED),
+    (f"Answer with a button, or with 👍 or 👎, or say {LONGER} here.", ALLOW, Hint.DECIDE_JOB),
+    (
+        "Answer with a button, or with 👍 or 👎, or say `/approve` or `/deny`.",
+        ALLOW,
+        Hint.DECIDE_ONCE_HOOK,
+    ),
+    ("Answer with a button or `/deny` to refuse it.", ("Deny",), Hint.REFUSE),
+    ("Answer with a button or in your own words.", ("red", "blue"), Hint.CHOOSE),
+    ("Answer in your own words.", (), Hint.SAY),
+    ("Answer in reply to this message, in your own words.", (), Hint.SAY_JOB),
+]
+
+
+@pytest.mark.parametrize(("words", "labels", "hint"), CARDS)
+def test_a_card_written_before_says_how_it_is_answered(
+    words: str, labels: tuple[str, ...], hint: Hint
+) -> None:
+    said = codec.read_outbound(post(f"**Bash: ls**\n\nAnswer nothing\n\n{words}", *labels))
+    assert (said.text, said.hint, said.card) == ("**Bash: ls**\n\nAnswer nothing", hint, True)
+    assert worded(said, buttons=True).text.endswith(f"\n\n{words}")
+    assert codec.read_outbound(codec.write_outbound(said)) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "late"),
+    [
+        (CARDS[0][0], "Run it now"),
+        (CARDS[3][0], "Run it now"),
+        (CARDS[4][0], None),
+        (CARDS[5][0], None),
+        ("Answer with a button, or with `ohmo approvals approve q1` or `deny`.", "Run it now"),
+        ("Answer with a button, or with 👍 or 👎.", "Run it now"),
+    ],
+)
+def test_of_a_card_written_before_the_same_calls_can_be_run_late(
+    words: str, late: str | None
+) -> None:
+    said = codec.read_outbound(post(f"**Bash: ls**\n\n{words}", *ALLOW))
+    row = PostRow("a" * 22, "message", said)
+    over = lapsing(lambda: "b" * 22)(
+        OutRow(row, "thread", 1, "turn", "sent", (), 0, BIRTH, BIRTH, BIRTH)
+    ).outbound
+    assert [choice.label for choice in over.choices] == ([late] if late else [])
+    assert over.text.startswith("**Bash: ls**\n\n_No answer in time: ")
+
+
+def test_what_could_be_answered_late_or_tried_again_before_still_can() -> None:
+    late = post("**Bash**\n\n_No answer in time: not run._ Press the button to run it now.", "Run")
+    assert codec.read_outbound(late).hint is Hint.RUN_LATE_JOB
+    retry = "Press the button, or say `/retry`, to try it again."
+    failure = codec.read_outbound(post(f"Half.\n\n_I failed: x. {retry}_", "Try", card=False))
+    assert (failure.text, failure.hint, failure.card) == (
+        "Half.\n\n_I failed: x._",
+        Hint.RETRY,
+        False,
+    )
+    assert worded(failure, buttons=True).text == f"Half.\n\n_I failed: x._ {retry}"
+
+
+def test_nothing_else_is_taken_out_of_a_text() -> None:
+    for body in (
+        post("**Bash**\n\n_Denied by Ada_"),
+        post("Answer in your own words.", card=False),
+    ):
+        assert codec.read_outbound(body).hint is None
+        assert codec.read_outbound(body).text == json.loads(body)["text"]
