@@ -696,7 +696,7 @@ async def test_a_lease_that_cannot_be_renewed_is_kept_while_it_lasts_and_not_lon
 
 
 async def test_what_a_connected_channel_takes_is_known_and_of_others_nothing(board: Board) -> None:
-    async with board.running("fake") as made:
+    async with board.running("fake"):
         assert board.connections.largest(Address("fake", "bot", place().chat)) == SAFE.max_file
         assert board.connections.largest(Address("other", "bot", place().chat)) is None
 
