@@ -35,8 +35,7 @@ from ohmo.contracts.setup import SetUp
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
-from ohmo.control.server import Control, Place
-from ohmo.control.sockets import parse_listen
+from ohmo.control.server import Control, Place, parse_listen
 from ohmo.control.status import Settled, StatusReporter
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access

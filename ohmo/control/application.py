@@ -10,31 +10,28 @@ from socket import socket
 
 from aiohttp import web
 
-from ohmo.control.acting import Acting
-from ohmo.control.behind import Behind
-from ohmo.control.callers import IDLE, Callers, is_worth_a_line
-from ohmo.control.chat import Chat
-from ohmo.control.chats import Chats
+from ohmo.control.app_deps import AppDeps
 from ohmo.control.cron import CronRoutes
-from ohmo.control.grants import GrantRoutes
-from ohmo.control.guard import Guard
-from ohmo.control.health import Health
+from ohmo.control.event_stream import Streams
+from ohmo.control.guard import IDLE, Callers, Guard, is_worth_a_line
 from ohmo.control.logs import Logs
+from ohmo.control.metrics import Health
 from ohmo.control.misses import Misses
 from ohmo.control.page import Page
 from ohmo.control.peers import Peers
-from ohmo.control.reading import Reading
+from ohmo.control.read_api import Reading
 from ohmo.control.setup import SetupRoutes
-from ohmo.control.stream import Streams
 from ohmo.control.titles import Titles
+from ohmo.control.web_chats import Chat, Chats
 from ohmo.control.webhooks import WebhookRoutes
+from ohmo.control.write_api import Acting, GrantRoutes
 
 _BODY = 8 * 1024 * 1024  # bytes of a JSON body; files have their own limit
 _GRACE = 2.0  # seconds an open request may take to end
 
 
 @asynccontextmanager
-async def answering(behind: Behind, doors: tuple[socket, socket | None]) -> AsyncGenerator[None]:
+async def answering(behind: AppDeps, doors: tuple[socket, socket | None]) -> AsyncGenerator[None]:
     """Answers at ``doors`` (the unix socket; TCP) inside. Both are bound and listen already."""
     callers, logger = Callers(), logging.getLogger("aiohttp.server")
     logger.addFilter(is_worth_a_line)
@@ -66,7 +63,7 @@ async def answering(behind: Behind, doors: tuple[socket, socket | None]) -> Asyn
         await runner.cleanup()
 
 
-def _application(behind: Behind, callers: Callers) -> web.Application:
+def _application(behind: AppDeps, callers: Callers) -> web.Application:
     ports, live = behind.ports, behind.live
     misses = Misses()
     page = Page(behind.keys, behind.cookie, behind.url, misses)

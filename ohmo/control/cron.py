@@ -9,7 +9,7 @@ from pydantic import Field, StrictFloat, StrictInt
 
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
 from ohmo.contracts.errors import ConfigError
-from ohmo.control.answers import Refusal, Wanted, answer, body_of, number
+from ohmo.control.responses import Refusal, Wanted, answer, body_of, number
 from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import in_utc
 from ohmo.cron.views import occurrence_view, recipe_view

@@ -1,18 +1,25 @@
-"""The log over HTTP: pages backwards, and a live tail that goes on exactly where it ended. Secrets
-were blotted out when it was written."""
+"""The log over HTTP: pages backwards, and a live tail over rotations. Secrets were taken out when
+it was written."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gzip
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from io import BytesIO
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from aiohttp import web
 
-from ohmo.control.answers import Refusal, answer, number
-from ohmo.control.encode import dumps
-from ohmo.control.logbook import RANKS, Logbook, Wanted, is_place
-from ohmo.control.sent_events import ALIVE, BEGIN, Readers, frame
+from channels.record import record
+from ohmo.control.event_stream import ALIVE, BEGIN, Readers, frame
+from ohmo.control.responses import Refusal, answer, dumps, number
 
 _LOOK = 0.5  # seconds between looks at the file
 _ALIVE = 20  # looks between signs of life
@@ -113,3 +120,225 @@ def _wanted(request: web.Request) -> Wanted:
     words = tuple(request.query.get("q", "").lower().split())[:20]
     fields = tuple((name, value) for name in _FIELDS if (value := request.query.get(name)))
     return Wanted(level, words, fields)
+
+
+_BLOCK = 64 * 1024
+_SCANNED = 16 * 1024 * 1024  # bytes one question looks through at most
+_TRIES = 5  # to list files that are being turned over
+_FORWARD = 1024 * 1024  # bytes of news at a time
+_PLACE = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,15})")
+RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}
+
+
+@record
+class Wanted:
+    """``level``: at least so grave. ``words``: all of them stand somewhere in the line, in any
+    case. ``fields``: equal to these."""
+
+    level: str = "debug"
+    words: tuple[str, ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def event(self, line: bytes) -> dict[str, Any] | None:
+        """The event of a line; None when it is not wanted or is no event (a line that was cut)."""
+        text = line.decode("utf-8", "replace")
+        lowered = text.lower()
+        if any(word not in lowered for word in self.words):
+            return None
+        try:
+            found: Any = json.loads(text)
+        except ValueError:
+            return None
+        if not isinstance(found, dict) or RANKS.get(str(found.get("level")), 1) < RANKS[self.level]:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            return None
+        return found if all(str(found.get(name)) == value for name, value in self.fields) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+
+
+@record
+class Entry:
+    """One event, where it stands, and where the next one begins (told when reading forward)."""
+
+    place: str
+    end: str
+    event: dict[str, Any]
+
+
+@record
+class News:
+    """``whole`` False: the place was not found any more (many rotations ago), so something between
+    is missing."""
+
+    entries: tuple[Entry, ...]
+    place: str
+    whole: bool
+
+
+class Logbook:
+    """Blocking; called in a thread. Raises OSError only for a disk that cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def back(
+        self, wanted: Wanted, limit: int, before: str | None = None
+    ) -> tuple[list[Entry], str | None]:
+        """At most ``limit`` wanted events before a place (None: the end), newest first, and the
+        place to go on from; None: that was all."""
+        found: list[Entry] = []
+        scanned = 0
+        for place, line in self._backwards(before):
+            scanned += len(line)
+            if (event := wanted.event(line)) is not None:
+                found.append(Entry(place, "", event))
+            if len(found) >= limit or scanned > _SCANNED:
+                return found, place
+        return found, None
+
+    def end(self) -> str:
+        """The place behind the newest whole line."""
+        with ExitStack() as stack:
+            for file, number in self._opened(stack)[:1]:
+                return _place(number, _whole(file))
+        return ""
+
+    def forward(self, wanted: Wanted, since: str) -> News:
+        """What was written behind a place; "": from the beginning of the newest file."""
+        inode, offset = _read(since)
+        entries: list[Entry] = []
+        place = since
+        with ExitStack() as stack:
+            files = [one for one in self._opened(stack) if not isinstance(one[0], BytesIO)][
+                ::-1
+            ]  # oldest first
+            # another file may have got the number of one that is gone
+            numbers = [
+                0 if number == inode and not _begins(file, offset) else number
+                for file, number in files
+            ]
+            whole = not since or inode in numbers
+            for file, number in files[numbers.index(inode) if inode in numbers else -1 :]:
+                start = offset if number == inode and whole else 0
+                file.seek(start)
+                data = file.read(_FORWARD)
+                body = data[: data.rfind(b"\n") + 1]
+                for line in body.splitlines(keepends=True):
+                    here, start = start, start + len(line)
+                    if (event := wanted.event(line)) is not None:
+                        entries.append(Entry(_place(number, here), _place(number, start), event))
+                place = _place(number, start)
+                if len(data) == _FORWARD:
+                    break  # the rest at the next look
+        return News(tuple(entries), place, whole)
+
+    def _files(self) -> list[Path]:
+        """Newest first; one that is compressed just now stands there twice, and counts once."""
+        found: dict[int, Path] = {}
+        for path in self._path.parent.glob(f"{self._path.name}.*"):
+            number, _, ending = path.name.removeprefix(f"{self._path.name}.").partition(".")
+            if number.isdecimal() and (
+                ending == "" or (ending == "gz" and int(number) not in found)
+            ):
+                found[int(number)] = path
+        return [self._path, *(path for _, path in sorted(found.items()))]
+
+    def _opened(self, stack: ExitStack) -> list[tuple[BinaryIO, int]]:
+        """Each with its inode, newest first. The names move on while they are read: then they are
+        read once more."""
+        found: list[tuple[BinaryIO, int]] = []
+        for _ in range(_TRIES):
+            found = []
+            for path in self._files():
+                with suppress(FileNotFoundError):
+                    raw = stack.enter_context(path.open("rb"))
+                    number = os.fstat(raw.fileno()).st_ino
+                    found.append((_Packed(raw) if path.suffix == ".gz" else raw, number))
+            numbers = [number for _, number in found]
+            with suppress(FileNotFoundError):
+                if len(set(numbers)) == len(numbers) and (
+                    not numbers or self._path.stat().st_ino == numbers[0]
+                ):
+                    break
+        return found
+
+    def _backwards(self, before: str | None) -> Iterator[tuple[str, bytes]]:
+        inode, offset = _read(before or "")
+        passed = before is None
+        with ExitStack() as stack:
+            for file, number in self._opened(stack):
+                if not passed and (number != inode or not _begins(file, offset)):
+                    continue
+                position = offset if not passed else _whole(file)
+                passed = True
+                for start, line in _lines_before(file, position):
+                    yield _place(number, start), line
+
+
+class _Packed(BytesIO):
+    """A compressed file, unpacked when it is come to; of a damaged one what can be read."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        super().__init__()
+        self._raw: BinaryIO | None = raw
+
+    def unpack(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is None:
+            return
+        with suppress(OSError, EOFError, zlib.error), gzip.open(raw) as packed:
+            while piece := packed.read(_BLOCK):
+                self.write(piece)
+
+
+def _size(file: BinaryIO) -> int:
+    if isinstance(file, _Packed):
+        file.unpack()
+    return file.seek(0, os.SEEK_END)
+
+
+def _part(file: BinaryIO, size: int, at: int) -> bytes:
+    if isinstance(file, _Packed):
+        file.unpack()
+    file.seek(at)
+    return file.read(size)
+
+
+def _begins(file: BinaryIO, offset: int) -> bool:
+    """Whether a line begins there, or the file ends."""
+    return offset == 0 or _part(file, 1, offset - 1) == b"\n"
+
+
+def _lines_before(file: BinaryIO, position: int) -> Iterator[tuple[int, bytes]]:
+    """Start and bytes of each line that ends before a position, the last one first."""
+    rest = b""
+    while position > 0:
+        size = min(_BLOCK, position)
+        position -= size
+        rest = _part(file, size, position) + rest
+        lines = rest.splitlines(keepends=True)
+        first = 0 if position == 0 else 1  # its beginning lies further back
+        start = position + len(rest)
+        for line in reversed(lines[first:]):
+            start -= len(line)
+            yield start, line
+        rest = lines[0] if first and lines else b""
+
+
+def _whole(file: BinaryIO) -> int:
+    """Bytes up to the end of the last whole line."""
+    size = _size(file)
+    back = min(size, _BLOCK)
+    return size - back + _part(file, back, size - back).rfind(b"\n") + 1
+
+
+def _place(inode: int, offset: int) -> str:
+    return f"{inode:x}-{offset:x}"
+
+
+def _read(place: str) -> tuple[int, int]:
+    found = _PLACE.fullmatch(place)
+    return (int(found[1], 16), int(found[2], 16)) if found else (0, 0)
+
+
+def is_place(text: str) -> bool:
+    """Could this be a place?"""
+    return _PLACE.fullmatch(text) is not None

@@ -1,5 +1,4 @@
-"""Numbers for Prometheus: depths are asked for when somebody scrapes, times and tokens are counted
-from events."""
+"""Probes (``/healthz``, ``/readyz``) and numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from aiohttp import web
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -29,6 +29,8 @@ from ohmo.contracts.events import (
 )
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.status import HouseStatus
+from ohmo.control.ports import Ports
+from ohmo.control.responses import Refusal, answer
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SHORT = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
@@ -185,3 +187,39 @@ class Metrics:
         self._depths.counts, self._depths.status = counts, status
         self._depths.tasks = len(asyncio.all_tasks())
         return generate_latest(self._registry)
+
+
+class Health:
+    def __init__(self, ports: Ports, metrics: Metrics | None) -> None:
+        self._ports = ports
+        self._metrics = metrics
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/healthz", self.alive),
+            web.get("/readyz", self.ready),
+            web.get("/metrics", self.numbers),
+        ]
+
+    async def alive(self, _: web.Request) -> web.Response:
+        """The event loop turns."""
+        return answer({"alive": True})
+
+    async def ready(self, _: web.Request) -> web.Response:
+        """503 until the house is ready; each channel has its own truth and does not hold the house
+        back."""
+        status = await self._ports.status()
+        channels = {name: channel.state == "connected" for name, channel in status.channels.items()}
+        return answer(
+            {"ready": status.ready, "channels": channels}, status=200 if status.ready else 503
+        )
+
+    async def numbers(self, _: web.Request) -> web.Response:
+        if self._metrics is None:
+            raise Refusal(404, "metrics are switched off (control.metrics)")
+        body = self._metrics.scrape(
+            await self._ports.reports.counts(spare=True), await self._ports.status()
+        )
+        return web.Response(
+            body=body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
+        )

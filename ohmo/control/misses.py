@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from ohmo.control.answers import Refusal
+from ohmo.control.responses import Refusal
 
 AT_ONCE = 20  # misses that are answered without a pause
 PER_SECOND = 0.5  # by how many of them it grows again

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from aiohttp import web
 
-from ohmo.control.answers import Refusal, answer
 from ohmo.control.guard import HEADERS
 from ohmo.control.keys import COOKIE_LIFE, Keys
 from ohmo.control.misses import Misses
+from ohmo.control.responses import Refusal, answer
 
 _FOLDER = Path(__file__).parent / "assets"
 _TYPES = {

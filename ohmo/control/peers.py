@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
-from ohmo.control.answers import Refusal
+from ohmo.control.responses import Refusal
 from ohmo.processes.ancestry import Ancestry, Place
 from ohmo.processes.connections import place_of
 

@@ -1,26 +1,36 @@
-"""Control's two doors: open at once, answered as soon as nobody more urgent waits."""
+"""The local doors: a unix socket and loopback TCP, open at once, answered as soon as nobody more
+urgent waits."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from socket import socket
 from typing import cast
 
 from channels.contract import Clock
 from channels.record import record
+from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.events import Event
-from ohmo.control.behind import Behind
+from ohmo.control.app_deps import AppDeps
+from ohmo.control.event_hub import EventHub
 from ohmo.control.keys import Keys, load_token
-from ohmo.control.live import Live
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
-from ohmo.control.sockets import Listen, bind_tcp, unix_socket
 from ohmo.discovery import load
 from ohmo.ids import IdSource, NewId
 from ohmo.processes.ancestry import Ancestry
@@ -104,7 +114,7 @@ class Control:
         )
         heard = [self._metrics.event] if self._metrics is not None else []
         heard += [self._told] if self._told is not None else []
-        live = Live(self._ports.watch, heard, self._new_id())
+        live = EventHub(self._ports.watch, heard, self._new_id())
         async with AsyncExitStack() as stack:
             unix = stack.enter_context(unix_socket(self._place.run, self._place.fallback))
             tcp = (
@@ -114,7 +124,7 @@ class Control:
             )
             port = None if tcp is None else tcp.getsockname()[1]
             url = self._url(port)
-            behind = Behind(
+            behind = AppDeps(
                 self._ports,
                 self._metrics,
                 live,
@@ -145,16 +155,118 @@ class Control:
 
 
 async def _answer(
-    behind: Behind,
-    doors: tuple[socket, socket | None],
+    behind: AppDeps,
+    doors: tuple[socket.socket, socket.socket | None],
     calm: Callable[[], Awaitable[None]],
     answers: asyncio.Event,
 ) -> None:
     await calm()
     found = await asyncio.to_thread(load, _APPLICATION)
     answering = cast(
-        "Callable[[Behind, tuple[socket, socket | None]], AbstractAsyncContextManager[None]]", found
+        "Callable[[AppDeps, tuple[socket.socket, socket.socket | None]], AbstractAsyncContextManager[None]]",
+        found,
     )
     async with answering(behind, doors):
         answers.set()
         await asyncio.Event().wait()
+
+
+_LONGEST = 107  # bytes of a path in sockaddr_un, unix(7)
+
+
+@record
+class Listen:
+    """``host``: an address or name to bind. ``port`` 0: a free one (tests)."""
+
+    host: str
+    port: int
+
+
+def parse_listen(text: str) -> Listen:
+    """``127.0.0.1:7717`` or ``[::1]:7717``. Raises ConfigError."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(
+            f"control.listen: {text!r} is not HOST:PORT, for example 127.0.0.1:7717; null listens"
+            " on the unix socket only"
+        )
+    return Listen(host, int(port))
+
+
+def bind_tcp(listen: Listen) -> socket.socket:
+    """Raises ConfigError when the address is taken or not ours."""
+    where = f"control.listen: {listen.host}:{listen.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(128)
+        except OSError:
+            bound.close()
+            raise
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            free = f"{listen.host}:{listen.port + 1 if listen.port < 65_535 else 7718}"
+            raise ConfigError(
+                f"{where} is taken by another program; stop it, or write another into config.yaml"
+                f" or OHMO__CONTROL__LISTEN, such as {free}"
+            ) from error
+        raise ConfigError(
+            f"{where} cannot be used ({error.strerror or error}); 127.0.0.1:7717 always can"
+        ) from error
+    bound.setblocking(False)
+    return bound
+
+
+@contextmanager
+def unix_socket(run: Path, fallback: Path | None = None) -> Generator[socket.socket]:
+    """``run/ohmo.sock``; when that path is too long for a socket, one under ``fallback``
+    ($XDG_RUNTIME_DIR) or the folder for temporary files, its path in ``run/ohmo.sock.path``. What
+    an earlier life left is removed: the caller holds the lock of the home."""
+    note = run / "ohmo.sock.path"
+    _forget(note)
+    path = run / "ohmo.sock"
+    if len(os.fsencode(path)) > _LONGEST:
+        path = Path(tempfile.mkdtemp(prefix="ohmo-", dir=fallback)) / "ohmo.sock"
+        note.write_text(f"{path}\n", encoding="utf-8")
+    path.unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)  # the file is never, not for a moment, open to others
+    try:
+        bound.bind(str(path))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"{path}: cannot listen there ({error.strerror})") from error
+    finally:
+        os.umask(before)
+    bound.listen(128)
+    bound.setblocking(False)
+    try:
+        yield bound
+    finally:
+        bound.close()
+        path.unlink(missing_ok=True)
+        _forget(note)
+
+
+def find_socket(run: Path) -> Path:
+    """Where the daemon of this home listens, or would."""
+    try:
+        return Path((run / "ohmo.sock.path").read_text(encoding="utf-8").strip())
+    except FileNotFoundError:
+        return run / "ohmo.sock"
+
+
+def _forget(note: Path) -> None:
+    """Removes the folder that a note points to, if it is one of ours."""
+    if note.exists():
+        folder = find_socket(note.parent).parent
+        with suppress(OSError):  # a restart of the machine empties the folder for temporary files
+            if folder.name.startswith("ohmo-") and folder.stat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
+        note.unlink()

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.setup import ModelWish, PeopleSetup, Preset, Role, RulesSetup, SetUp, Stale
-from ohmo.control.answers import Refusal, Wanted, answer, body_of
+from ohmo.control.responses import Refusal, Wanted, answer, body_of
 
 T = TypeVar("T")
 Line = Annotated[str, Field(max_length=4_000, pattern=r"^[^\r\n\x00]*$")]

@@ -20,7 +20,7 @@ from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.keys_once import DoubledKey, refuse_doubled_keys
 from ohmo.contracts.store import Accepted, PostRow
-from ohmo.control.answers import Refusal, answer
+from ohmo.control.responses import Refusal, answer
 from ohmo.cron.wakes import DEADLINE, SILENT
 from ohmo.ids import derived
 

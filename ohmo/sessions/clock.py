@@ -181,9 +181,6 @@ class Clockwatch:
         return True
 
 
-log = structlog.get_logger("ohmo.clock")
-
-
 @record
 class Mark:
     """``zero``: what the wall clock would have shown when the machine started. ``ahead``: by how

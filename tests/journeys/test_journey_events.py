@@ -21,7 +21,7 @@ from ohmo.contracts.events import (
     TurnEnded,
     TurnStarted,
 )
-from ohmo.control.encode import encode
+from ohmo.control.responses import encode
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says
 

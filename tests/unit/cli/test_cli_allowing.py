@@ -11,7 +11,7 @@ from ohmo.cli.allowing import Allowed
 from ohmo.cli.question import read
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import Question
-from ohmo.control.encode import dumps
+from ohmo.control.responses import dumps
 from ohmo.permissions.wording import about, title_of
 
 CWD = Path("/work/place")

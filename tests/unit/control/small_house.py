@@ -79,8 +79,7 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Shelf
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
-from ohmo.control.server import Control, Doors, Place
-from ohmo.control.sockets import Listen
+from ohmo.control.server import Control, Doors, Listen, Place
 from ohmo.control.webhooks import Webhooks
 from ohmo.ids import IdSource
 from ohmo.processes.ancestry import Ancestry

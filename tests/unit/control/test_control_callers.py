@@ -14,9 +14,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from ohmo.control.callers import MOST, Callers
-from ohmo.control.server import Control, Doors, Place
-from ohmo.control.sockets import Listen
+from ohmo.control.guard import MOST, Callers
+from ohmo.control.server import Control, Doors, Listen, Place
 from tests.unit.control.small_house import SmallHouse
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -13,9 +13,8 @@ from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.store import Accepted, Seat
-from ohmo.control.callers import Callers
 from ohmo.control.cron import CronRoutes
-from ohmo.control.guard import Guard
+from ohmo.control.guard import Callers, Guard
 from ohmo.control.keys import Keys
 from ohmo.control.peers import Peers
 from ohmo.cron.desk import CronDesk, DeskParts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ohmo.contracts.events import CompactionProgress, Event, TextDelta
 from ohmo.contracts.messages import Image, ToolResult, Usage
-from ohmo.control.encode import dumps
+from ohmo.control.responses import dumps
 
 VALUES: dict[str, Any] = {
     "usage": Usage("m", "turn", 1, 2, 3, 4, 5),

@@ -18,8 +18,7 @@ from channels.web.client import place
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.events import TurnStarted
 from ohmo.control.keys import COOKIE_LIFE, LINK_LIFE, Keys, load_token
-from ohmo.control.server import Doors
-from ohmo.control.sockets import Listen, bind_tcp, find_socket, parse_listen, unix_socket
+from ohmo.control.server import Doors, Listen, bind_tcp, find_socket, parse_listen, unix_socket
 from tests.unit.control.small_house import SmallHouse
 
 

@@ -16,9 +16,9 @@ from channels.contract import Address, ChatId
 from channels.web.client import place
 from ohmo.contracts.events import TextDelta, TurnEnded, TurnStarted
 from ohmo.contracts.store import Hint
-from ohmo.control.live import Changed, Journal
+from ohmo.control.event_hub import Changed, Journal
+from ohmo.control.event_stream import newest
 from ohmo.control.server import Doors
-from ohmo.control.stream import newest
 from tests.unit.control.small_house import SmallHouse
 
 Frame = tuple[str, dict[str, Any], str]  # kind, data, id

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from ohmo.control.logbook import Logbook, Wanted
+from ohmo.control.logs import Logbook, Wanted
 from ohmo.logs.rotating import RotatingFile
 from tests.unit.control.small_house import SmallHouse
 

@@ -17,11 +17,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from ohmo.control.app_deps import AppDeps
 from ohmo.control.application import _application
-from ohmo.control.behind import Behind
-from ohmo.control.callers import Callers
+from ohmo.control.event_hub import EventHub
+from ohmo.control.guard import Callers
 from ohmo.control.keys import Keys
-from ohmo.control.live import Live
 from ohmo.control.peers import INSIDE, UNCLEAR
 from ohmo.control.ports import Ports
 from ohmo.control.server import Doors
@@ -90,9 +90,9 @@ class Whole(SmallHouse):
         return replace(super().ports(), cron=CronDesk(parts), hooks=Signed().hooks(HOOK))
 
     def routes(self) -> set[tuple[str, str]]:
-        live, keys = Live(self, [], "life"), Keys("k" * 40)
+        live, keys = EventHub(self, [], "life"), Keys("k" * 40)
         more = (None, frozenset[str](), self.new_id, ManualClock(), None)
-        router = _application(Behind(self.ports(), None, live, keys, "c", *more), Callers()).router
+        router = _application(AppDeps(self.ports(), None, live, keys, "c", *more), Callers()).router
         routes = [(route.method, route.resource) for route in router.routes()]
         found = {(method, resource.canonical) for method, resource in routes if resource}
         assert len(found) > 60

@@ -18,7 +18,7 @@ HERE = Address("telegram", "main", ChatId("7"))
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 
-class TranscriptCache:
+class Shelf:
     """A store of questions that tells when something changed."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ async def until(true: Callable[[], bool]) -> None:
 async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_is_closed(
     kind: str,
 ) -> None:
-    shelf = TranscriptCache()
+    shelf = Shelf()
     questions = OpenQuestions(cast("Store", shelf))
     living = asyncio.create_task(questions.run())
     await until(lambda: shelf.reads == 1)
@@ -70,7 +70,7 @@ async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_
 
 
 async def test_while_a_commit_is_not_read_yet_any_thumb_may_be_an_answer() -> None:
-    shelf = TranscriptCache()
+    shelf = Shelf()
     questions = OpenQuestions(cast("Store", shelf))
     living = asyncio.create_task(questions.run())
     await until(lambda: not questions.may_ask(HERE))

@@ -15,8 +15,8 @@ from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import ThreadSettings
 from ohmo.contracts.turns import FREE
-from ohmo.control.answers import Refusal, Wanted, answer, body_of
-from ohmo.control.ports import Ports
+from ohmo.control.ports import Approvals, Ports
+from ohmo.control.responses import Refusal, Wanted, answer, body_of
 from ohmo.ids import NewId
 
 PERSON = "owner"  # whoever holds the token, the socket or the cookie
@@ -202,4 +202,25 @@ class Acting:
             raise Refusal(
                 409, "this post does not wait any more; `ohmo outbox list` shows which do"
             )
+        return answer({"ok": True})
+
+
+class GrantRoutes:
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/v1/permissions", self.list),
+            web.post("/api/v1/permissions/{id}/revoke", self.revoke),
+        ]
+
+    async def list(self, _: web.Request) -> web.Response:
+        """Oldest first."""
+        return answer({"permissions": await self._approvals.remembered()})
+
+    async def revoke(self, request: web.Request) -> web.Response:
+        """The next call that it would have covered asks again."""
+        if not await self._approvals.revoke_grant(request.match_info["id"]):
+            raise Refusal(404, "there is no such permission; `ohmo permissions list` shows them")
         return answer({"ok": True})

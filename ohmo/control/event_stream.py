@@ -1,24 +1,24 @@
-"""What is sent to those who watch: durable items carry their number as id, so a reader that comes
-back gets exactly what it missed; what happens live carries none and may be lost. A reader of the
-whole house gets numbers of the journal instead."""
+"""Server-sent events of a thread: durable items carry their number as id, so that a reader who
+comes back gets what it missed; live ones carry none and may be lost."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from aiohttp import web
 
+from channels.errors import Unavailable
 from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Revised, Typing, place
+from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import Event, TextDelta
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import OutRow
-from ohmo.control.answers import Refusal, number
-from ohmo.control.encode import dumps, type_name
-from ohmo.control.live import Changed, Listener, Live, Told
-from ohmo.control.sent_events import ALIVE, BEGIN, Readers, frame
+from ohmo.control.event_hub import Changed, EventHub, Listener, Told
+from ohmo.control.guard import decorate
+from ohmo.control.responses import Refusal, dumps, number, type_name
 
 HEARTBEAT = 10.0  # seconds between signs of life; also the longest a missed hint can delay an item
 _BATCH = 500
@@ -38,7 +38,7 @@ class Streams:
     def __init__(
         self,
         reports: Reports,
-        live: Live,
+        live: EventHub,
         browser: Browser | None,
         may_stay: Callable[[web.Request], bool],
     ) -> None:
@@ -142,7 +142,7 @@ class _Reader:
     def __init__(
         self,
         reports: Reports,
-        live: Live,
+        live: EventHub,
         listener: Listener,
         feed: Feed | None,
         chat: str | None,
@@ -319,3 +319,47 @@ def _common(old: str, new: str) -> int:
 def _units(text: str) -> int:
     """Length as a page counts it: in UTF-16 units."""
     return len(text.encode("utf-16-le")) // 2
+
+
+BEGIN = "retry: 500\n\n"  # ms after which a reader whose line broke comes back
+# a comment: whoever stands between us and the reader sees that the line is in use
+ALIVE = ": alive\n\n"
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+
+
+def frame(kind: str, data: str, mark: int | str | None = None) -> str:
+    """One event. ``data`` is one line; ``mark``: the id a reader sends when it comes back."""
+    number = "" if mark is None else f"id: {mark}\n"
+    return f"{number}event: {kind}\ndata: {data}\n\n"
+
+
+class Readers:
+    """At most ``most`` read at once; ``full``: what one more is told."""
+
+    def __init__(self, most: int, full: str) -> None:
+        self._most = most
+        self._full = full
+        self._open = 0
+
+    async def serve(
+        self, request: web.Request, write: Callable[[web.StreamResponse], Awaitable[None]]
+    ) -> web.StreamResponse:
+        """Opens the stream and lets ``write`` fill it until it returns. Raises Refusal: there are
+        too many."""
+        if self._open >= self._most:
+            raise Refusal(503, self._full)
+        response = web.StreamResponse(headers=_HEADERS)
+        decorate(response)
+        self._open += 1
+        try:
+            await response.prepare(request)
+            await write(response)
+        except (ConnectionResetError, StoreError, Unavailable):
+            pass  # the reader left, or the history cannot be read now: it comes back with its place
+        finally:
+            self._open -= 1
+        return response

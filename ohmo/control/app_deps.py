@@ -1,11 +1,11 @@
-"""What the application behind the doors is built from."""
+"""What the HTTP application is built from."""
 
 from __future__ import annotations
 
 from channels.contract import Clock
 from channels.record import record
+from ohmo.control.event_hub import EventHub
 from ohmo.control.keys import Keys
-from ohmo.control.live import Live
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.ids import NewId
@@ -13,13 +13,13 @@ from ohmo.processes.ancestry import Ancestry
 
 
 @record
-class Behind:
+class AppDeps:
     """``metrics`` None: /metrics is switched off. ``cookie``: the name a browser's login has here.
     ``url`` None: no TCP. ``names``: host names of a reverse proxy. ``ancestry``: see ``Peers``."""
 
     ports: Ports
     metrics: Metrics | None
-    live: Live
+    live: EventHub
     keys: Keys
     cookie: str
     url: str | None

@@ -1,5 +1,5 @@
-"""One ear for the whole house: hands what happens to every open stream, and remembers the text of
-running turns for who comes later."""
+"""Hands what happens in the house to every open stream, and keeps the text of running turns for
+streams that open later."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Listener:
         return events
 
 
-class Live:
+class EventHub:
     """``also``: told every event (metrics, the log). ``epoch``: a name of this life of the
     daemon."""
 
