@@ -125,11 +125,7 @@ async def measure(label: str, work: object, count: int) -> float:
 async def main(count: int) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("OHMO_BENCH_DIR")) as folder:
         async with open_sqlite(
-            Path(folder) / "ohmo.db",
-            clock=lambda: datetime.now(UTC),
-            new_id=new_id,
-            writer="b",
-            failpoint=inert,
+            Path(folder) / "ohmo.db", clock=lambda: datetime.now(UTC), writer="b", failpoint=inert
         ) as store:
             await one_by_one(store, 1_000_000_000, 20)
             early = await measure(
@@ -158,11 +154,7 @@ async def main(count: int) -> None:
             await measure("counts()", store.counts(), 1)
         start = time.perf_counter()
         async with open_sqlite(
-            Path(folder) / "ohmo.db",
-            clock=lambda: datetime.now(UTC),
-            new_id=new_id,
-            writer="b",
-            failpoint=inert,
+            Path(folder) / "ohmo.db", clock=lambda: datetime.now(UTC), writer="b", failpoint=inert
         ):
             print(f"opened again, checked: {time.perf_counter() - start:.2f} s")
 

@@ -144,9 +144,10 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
     clock = HeldClock(world.clock, steady=world.clock.steady)
     seams = Seams(clock=clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm)
     seams.recall(config.home.root)
-    async with open_store(
-        config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint
-    ) as (store, warnings):
+    async with open_store(config.store_url, config.home.database, seams.clock, seams.failpoint) as (
+        store,
+        warnings,
+    ):
         await store.reclaim(seams.owner)
         built = await build_house(
             config,

@@ -63,7 +63,6 @@ async def living(
                 config.store_url,
                 config.home.database,
                 seams.clock,
-                seams.new_id,
                 seams.failpoint,
                 config.backups.folder or config.home.backups,
             )

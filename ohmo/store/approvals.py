@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Literal
 
 from ohmo.contracts.arrivals import Arrival, Wake
@@ -58,6 +59,7 @@ def park(
     claim: Claim,
     turn: str,
     asks: Sequence[Ask],
+    *,
     timeout: float,
     card: Card,
     closing: Closing,
@@ -135,14 +137,15 @@ Outcome = Literal["ok", "late", "unknown"]
 
 def answer(
     at: Moment,
-    said: Ruling,
-    posts: Sequence[PostRow],
-    late: Sequence[PostRow],
+    ruling: Ruling,
+    *,
+    posts: Sequence[PostRow] = (),
+    late: Sequence[PostRow] = (),
     card: Card,
     closing: Closing,
 ) -> Op[Outcome]:
-    arrival = said.arrival
-    known = yield "SELECT thread FROM approvals WHERE id = ?", (said.approval,)
+    arrival = ruling.arrival
+    known = yield "SELECT thread FROM approvals WHERE id = ?", (ruling.approval,)
     if not known:
         return (yield from _too_late(at, arrival, late, "unknown"))
     thread = str(known[0][0])
@@ -155,23 +158,23 @@ def answer(
     rows = yield (
         _ANSWER,
         (
-            said.verdict,
-            said.scope,
-            column(said.word),
-            column(said.person),
+            ruling.verdict,
+            ruling.scope,
+            column(ruling.word),
+            column(ruling.person),
             at.now,
-            said.approval,
+            ruling.approval,
             at.now,
         ),
     )
     if not rows:
         return (yield from _too_late(at, arrival, late, "late"))
     turn = rows[0][0]
-    if said.grant is not None:
-        yield from save_grant(said.grant)
+    if ruling.grant is not None:
+        yield from save_grant(ruling.grant)
     if arrival is not None:
         yield from end(at, *arrival, "answered")
-    yield from close(at, home, [said.approval], closing)
+    yield from close(at, home, [ruling.approval], closing)
     yield from say_more(at, home, posts, turn)
     yield from _go_on(at, home, turn, card)
     return "ok"
@@ -264,12 +267,12 @@ def expire(at: Moment, card: Card, closing: Closing) -> Op[int]:
     return count
 
 
-def next_deadline() -> Op[int | None]:
+def next_deadline() -> Op[datetime | None]:
     rows = yield "SELECT MIN(deadline) FROM approvals WHERE state = 'asked'", ()
-    return rows[0][0]
+    return None if rows[0][0] is None else instant(rows[0][0])
 
 
-def open_questions(thread: str | None) -> Op[list[Asked]]:
+def open_questions(thread: str | None = None) -> Op[list[Asked]]:
     if thread is None:
         rows = yield f"{_FROM} WHERE {_OPEN} ORDER BY a.thread, a.seq", ()
     else:

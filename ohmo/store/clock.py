@@ -22,11 +22,10 @@ _WAITS = (
 )
 
 
-def rebase(at: Moment, by: int | None) -> Op[int]:
-    """``by`` in ms; None: from the newest row, when it lies more than ``JUMP`` ahead. Returns the
-    ms."""
-    delta = by or 0
-    if by is None:
+def rebase(at: Moment, seconds: float | None) -> Op[float]:
+    """None: from the newest row, when it lies more than ``JUMP`` ahead. Returns the seconds."""
+    delta = 0 if seconds is None else round(seconds * 1000)
+    if seconds is None:
         rows = yield "SELECT MAX(last_at) FROM threads", ()
         newest = rows[0][0]
         delta = int(at.now - newest) if newest is not None and newest - at.now > JUMP else 0
@@ -36,4 +35,4 @@ def rebase(at: Moment, by: int | None) -> Op[int]:
         # Otherwise the next start would find the same newest row, and move everything once more.
         yield "UPDATE threads SET last_at = ? WHERE last_at > ?", (at.now, at.now + JUMP)
         at.hints.append(Hint("any"))
-    return delta
+    return delta / 1000

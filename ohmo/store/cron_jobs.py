@@ -7,6 +7,7 @@ over with a reason."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from ohmo.contracts.arrivals import Occurrence
 from ohmo.contracts.causes import Cause
@@ -38,7 +39,7 @@ def jobs() -> Op[list[JobRow]]:
     return [job_row(row) for row in rows]
 
 
-def save_job(at: Moment, row: JobRow, over: int | None) -> Op[bool]:
+def save_job(at: Moment, row: JobRow, *, over: int | None = None) -> Op[bool]:
     next_at = None if row.next_at is None else milliseconds(row.next_at)
     told: tuple[Value, ...] = (
         row.origin,
@@ -90,14 +91,17 @@ def remove_job(at: Moment, job: str) -> Op[bool]:
 _MOVE = "UPDATE jobs SET next_at = ? WHERE job = ? AND revision = ? AND next_at = ? RETURNING job"
 
 
-def _moved(row: JobRow, next_at: int | None) -> Op[bool]:
+def _moved(row: JobRow, next_at: datetime | None) -> Op[bool]:
     if row.next_at is None:
         return False
-    rows = yield _MOVE, (next_at, row.job, row.revision, milliseconds(row.next_at))
+    following = None if next_at is None else milliseconds(next_at)
+    rows = yield _MOVE, (following, row.job, row.revision, milliseconds(row.next_at))
     return bool(rows)
 
 
-def pass_over(at: Moment, row: JobRow, passed: Sequence[Passed], next_at: int | None) -> Op[bool]:
+def pass_over(
+    at: Moment, row: JobRow, passed: Sequence[Passed], next_at: datetime | None
+) -> Op[bool]:
     if not (yield from _moved(row, next_at)):
         raise Undo(False)
     for one in passed:
@@ -118,7 +122,7 @@ def pass_over(at: Moment, row: JobRow, passed: Sequence[Passed], next_at: int | 
     return True
 
 
-def rebase_job(at: Moment, row: JobRow, next_at: int | None) -> Op[bool]:
+def rebase_job(at: Moment, row: JobRow, next_at: datetime | None) -> Op[bool]:
     if not (yield from _moved(row, next_at)):
         raise Undo(False)
     yield (
@@ -217,7 +221,7 @@ def _occurrence(row: Row) -> OccurrenceRow:
     )
 
 
-def occurrences(job: str, limit: int) -> Op[list[OccurrenceRow]]:
+def occurrences(job: str, *, limit: int = 50) -> Op[list[OccurrenceRow]]:
     rows = yield f"{_OCCURRENCE} WHERE o.job = ? ORDER BY o.due DESC LIMIT ?", (job, limit)
     return [_occurrence(row) for row in rows]
 

@@ -51,7 +51,9 @@ def names_of(arrival: Arrival) -> list[Name]:
     return [(place.channel, place.account, column(key)) for key in dict.fromkeys(keys)]
 
 
-def accept(at: Moment, items: Sequence[Item], cursor: CursorSave | None) -> Op[list[Accepted]]:
+def accept(
+    at: Moment, items: Sequence[Item], cursor: CursorSave | None = None
+) -> Op[list[Accepted]]:
     if cursor is not None:
         yield from _save_cursor(cursor)
     results: dict[int, Accepted] = {}
@@ -289,18 +291,20 @@ def end(at: Moment, thread: str, seq: int, ending: Ending, reason: str = "") -> 
 
 def end_arrival(
     at: Moment,
-    arrival: tuple[str, int],
-    ending: tuple[Ending, str],
-    posts: Sequence[PostRow],
-    person: PersonRow | None,
-    settings: ThreadSettings | None,
+    thread: str,
+    seq: int,
+    ending: Ending,
+    reason: str = "",
+    posts: Sequence[PostRow] = (),
+    *,
+    person: PersonRow | None = None,
+    settings: ThreadSettings | None = None,
 ) -> Op[bool]:
-    thread, seq = arrival
     home = yield from find_home(thread)
     if home is None:
         raise Undo(False)
     _, numbers = yield from reserve(at, home, posts, 0, lambda count: lock_thread(thread, count))
-    if not (yield from end(at, thread, seq, *ending)):
+    if not (yield from end(at, thread, seq, ending, reason)):
         raise Undo(False)
     if person is not None:
         yield from save_person(at, person)

@@ -140,26 +140,35 @@ _REVISION = (
 )
 
 
-def work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -> Op[Work | None]:
+def work(
+    at: Moment,
+    claim: Claim,
+    turn: str,
+    *,
+    collect: bool,
+    step: ToStep,
+    context: ToContext | None = None,
+) -> Op[Work | None]:
     yield from hold(claim)
-    return (yield from _work(at, claim, turn, collect, telling))
+    return (yield from _work(at, claim, turn, collect, (step, context)))
 
 
 def begin(
     at: Moment,
-    holder: tuple[str, float, float],
+    owner: str,
     turns: Sequence[str],
+    *,
+    ttl: float,
     collect: Collects,
-    telling: Telling,
-    idle: float | None,
+    step: ToStep,
+    context: ToContext | None = None,
+    idle: float | None = None,
 ) -> Op[list[tuple[Claim, Work | None]]]:
-    """``holder``: owner, seconds of the lease, and the owner's own monotonic deadline."""
-    owner, ttl, until = holder
+    claims = yield from take_ready(at, owner, limit=len(turns), ttl=ttl, idle=idle)
     begun: list[tuple[Claim, Work | None]] = []
-    for one, turn in zip(
-        (yield from take_ready(at, owner, len(turns), ttl, until, idle)), turns, strict=False
-    ):
-        begun.append((one, (yield from _work(at, one, turn, collect(one), telling))))
+    for claim, turn in zip(claims, turns, strict=False):
+        work = yield from _work(at, claim, turn, collect(claim), (step, context))
+        begun.append((claim, work))
     return begun
 
 

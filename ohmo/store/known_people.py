@@ -100,7 +100,7 @@ def lease(at: Moment, name: str, owner: str, ttl: float) -> Op[int | None]:
     return rows[0][0] if rows else None
 
 
-def unlease(name: str, owner: str) -> Op[None]:
+def unlease(_: Moment, name: str, owner: str) -> Op[None]:
     yield "UPDATE leases SET owner = '', until = 0 WHERE name = ? AND owner = ?", (name, owner)
 
 
@@ -109,7 +109,8 @@ def link(previous: str, n: int, at: int, kind: str, body: str) -> str:
     return hashlib.sha256(json.dumps([previous, n, at, kind, body]).encode()).hexdigest()
 
 
-def audit(at: Moment, writer: str, kind: str, body: str) -> Op[None]:
+def audit(at: Moment, kind: str, body: str) -> Op[None]:
+    writer = at.instance.writer
     rows = yield "SELECT n, hash FROM audit WHERE writer = ? ORDER BY n DESC LIMIT 1", (writer,)
     n, previous = (rows[0][0] + 1, rows[0][1]) if rows else (1, "")
     kind, body = column(kind), column(body)

@@ -26,7 +26,12 @@ def _on(shelf: str) -> str:
 
 
 def threads(
-    at: Moment, limit: int, channel: str | None, after: Spot | None, shelf: Shelf | None = None
+    at: Moment,
+    *,
+    limit: int = 100,
+    channel: str | None = None,
+    after: Spot | None = None,
+    shelf: Shelf | None = None,
 ) -> Op[list[ThreadInfo]]:
     """A thread nobody spoke in yet has no time and stands last on neither engine: there is none, a
     thread is made by its first arrival."""
@@ -53,7 +58,9 @@ def free_threads(at: Moment) -> Op[list[ThreadInfo]]:
     return [info for row in rows if (info := thread_info(row, at.now)).settings.mode == "full_auto"]
 
 
-def inbox(state: str | None, limit: int, after: Spot | None) -> Op[list[ArrivalInfo]]:
+def inbox(
+    *, state: str | None = None, limit: int = 100, after: Spot | None = None
+) -> Op[list[ArrivalInfo]]:
     """``state``: a state or an ending."""
     rows: list[Row] = []
     for name, group in GROUPS.items():
@@ -88,7 +95,9 @@ def _arrivals(state: str, ending: str | None, after: Spot | None, limit: int) ->
     )
 
 
-def outbox(state: str | None, limit: int, after: Spot | None) -> Op[list[OutRow]]:
+def outbox(
+    *, state: str | None = None, limit: int = 100, after: Spot | None = None
+) -> Op[list[OutRow]]:
     rows: list[Row] = []
     if state in (None, "ready", "sending") and (after is None or after.group == 0):
         chosen = "o.ended_at IS NULL" + (f" AND o.state = '{state}'" if state is not None else "")

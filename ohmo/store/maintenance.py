@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 
 from ohmo.failpoints import Failpoint, inert
-from ohmo.store.statements import Driver, MakeOp, Op, Value
+from ohmo.store.statements import Driver, MakeOp, Op, Value, milliseconds
 
 BATCH = 200
 SEEN_DAYS = 30
@@ -71,21 +72,23 @@ def _stop(statement: str, last: str, start: Sequence[Value]) -> Op[Sequence[Valu
     return found[0] if found and found[0][0] is not None else None
 
 
-async def prune(driver: Driver, before: int, transcripts: int, failpoint: Failpoint = inert) -> int:
-    """Returns how many rows went or were ended. ``before``, ``transcripts``: ms; the log of a
-    conversation has a limit of its own.
+async def prune(
+    driver: Driver, before: datetime, transcripts: datetime | None, failpoint: Failpoint = inert
+) -> int:
+    """Returns how many rows went or were ended. ``transcripts``: the log of a conversation may
+    have an earlier limit of its own.
 
     A post may go only after the one that replaced it has gone; the name of an event outlives its
     body, so that it stays a duplicate."""
+    limit = milliseconds(before)
+    logs = limit if transcripts is None else min(limit, milliseconds(transcripts))
     delete = partial(_delete, failpoint)
     total = await _until_nothing_goes(driver, lambda at: delete(_EDITS, at.now, at.now - _ORPHAN))
     total += await _until_nothing_goes(driver, lambda _: delete(_GRANTS))
     for statement in (_INBOX, _OUTBOX, _OCCURRENCES):
-        total += await _until_nothing_goes(driver, lambda _, s=statement: delete(s, before))
+        total += await _until_nothing_goes(driver, lambda _, s=statement: delete(s, limit))
     return (
-        total
-        + await _prune_turns(driver, transcripts, delete)
-        + await _prune_names(driver, before, delete)
+        total + await _prune_turns(driver, logs, delete) + await _prune_names(driver, limit, delete)
     )
 
 

@@ -23,7 +23,7 @@ JOIN inbox i ON i.thread = late.thread AND i.seq = late.seq
 WHERE late.person = ? AND late.kind = 'message' ORDER BY late.seq DESC LIMIT 1"""
 
 
-def names(at: Moment, wanted: Collection[Spender], days: int) -> Op[dict[Spender, str]]:
+def names(at: Moment, wanted: Collection[Spender], *, days: int = 30) -> Op[dict[Spender, str]]:
     """Arrivals are not kept in order of people: somebody is looked for in threads where they spent
     something."""
     sought = Counter(dict.fromkeys(wanted, _THREADS))

@@ -202,7 +202,9 @@ def post(at: Moment, rows: Sequence[PostRow]) -> Op[None]:
         yield from speak(at, home, numbers, posts, None)
 
 
-def outgoing(channel: str, account: str, threads: Collection[str] | None) -> Op[list[OutRow]]:
+def outgoing(
+    channel: str, account: str, threads: Collection[str] | None = None
+) -> Op[list[OutRow]]:
     if threads is None:
         heads = yield (
             (
@@ -228,7 +230,7 @@ def outgoing(channel: str, account: str, threads: Collection[str] | None) -> Op[
     return sorted(found, key=lambda row: (row.ready_at, row.thread))
 
 
-def sending(id: str, parts: Sequence[PartState]) -> Op[None]:
+def sending(_: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
     """Raises Conflict when the row is no longer open (a draft that was dropped meanwhile): then it
     must not be said."""
     rows = yield (
@@ -257,7 +259,12 @@ WHERE id = ? AND {OPEN} RETURNING thread, channel, account"""
 
 
 def unsent(
-    at: Moment, id: str, retry_after: float | None, error: str, parts: Sequence[PartState] | None
+    at: Moment,
+    id: str,
+    *,
+    retry_after: float | None,
+    error: str,
+    parts: Sequence[PartState] | None = None,
 ) -> Op[None]:
     """Certainly not said (what may have been said stays ``sending``): again after a time, or
     never."""

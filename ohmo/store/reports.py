@@ -114,12 +114,12 @@ def thread_info(row: Row, now: int) -> ThreadInfo:
     )
 
 
-def thread(at: Moment, id: str) -> Op[ThreadInfo | None]:
-    rows = yield f"{THREAD} WHERE t.thread = ?", (id,)
+def thread(at: Moment, thread: str) -> Op[ThreadInfo | None]:
+    rows = yield f"{THREAD} WHERE t.thread = ?", (thread,)
     return thread_info(rows[0], at.now) if rows else None
 
 
-def find_thread(address: Address, person_scope: str) -> Op[str | None]:
+def find_thread(address: Address, person_scope: str = "") -> Op[str | None]:
     rows = yield (
         (
             "SELECT thread FROM threads WHERE channel = ? AND account = ? AND chat = ? AND topic ="
@@ -173,7 +173,9 @@ def arrival(thread: str, seq: int) -> Op[ArrivalInfo | None]:
 POST = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
 
 
-def history(thread: str, since: int, limit: int, before: int | None) -> Op[list[HistoryItem]]:
+def history(
+    thread: str, *, since: int = 0, limit: int = 500, before: int | None = None
+) -> Op[list[HistoryItem]]:
     if before is None:
         span, where, order = (
             (thread, since, limit),
@@ -226,7 +228,7 @@ _SPEAKER = ("COALESCE(u.person, '')", "COALESCE(t.channel, '')", "COALESCE(t.acc
 _PLACED = "usage u LEFT JOIN threads t ON t.thread = u.thread WHERE TRUE"
 
 
-def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
+def usage(at: Moment, *, days: int = 30, by_person: bool = False) -> Op[list[UsageTotal]]:
     if not by_person:
         found = yield from _spent(at, days, "day", "model")
         return [
@@ -249,7 +251,7 @@ def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
     ]
 
 
-def thread_totals(at: Moment, days: int, limit: int) -> Op[list[ThreadTotal]]:
+def thread_totals(at: Moment, *, days: int = 30, limit: int = 50) -> Op[list[ThreadTotal]]:
     found = yield from _spent(at, days, "COALESCE(thread, '')")
     totals = [ThreadTotal(*numbers, thread=thread) for (thread,), numbers in found.items()]
     return sorted(
@@ -262,7 +264,7 @@ def thread_totals(at: Moment, days: int, limit: int) -> Op[list[ThreadTotal]]:
     )[:limit]
 
 
-def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:
+def thread_usage(thread: str, *, since: datetime | None = None) -> Op[list[TurnUsage]]:
     rows = yield (
         f"""SELECT turn, model, {_SPENT} FROM usage
         WHERE day >= ? AND thread = ? AND turn IS NOT NULL GROUP BY turn, model ORDER BY turn, model""",

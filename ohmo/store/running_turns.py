@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from channels.record import record as frozen
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.inwriter import Rest
+from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Step, Usage
 from ohmo.contracts.store import Claim, Closing, End, Ending, PostRow
 from ohmo.store.codec import column
@@ -47,10 +46,10 @@ def record(
     claim: Claim,
     turn: str,
     steps: Sequence[Step],
-    posts: Sequence[PostRow],
-    usage: tuple[str, Usage] | None,
+    *,
+    posts: Sequence[PostRow] = (),
+    usage: Usage | None = None,
 ) -> Op[tuple[int, ...]]:
-    """``usage`` comes with the id of its row."""
     home = home_of(claim)
     _, numbers = yield from reserve(
         at, home, posts, len(steps), lambda count: hold(claim, count, turn)
@@ -61,25 +60,14 @@ def record(
     return tuple(written)
 
 
-def _spend(at: Moment, claim: Claim, turn: str, usage: tuple[str, Usage] | None) -> Op[None]:
-    if usage is not None:
-        number, spent = usage
-        yield (
-            _USAGE,
-            (
-                *(
-                    number,
-                    at.now,
-                    instant(at.now).date().isoformat(),
-                    claim.thread,
-                    turn,
-                    turn,
-                    column(spent.model),
-                    spent.purpose,
-                ),
-                *(spent.input, spent.cached, spent.written, spent.output, spent.micro_usd),
-            ),
-        )
+def _spend(at: Moment, claim: Claim, turn: str, usage: Usage | None) -> Op[None]:
+    if usage is None:
+        return
+    day = instant(at.now).date().isoformat()
+    who = (at.instance.new_id(), at.now, day, claim.thread, turn, turn)
+    what = (column(usage.model), usage.purpose)
+    cost = (usage.input, usage.cached, usage.written, usage.output, usage.micro_usd)
+    yield _USAGE, (*who, *what, *cost)
 
 
 _END_TURN = """UPDATE turns SET state = ?, ended = ?, reason = ?, cause = ?, begun_under = NULL
@@ -104,8 +92,9 @@ def finish(
     turn: str,
     steps: Sequence[Step],
     posts: Sequence[PostRow],
-    how: End,
-    usage: tuple[str, Usage] | None,
+    end: End,
+    *,
+    usage: Usage | None = None,
 ) -> Op[tuple[int, ...]]:
     home = home_of(claim)
     _, numbers = yield from reserve(
@@ -119,7 +108,7 @@ def finish(
     if draft is not None and first is not None and posts[first].target is None:
         posts[first] = replace(posts[first], kind="edit", target=draft)
     yield from speak(at, home, numbers, posts, turn)
-    if how.state == "done":
+    if end.state == "done":
         yield (
             f"""UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq =
             (SELECT seq FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY sort, seq LIMIT 1)""",
@@ -128,11 +117,11 @@ def finish(
         yield from end_taken(at, claim.thread, turn, "merged")
     else:
         yield from end_taken(
-            at, claim.thread, turn, "dead" if how.state == "failed" else "stopped", how.reason
+            at, claim.thread, turn, "dead" if end.state == "failed" else "stopped", end.reason
         )
-    yield from end_turn(at, turn, how)
-    if how.report is not None:
-        yield from settle(at, claim.thread, how.report)
+    yield from end_turn(at, turn, end)
+    if end.report is not None:
+        yield from settle(at, claim.thread, end.report)
     yield from give_back(at, claim.thread)
     return tuple(written)
 
@@ -164,27 +153,22 @@ def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[
     return True
 
 
-@frozen
-class Cut:
-    """How a turn is cut off: what takes the place of its drafts and cards, and what is kept of
-    it."""
-
-    closing: Closing
-    rest: Rest
-
-    def apply(self, at: Moment, home: Home, turn: str) -> Op[None]:
-        """Its thread is locked."""
-        left, numbers = self.rest(turn), Numbers()
-        yield from more(home, numbers, len(left.steps))
-        yield from append(at, home.thread, numbers, turn, left.steps)
-        shown = yield from close(at, home, (yield from open_drafts(turn)), self.closing)
-        if left.post is not None and not shown:
-            yield from say_more(at, home, [left.post], turn)
+def _cut(at: Moment, home: Home, turn: str, closing: Closing, rest: Rest) -> Op[None]:
+    """``closing``: what takes the place of its drafts and cards; ``rest``: what is kept of it. Its
+    thread is locked."""
+    left, numbers = rest(turn), Numbers()
+    yield from more(home, numbers, len(left.steps))
+    yield from append(at, home.thread, numbers, turn, left.steps)
+    shown = yield from close(at, home, (yield from open_drafts(turn)), closing)
+    if left.post is not None and not shown:
+        yield from say_more(at, home, [left.post], turn)
 
 
-def interrupt(at: Moment, claim: Claim, turn: str, cut: Cut) -> Op[None]:
+def interrupt(
+    at: Moment, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest
+) -> Op[None]:
     yield from hold(claim, 0, turn)
-    yield from cut.apply(at, home_of(claim), turn)
+    yield from _cut(at, home_of(claim), turn, closing, rest)
     yield from end_taken(at, claim.thread, turn, "merged")
     report = Report(_INTERRUPTED, failed=True, cause="interrupted")
     yield from end_turn(at, turn, End("stopped", _INTERRUPTED, cause="interrupted"))
@@ -218,15 +202,17 @@ WHERE thread = ? AND seq < ? AND ended_at IS NULL AND state = ? AND kind IN ('me
 
 def stop(
     at: Moment,
-    command: tuple[str, int],
+    thread: str,
+    seq: int,
+    *,
     person: str,
     fresh: bool,
     posts: Sequence[PostRow],
-    cut: Cut,
+    closing: Closing,
+    rest: Rest = no_rest,
 ) -> Op[int]:
     """What is stopped is defined by the number of the command: done again after a crash, it stops
     nothing that was said later."""
-    thread, seq = command
     home = yield from find_home(thread)
     if home is None:
         raise Undo(0)
@@ -253,7 +239,7 @@ def stop(
         count += len(rows)
     yield "UPDATE threads SET generation = generation + 1 WHERE thread = ?", (thread,)
     if turn is not None:
-        yield from _stop_turn(at, home, turn, reason, cut)
+        yield from _stop_turn(at, home, turn, reason, closing, rest)
     yield from settle(at, thread, Report(reason, failed=True, cause="stopped"))
     yield from more(home, numbers, len(posts) - len(away))  # behind what is kept of the turn
     yield from speak(at, home, numbers, posts, None)
@@ -276,7 +262,9 @@ def _turn_begun_before(thread: str, seq: int) -> Op[str | None]:
     return rows[0][0] if older else None
 
 
-def _stop_turn(at: Moment, home: Home, turn: str, reason: str, cut: Cut) -> Op[None]:
+def _stop_turn(
+    at: Moment, home: Home, turn: str, reason: str, closing: Closing, rest: Rest
+) -> Op[None]:
     # What was said after the command and had been steered into the turn waits again: it must not be
     # lost with it.
     yield (
@@ -287,7 +275,7 @@ def _stop_turn(at: Moment, home: Home, turn: str, reason: str, cut: Cut) -> Op[N
         (home.thread, turn),
     )
     yield from end_turn(at, turn, End("stopped", reason, cause="stopped"))
-    yield from cut.apply(at, home, turn)
+    yield from _cut(at, home, turn, closing, rest)
     cards = yield (
         "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'",
         (turn, home.thread),
@@ -299,7 +287,7 @@ def _stop_turn(at: Moment, home: Home, turn: str, reason: str, cut: Cut) -> Op[N
         ),
         (at.now, turn, home.thread),
     )
-    yield from close(at, home, [row[0] for row in cards], cut.closing)
+    yield from close(at, home, [row[0] for row in cards], closing)
     if cards:
         at.asked(home.thread)
 

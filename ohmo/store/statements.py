@@ -3,12 +3,15 @@ is sent their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
+from channels.record import record
 from ohmo.contracts.store import Hint
+from ohmo.ids import IdSource, NewId
 
 Value = str | int | None
 Statement = tuple[str, tuple[Value, ...]]
@@ -21,12 +24,27 @@ T_co = TypeVar("T_co", covariant=True)
 Op = Generator[Statement, Rows, T]
 
 
+@record
+class Instance:
+    """This process, as the rows it writes name it."""
+
+    clock: Callable[[], datetime]
+    writer: str  # whose chain of the audit log this is
+    new_id: NewId = field(default_factory=IdSource)  # for operations only: they run one by one
+    monotonic: Callable[[], float] = time.monotonic
+
+    def moment(self) -> Moment:
+        return Moment(milliseconds(self.clock()), self.monotonic(), self)
+
+
 @dataclass(slots=True)
 class Moment:
-    """When an operation happens (ms UTC, from the injected clock) and what it will have changed
-    once it is committed."""
+    """When an operation was asked for, by whom, and what it will have changed once it is
+    committed."""
 
-    now: int
+    now: int  # ms UTC, from the injected clock
+    monotonic: float  # seconds: a lease counted from here never lasts longer than the store says
+    instance: Instance
     hints: list[Hint] = field(default_factory=list[Hint])
 
     def later(self, seconds: float) -> int:
@@ -64,8 +82,40 @@ class MakeOp(Protocol[T_co]):
     def __call__(self, at: Moment, /) -> Op[T_co]: ...  # pyright: ignore[reportInvalidTypeVarUse]
 
 
+Hear = Callable[[Sequence[Hint]], None]
+
+
+class Listeners:
+    """Who wants to hear that something was committed. Called on the event loop, once per group of
+    commits."""
+
+    def __init__(self) -> None:
+        self._hear: dict[int, Hear] = {}
+        self._next = 0
+
+    def listen(self, hear: Hear) -> Callable[[], None]:
+        """Returns what ends it."""
+        key = self._next
+        self._next += 1
+        self._hear[key] = hear
+
+        def end() -> None:
+            self._hear.pop(key, None)
+
+        return end
+
+    def tell(self, hints: Sequence[Hint]) -> None:
+        if hints:
+            distinct = list(dict.fromkeys(hints))
+            for hear in list(self._hear.values()):
+                hear(distinct)
+
+
 class Driver(Protocol):
     """An engine. Raises Unavailable, LeaseLost, Conflict, Damaged."""
+
+    @property
+    def listeners(self) -> Listeners: ...
 
     async def write(self, make: MakeOp[T], lock: str = "") -> T:
         """One transaction of its own, all or nothing; returns after the commit. ``lock``: the only

@@ -37,10 +37,10 @@ AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.stat
 
 
 def claim(
-    at: Moment, owner: str, limit: int, ttl: float, until: float, idle: float | None = None
+    at: Moment, owner: str, *, limit: int, ttl: float, idle: float | None = None
 ) -> Op[list[Claim]]:
-    """``until``: the holder's own monotonic deadline. ``idle``: seconds of silence after which a
-    thread begins a new session; None: never."""
+    """``idle``: seconds of silence after which a thread begins a new session; None: never."""
+    until = at.monotonic + ttl - 1.0  # of the holder's own clock: never later than what is stored
     picked = yield _PICK, (at.now, at.now, limit)
     claims: list[Claim] = []
     for thread, former in picked:
@@ -50,17 +50,9 @@ def claim(
             yield _DIED, (thread,)
         if idle is not None and (begun := (yield _FORGET, (thread, at.now - round(idle * 1000)))):
             session_seq = begun[0][0]
-        claims.append(
-            Claim(
-                thread,
-                generation,
-                until,
-                owner,
-                address_of(tuple(place)),
-                session_seq,
-                read_settings(settings),
-            )
-        )
+        address = address_of(tuple(place))
+        chosen = read_settings(settings)
+        claims.append(Claim(thread, generation, until, owner, address, session_seq, chosen))
     return claims
 
 
@@ -89,24 +81,29 @@ _RELEASE = f"""UPDATE threads SET owner = NULL, until = 0, ready_at = CASE
 
 
 def release(
-    at: Moment, one: Claim, turn: str | None, retry_after: float, error: str | None
+    at: Moment,
+    claim: Claim,
+    turn: str | None = None,
+    *,
+    retry_after: float = 0.0,
+    error: str | None = None,
 ) -> Op[None]:
-    yield from hold(one)
+    yield from hold(claim)
     if turn is not None and error is not None:
         yield (
             (
                 "UPDATE turns SET attempts = attempts + 1, reason = ? WHERE turn = ? AND thread = ?"
                 " AND state = 'running'"
             ),
-            (column(error), turn, one.thread),
+            (column(error), turn, claim.thread),
         )
     again = at.later(retry_after)
-    rows = yield _RELEASE, (again, again, one.thread)
+    rows = yield _RELEASE, (again, again, claim.thread)
     if rows[0][0] is not None:
-        at.ready(one.thread, one.address.channel, one.address.account)
+        at.ready(claim.thread, claim.address.channel, claim.address.account)
 
 
-def reclaim(owner: str) -> Op[int]:
+def reclaim(_: Moment, owner: str) -> Op[int]:
     """A thread that is held always has its time of readiness, so the small index finds them all."""
     rows = yield (
         (

@@ -12,11 +12,10 @@ from uuid import uuid4
 from channels.errors import Unavailable
 from ohmo.contracts.errors import ConfigError, StoreError
 from ohmo.failpoints import Failpoint
-from ohmo.store.engines.listeners import Hear
 from ohmo.store.engines.migrations import MIGRATIONS
 from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.engines.sqlite import SqliteDriver
-from ohmo.store.statements import Op
+from ohmo.store.statements import Instance, Op
 from ohmo.storefile.late_check import AS_USUAL, WholeReading, late_check
 from ohmo.storefile.recovery import Health, examine, suspicion
 from ohmo.storefile.wal_check import log_of, remember
@@ -31,22 +30,11 @@ class SqliteStore(SqlStore):
     can help (a failed fsync, a damaged page)."""
 
     def __init__(
-        self,
-        driver: SqliteDriver,
-        health: Health,
-        fatal: asyncio.Future[str],
-        *,
-        new_id: Callable[[], str],
-        writer: str,
-        failpoint: Failpoint,
+        self, driver: SqliteDriver, health: Health, fatal: asyncio.Future[str], failpoint: Failpoint
     ) -> None:
-        super().__init__(driver, new_id=new_id, writer=writer, failpoint=failpoint)
+        super().__init__(driver, failpoint=failpoint)
         self.health = health
         self.fatal = fatal
-        self._listeners = driver.listeners
-
-    def listen(self, hear: Hear) -> Callable[[], None]:
-        return self._listeners.listen(hear)
 
 
 @asynccontextmanager
@@ -54,7 +42,6 @@ async def open_sqlite(
     path: Path,
     *,
     clock: Callable[[], datetime],
-    new_id: Callable[[], str],
     writer: str,
     failpoint: Failpoint,
     backups: Path | None = None,
@@ -77,7 +64,7 @@ async def open_sqlite(
         if not fatal.done():
             fatal.set_result(reason)
 
-    driver = SqliteDriver(path, clock, report)
+    driver = SqliteDriver(path, Instance(clock, writer), report)
     driver.start()
     with suppress(
         StoreError, Unavailable
@@ -90,7 +77,7 @@ async def open_sqlite(
         else asyncio.create_task(late_check(path, report, reading.rest), name="store.check")
     )
     try:
-        yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer, failpoint=failpoint)
+        yield SqliteStore(driver, health, fatal, failpoint)
     finally:
         if checking is not None:
             checking.cancel()
@@ -123,7 +110,6 @@ async def open_store(
     url: str,
     usual: Path,
     clock: Callable[[], datetime],
-    new_id: Callable[[], str],
     failpoint: Failpoint,
     backups: Path | None = None,
 ) -> AsyncGenerator[tuple[SqliteStore, tuple[str, ...]]]:
@@ -136,12 +122,7 @@ async def open_store(
         )
     path = Path(url.removeprefix(_SQLITE)) if url != _SQLITE else usual
     async with open_sqlite(
-        path,
-        clock=clock,
-        new_id=new_id,
-        writer=uuid4().hex[:12],
-        failpoint=failpoint,
-        backups=backups,
+        path, clock=clock, writer=uuid4().hex[:12], failpoint=failpoint, backups=backups
     ) as store:
         detail = store.health.detail
         yield store, (detail,) if detail else ()

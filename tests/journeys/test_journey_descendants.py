@@ -20,7 +20,6 @@ from ohmo.control.peers import INSIDE
 from ohmo.cron.recipes import BUNDLED
 from ohmo.failpoints import inert
 from ohmo.gateway.pairing import code_hash
-from ohmo.ids import IdSource
 from ohmo.storefile.open_store import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until
 
@@ -149,7 +148,7 @@ async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     found = Owner(tmp_path)
     until_then = datetime.now(UTC) + timedelta(hours=1)
     asking = PersonRow("slack", "T1", "U1", "Mallory", "asking", code_hash(CODE), until_then)
-    parts: Any = {"new_id": IdSource(), "writer": "test", "failpoint": inert}
+    parts: Any = {"writer": "test", "failpoint": inert}
     now = lambda: datetime.now(UTC)  # noqa: E731
     async with open_sqlite(found.home / "ohmo.db", clock=now, **parts) as store:
         await store.save_person(asking)

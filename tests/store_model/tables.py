@@ -29,7 +29,7 @@ from ohmo.contracts.store import (
     PostRow,
     ThreadSettings,
 )
-from ohmo.store.engines.listeners import Hear, Listeners
+from ohmo.store.statements import Hear, Listeners
 from ohmo.store.thread_locks import thread_id
 
 K = TypeVar("K")

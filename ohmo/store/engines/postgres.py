@@ -21,10 +21,9 @@ from ohmo.contracts.errors import Conflict, StoreError
 from ohmo.contracts.store import Hint
 from ohmo.failpoints import Failpoint
 from ohmo.store.engines.dialect import postgres_statement
-from ohmo.store.engines.listeners import Hear, Listeners
 from ohmo.store.engines.migrations import migrate
 from ohmo.store.engines.sql_store import SqlStore
-from ohmo.store.statements import MakeOp, Moment, Op, T, Undo, milliseconds
+from ohmo.store.statements import Driver, Instance, Listeners, MakeOp, Moment, Op, T, Undo
 
 GROUP = 64
 # of a transaction that the engine asks to repeat; from the second on each operation goes alone
@@ -79,7 +78,7 @@ def failure(error: BaseException) -> BaseException:
 @dataclass(slots=True)
 class _Job:
     make: MakeOp[Any]
-    now: int
+    at: Moment
     lock: str
     future: asyncio.Future[Any]
 
@@ -87,9 +86,9 @@ class _Job:
 class PostgresDriver:
     """``Driver`` over one database that has the present schema."""
 
-    def __init__(self, url: str, clock: Callable[[], datetime], poll: float) -> None:
+    def __init__(self, url: str, instance: Instance, poll: float) -> None:
         self._url = url
-        self._clock = clock
+        self._instance = instance
         self._poll = poll
         self.listeners = Listeners()
         self._jobs: deque[_Job] = deque()
@@ -129,9 +128,7 @@ class PostgresDriver:
     async def write(self, make: MakeOp[T], lock: str = "") -> T:
         if self._closing:
             raise Unavailable("the store is closed")
-        job = _Job(
-            make, milliseconds(self._clock()), lock, asyncio.get_running_loop().create_future()
-        )
+        job = _Job(make, self._instance.moment(), lock, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
         self._wake.set()
         return await job.future
@@ -142,7 +139,7 @@ class PostgresDriver:
                 self._pool.acquire() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
-                return await drive(connection, make(Moment(milliseconds(self._clock()))))
+                return await drive(connection, make(self._instance.moment()))
         except (asyncpg.PostgresError, *_AWAY) as error:
             raise failure(error) from error
 
@@ -213,7 +210,8 @@ class PostgresDriver:
 
     async def _one(self, connection: Any, job: _Job) -> tuple[_Job, Any, list[Hint]]:
         """In a savepoint of its own: a bad operation does not fail its neighbours."""
-        at = Moment(job.now)
+        at = job.at
+        at.hints.clear()  # of an earlier try
         savepoint = connection.transaction()
         await savepoint.start()
         (outcome,) = await asyncio.gather(drive(connection, job.make(at)), return_exceptions=True)
@@ -268,28 +266,18 @@ class PostgresStore(SqlStore):
     """Store and Reports in one database, shared by several instances. ``fatal`` as
     in SQLite; the server cares for both."""
 
-    def __init__(self, driver: PostgresDriver, *, new_id: Callable[[], str], writer: str) -> None:
-        super().__init__(driver, new_id=new_id, writer=writer)
-        self._listeners = driver.listeners
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver)
         self.fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def listen(self, hear: Hear) -> Callable[[], None]:
-        return self._listeners.listen(hear)
 
 
 @asynccontextmanager
 async def open_postgres(
-    url: str,
-    *,
-    clock: Callable[[], datetime],
-    new_id: Callable[[], str],
-    writer: str,
-    failpoint: Failpoint,
-    poll: float = 1.0,
+    url: str, *, clock: Callable[[], datetime], writer: str, failpoint: Failpoint, poll: float = 1.0
 ) -> AsyncGenerator[PostgresStore]:
     """The store at ``postgresql://…``; its tables are made or brought forward. Raises NewerSchema,
     Unavailable."""
-    driver = PostgresDriver(url, clock, poll)
+    driver = PostgresDriver(url, Instance(clock, writer), poll)
     tasks: list[asyncio.Task[None]] = []
     try:
         await driver.open(failpoint)
@@ -297,7 +285,7 @@ async def open_postgres(
             asyncio.create_task(driver.write_until_closed(), name="store-writer"),
             asyncio.create_task(driver.hear_others(), name="store-listener"),
         ]
-        yield PostgresStore(driver, new_id=new_id, writer=writer)
+        yield PostgresStore(driver)
     finally:
         driver.stop()
         if tasks:

@@ -6,13 +6,11 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 
 from channels.errors import Unavailable
-from ohmo.store.engines.listeners import Listeners
 from ohmo.store.engines.writer import Writer, failure, is_broken, run
-from ohmo.store.statements import MakeOp, Moment, T, milliseconds
+from ohmo.store.statements import Instance, Listeners, MakeOp, Moment, T
 
 BUSY_SECONDS = 30.0
 # KiB of pages a reader keeps: the next commit of the writer empties it, so more would be filled and
@@ -51,32 +49,32 @@ class _Reader:
         self._connection: sqlite3.Connection | None = None
         self._closed = False
 
-    async def read(self, make: MakeOp[T], now: int) -> T:
+    async def read(self, make: MakeOp[T], at: Moment) -> T:
         if self._closed:
             raise Unavailable(f"{self._path}: the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, make, now)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, make, at)
 
-    def _read(self, make: MakeOp[T], now: int) -> T:
+    def _read(self, make: MakeOp[T], at: Moment) -> T:
         """What a connection remembers of a page that could not be read looks like damage: only a
         fresh one is believed."""
         try:
             try:
-                return self._once(make, now)
+                return self._once(make, at)
             except sqlite3.DatabaseError as error:
                 if not is_broken(error):
                     raise
                 self._disconnect()
-                return self._once(make, now)
+                return self._once(make, at)
         except sqlite3.Error as error:
             raise failure(error, str(self._path)) from error
 
-    def _once(self, make: MakeOp[T], now: int) -> T:
+    def _once(self, make: MakeOp[T], at: Moment) -> T:
         if self._connection is None:
             self._connection = connect(self._path, writing=False)
             self._connection.execute(f"PRAGMA cache_size = -{READ_CACHE}")
         self._connection.execute("BEGIN")
         try:
-            return run(self._connection, make(Moment(now)))
+            return run(self._connection, make(at))
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -96,10 +94,8 @@ class SqliteDriver:
     """``Driver`` over one file that exists and has the present schema. ``fatal`` is told once when
     only a restart helps."""
 
-    def __init__(
-        self, path: Path, clock: Callable[[], datetime], fatal: Callable[[str], None]
-    ) -> None:
-        self._clock = clock
+    def __init__(self, path: Path, instance: Instance, fatal: Callable[[str], None]) -> None:
+        self._instance = instance
         self.listeners = Listeners()
         self._writer = Writer(
             str(path), lambda: connect(path, writing=True), self.listeners.tell, fatal
@@ -111,14 +107,13 @@ class SqliteDriver:
         self._writer.start()
 
     async def write(self, make: MakeOp[T], lock: str = "") -> T:  # noqa: ARG002  # one writer needs no lock order
-        return await self._writer.submit(make, milliseconds(self._clock()))
+        return await self._writer.submit(make, self._instance.moment())
 
     async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:
-        if (
-            hot
-        ):  # a reader would have to fetch from the log again what the writer still has in memory
+        if hot:  # a reader would fetch from the log again what the writer still has in memory
             return await self.write(make)
-        return await (self._slow if slow else self._short).read(make, milliseconds(self._clock()))
+        reader = self._slow if slow else self._short
+        return await reader.read(make, self._instance.moment())
 
     async def close(self) -> None:
         await self._short.close()

@@ -64,6 +64,7 @@ class Felt:
         self._driver = driver
         self._pulse = pulse
         self.read = driver.read
+        self.listeners = driver.listeners
 
     async def write(self, make: MakeOp[T], lock: str = "") -> T:
         try:

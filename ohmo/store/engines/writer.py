@@ -109,10 +109,10 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    async def submit(self, make: MakeOp[T], now: int) -> T:
+    async def submit(self, make: MakeOp[T], at: Moment) -> T:
         if self._dead is not None or self._closing:
             raise Unavailable(self._dead or f"{self._path}: the store is closed")
-        job = Job(make, Moment(now), self._loop.create_future())
+        job = Job(make, at, self._loop.create_future())
         self._jobs.append(job)
         if not self._ringing:
             self._ringing = True

@@ -9,16 +9,13 @@ from pathlib import Path
 from store_words import Clock, FullStore
 
 from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.storefile.open_store import open_sqlite
 from tests.store_model.store import MemoryStore
 
 
 @asynccontextmanager
 async def sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[FullStore]:
-    async with open_sqlite(
-        path, clock=clock, new_id=IdSource(), writer="w", failpoint=inert
-    ) as store:
+    async with open_sqlite(path, clock=clock, writer="w", failpoint=inert) as store:
         yield store
 
 
@@ -33,9 +30,7 @@ async def postgres_store(url: str, clock: Clock) -> AsyncGenerator[FullStore]:
         open_postgres,
     )  # only where its driver is installed: see the needs marker
 
-    async with open_postgres(
-        url, clock=clock, new_id=IdSource(), writer="w", failpoint=inert
-    ) as store:
+    async with open_postgres(url, clock=clock, writer="w", failpoint=inert) as store:
         yield store
 
 

@@ -34,7 +34,6 @@ from store_words import (
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.store import End, Ruling
 from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
 from ohmo.storefile.open_store import open_sqlite
@@ -49,6 +48,7 @@ class CuttingDriver:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.listeners = driver.listeners
         self.after: int | None = None
 
     async def write(self, make: MakeOp[Any], lock: str = "") -> Any:
@@ -113,11 +113,9 @@ async def test_a_call_cut_after_any_statement_leaves_no_half_state(
     name: str, tmp_path: Path
 ) -> None:
     clock = Clock()
-    async with open_sqlite(
-        tmp_path / "ohmo.db", clock=clock, new_id=IdSource(), writer="w", failpoint=inert
-    ) as whole:
-        driver = CuttingDriver(whole._driver)
-        store = SqlStore(driver, new_id=IdSource(), writer="w")
+    async with open_sqlite(tmp_path / "ohmo.db", clock=clock, writer="w", failpoint=inert) as whole:
+        driver = CuttingDriver(whole.driver)
+        store = SqlStore(driver)
         scene = Scene(store, clock)
         await scene.hear(said("a"))
         await scene.hear(said("/stop"), seat=COMMAND)
@@ -154,7 +152,7 @@ from ohmo.storefile.open_store import open_sqlite
 
 async def main() -> None:
     new_id = IdSource()
-    async with open_sqlite(Path(sys.argv[1]), clock=lambda: datetime.now(UTC), new_id=new_id, writer="w", failpoint=inert) as store:
+    async with open_sqlite(Path(sys.argv[1]), clock=lambda: datetime.now(UTC), writer="w", failpoint=inert) as store:
         assert store.health.state in ("new", "sound"), store.health
         me = new_id()
         await store.reclaim(me)

@@ -35,7 +35,6 @@ from store_words import (
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.store import CursorSave, End, Ruling, Seat
 from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
 from ohmo.storefile.open_store import open_sqlite
@@ -49,6 +48,7 @@ class Listening:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.listeners = driver.listeners
         self.statements: set[str] = set()
 
     async def write(self, make: MakeOp[Any], lock: str = "") -> Any:
@@ -134,11 +134,9 @@ async def everyday(store: SqlStore, clock: Clock) -> None:
 
 async def test_no_everyday_statement_reads_a_whole_table(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "ohmo.db"
-    async with open_sqlite(
-        path, clock=clock, new_id=IdSource(), writer="w", failpoint=inert
-    ) as whole:
-        listening = Listening(whole._driver)
-        await everyday(SqlStore(listening, new_id=IdSource(), writer="w"), clock)
+    async with open_sqlite(path, clock=clock, writer="w", failpoint=inert) as whole:
+        listening = Listening(whole.driver)
+        await everyday(SqlStore(listening), clock)
     found: list[str] = []
     with closed(sqlite3.connect(path)) as connection:
         for sql in sorted(listening.statements):

@@ -22,7 +22,6 @@ from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.events import TextDelta
 from ohmo.contracts.store import Accepted, Seat
 from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.storefile.open_store import open_sqlite
 from ohmo_testing.house import eventually
 
@@ -184,11 +183,7 @@ async def test_what_is_told_comes_in_the_order_of_the_commits(tmp_path: Path) ->
     told: list[tuple[str, int]] = []
     clock = lambda: datetime(2026, 1, 1, tzinfo=UTC)  # noqa: E731
     async with open_sqlite(
-        tmp_path / "ohmo.db",
-        clock=clock,
-        new_id=IdSource(),
-        writer=uuid4().hex[:12],
-        failpoint=inert,
+        tmp_path / "ohmo.db", clock=clock, writer=uuid4().hex[:12], failpoint=inert
     ) as store:
         bus = MessageBus(
             seat=lambda arrival: Seat("", "message"), accept=store.accept, failpoint=inert

@@ -206,12 +206,8 @@ class Night:
 
 @asynccontextmanager
 async def night(folder: Path, clock: ManualClock, dice: random.Random) -> AsyncGenerator[Night]:
-    async with open_sqlite(
-        folder / "ohmo.db", clock=clock, new_id=IdSource(), writer="a", failpoint=inert
-    ) as one:
-        async with open_sqlite(
-            folder / "ohmo.db", clock=clock, new_id=IdSource(), writer="b", failpoint=inert
-        ) as two:
+    async with open_sqlite(folder / "ohmo.db", clock=clock, writer="a", failpoint=inert) as one:
+        async with open_sqlite(folder / "ohmo.db", clock=clock, writer="b", failpoint=inert) as two:
             found = Night((one, two), clock, dice)
             try:
                 yield found

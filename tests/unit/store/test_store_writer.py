@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from channels.errors import Unavailable
 from ohmo.contracts.errors import Conflict, Damaged
 from ohmo.contracts.store import Hint
 from ohmo.store.engines.writer import Writer
-from ohmo.store.statements import Moment, Op, Undo
+from ohmo.store.statements import Instance, Moment, Op, Undo
+
+moment = Instance(lambda: datetime.fromtimestamp(0, UTC), "w").moment
 
 
 class Bench:
@@ -33,7 +36,7 @@ class Bench:
         self.heard.append(list(hints))
 
     async def put(self, key: str, body: str = "x") -> str:
-        return await self.writer.submit(lambda at: put(at, key, body), 0)
+        return await self.writer.submit(lambda at: put(at, key, body), moment())
 
     def keys(self) -> list[str]:
         with sqlite3.connect(self.path) as connection:
@@ -86,7 +89,7 @@ async def hold_back(writer: Writer) -> threading.Event:
         assert go.wait(10)
         yield "SELECT 1", ()
 
-    waiting = asyncio.ensure_future(writer.submit(wait, 0))
+    waiting = asyncio.ensure_future(writer.submit(wait, moment()))
     await entered.wait()
     waiting.add_done_callback(lambda task: task.result())
     return go
@@ -106,8 +109,8 @@ async def test_a_bad_operation_does_not_fail_its_neighbours(path: Path) -> None:
         calls = [
             b.put("a"),
             b.put("a"),
-            b.writer.submit(broken, 0),
-            b.writer.submit(changed_its_mind, 0),
+            b.writer.submit(broken, moment()),
+            b.writer.submit(changed_its_mind, moment()),
             b.put("b"),
         ]
         together = asyncio.gather(*calls, return_exceptions=True)
@@ -130,7 +133,7 @@ async def test_alone_an_operation_fails_and_undoes_like_in_a_group(path: Path) -
         assert await b.put("a") == "a"
         with pytest.raises(Conflict):
             await b.put("a")
-        assert await b.writer.submit(changed_its_mind, 0) == "nothing"
+        assert await b.writer.submit(changed_its_mind, moment()) == "nothing"
         assert await b.put("b") == "b"
         assert b.keys() == ["a", "b"]
         assert [hints for hints in b.heard if hints] == [[Hint("ready", "a")], [Hint("ready", "b")]]
@@ -150,7 +153,7 @@ async def test_a_cancelled_caller_hurts_nobody(path: Path) -> None:
 async def test_a_full_disk_is_unavailable_and_heals_without_a_restart(path: Path) -> None:
     async with bench(path) as b:
         await b.put("before")
-        await b.writer.submit(lambda _: pragma("PRAGMA max_page_count = 30"), 0)
+        await b.writer.submit(lambda _: pragma("PRAGMA max_page_count = 30"), moment())
         filling = (b.put(f"big{n}", "x" * 20_000) for n in range(100))
         outcomes = await asyncio.gather(*filling, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {Unavailable}
@@ -158,7 +161,7 @@ async def test_a_full_disk_is_unavailable_and_heals_without_a_restart(path: Path
         with pytest.raises(Unavailable):
             await b.put("still", "x" * 200_000)
         assert not b.died.is_set()
-        await b.writer.submit(lambda _: pragma("PRAGMA max_page_count = 100000"), 0)
+        await b.writer.submit(lambda _: pragma("PRAGMA max_page_count = 100000"), moment())
         assert await b.put("after", "x" * 200_000) == "after"
         assert b.keys()[0] == "before"
         assert b.keys()[-1] == "after"

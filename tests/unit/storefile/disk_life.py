@@ -13,7 +13,6 @@ from channels.contract import Address, ChatId, Inbound, MessageId, Person, Perso
 from channels.errors import Unavailable
 from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 
 MANY = 30
@@ -50,11 +49,7 @@ async def live(database: Path, first: int) -> tuple[str, int]:
     number = first
     try:
         async with open_sqlite(
-            database,
-            clock=lambda: datetime.now(UTC),
-            new_id=IdSource(),
-            writer="w",
-            failpoint=inert,
+            database, clock=lambda: datetime.now(UTC), writer="w", failpoint=inert
         ) as store:
             while number < first + MANY:
                 if not await stored(store, number):

@@ -15,7 +15,6 @@ import pytest
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.storefile.late_check import WholeReading
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
@@ -43,9 +42,7 @@ def message(n: int) -> tuple[Inbound, Seat]:
 
 
 async def filled(path: Path, count: int = 300) -> None:
-    async with open_sqlite(
-        path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert
-    ) as store:
+    async with open_sqlite(path, clock=lambda: NOW, writer="w", failpoint=inert) as store:
         await store.accept([message(n) for n in range(count)])
 
 
@@ -54,9 +51,7 @@ def look(path: Path) -> Health:
 
 
 async def reopened(path: Path) -> tuple[Health, int, tuple[str, ...]]:
-    async with open_sqlite(
-        path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert
-    ) as store:
+    async with open_sqlite(path, clock=lambda: NOW, writer="w", failpoint=inert) as store:
         report = await store.audit_report()
         await store.accept([message(100_000)])
         assert await store.claim("me", limit=1, ttl=30)
@@ -268,12 +263,7 @@ async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_wai
 async def as_if_large(path: Path) -> AsyncGenerator[SqliteStore]:
     """A store too large to be read whole before anybody uses it."""
     async with open_sqlite(
-        path,
-        clock=lambda: NOW,
-        new_id=IdSource(),
-        writer="w",
-        failpoint=inert,
-        reading=WholeReading(0, 0),
+        path, clock=lambda: NOW, writer="w", failpoint=inert, reading=WholeReading(0, 0)
     ) as store:
         yield store
 

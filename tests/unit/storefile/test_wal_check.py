@@ -35,9 +35,7 @@ async def home(tmp_path: Path) -> Path:
     alive.mkdir()
     database = furnished(alive)
     make_backup(alive, database, left / "backups", NOW - timedelta(hours=1))
-    async with open_sqlite(
-        database, clock=lambda: NOW, new_id=lambda: "i", writer="this-life", failpoint=inert
-    ):
+    async with open_sqlite(database, clock=lambda: NOW, writer="this-life", failpoint=inert):
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             for number in (20, 21):
                 say(connection, number, waiting=True)
@@ -184,9 +182,7 @@ async def test_a_lost_log_is_still_known_after_a_kill_before_it_was_mended(home:
 
 async def test_a_store_that_was_closed_in_peace_needs_no_log(tmp_path: Path) -> None:
     path = tmp_path / "ohmo.db"
-    async with open_sqlite(
-        path, clock=lambda: NOW, new_id=lambda: "i", writer="one", failpoint=inert
-    ) as store:
+    async with open_sqlite(path, clock=lambda: NOW, writer="one", failpoint=inert) as store:
         assert store.health.state == "new"
     assert not path.with_name("ohmo.db-wal").exists()
     assert look(tmp_path) == Health("sound")
