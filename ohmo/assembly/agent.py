@@ -12,7 +12,6 @@ from typing import Any
 
 from channels.contract import Address
 from channels.record import record
-from ohmo.assembly.rulebooks import policy_of, sensitive_of
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.models import Pricing
@@ -25,8 +24,8 @@ from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
 from ohmo.logs.redaction import Redactor
-from ohmo.permissions.gate import LayeredGate, Others, alone
-from ohmo.permissions.policy import Policy
+from ohmo.permissions.gate import LayeredGate
+from ohmo.permissions.policy_of import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.endpoints import endpoint_of
 from ohmo.providers.models import Price
@@ -45,7 +44,7 @@ class AgentParts:
     model: build.Model
     tools: Callable[[], tuple[ToolSpec, ...]]
     workbench: Workbench
-    policy: Policy
+    policies: Policies
     known: Mapping[str, Tool[Any]]
     gate: LayeredGate
 
@@ -99,27 +98,26 @@ def build_agent(
     model: build.Model,
     grants: Callable[[], Awaitable[Sequence[Grant]]],
     cron: Door | None = None,
-    others: Others = alone,
     largest: Callable[[Address], int | None] = lambda _: None,
 ) -> AgentParts:
     """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made,
-    None: the model cannot. ``others``: policies of other configurations that have a say.
-    ``largest``: bytes of one file a place can be shown."""
-    home = own_home(seams)
-    sensitive = sensitive_of(config, home)
+    None: the model cannot. ``largest``: bytes of one file a place can be shown."""
+    environ = environ_of(seams)
+    host = Host(own_home(seams), config.home.root, environ["PATH"])
+    snapshot = snapshot_of(config)
     bench = Workbench(
         config.home.spill,
-        sensitive,
+        sensitive_of(snapshot, host),
         limits=_limits(config),
-        environ=environ_of(seams),
+        environ=environ,
         ripgrep=ripgrep(),
         cron=cron,
         place=cron.place if cron is not None else None,
         largest=largest,
     )
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
-    policy = policy_of(config, home, sensitive, environ_of(seams)["PATH"])
-    gate = LayeredGate(policy, grants, others=others)
+    policies = Policies(snapshot, host)
+    gate = LayeredGate(policies.judging, grants)
     executor = Executor(
         tools,
         gate,
@@ -130,7 +128,7 @@ def build_agent(
     )
     reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
-    return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policy, tools, gate)
+    return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policies, tools, gate)
 
 
 def own_home(seams: Seams) -> Path:

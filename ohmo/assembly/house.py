@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -14,7 +14,7 @@ from channels.record import record
 from ohmo.approvals.job_people import JobPeople
 from ohmo.approvals.lapsing import lapsing
 from ohmo.approvals.questions import Granting, OpenQuestions
-from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home
+from ohmo.assembly.agent import AgentParts, build_agent, no_such_model
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.deps import Deps, HouseStore
@@ -22,7 +22,6 @@ from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseApprovals, HouseWatch, publish_wake
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
-from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook, sensitive_of
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.speaking import build_board
 from ohmo.assembly.thinking import build_pool
@@ -30,6 +29,7 @@ from ohmo.assembly.watching import Sent, TurnLog
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import ORDER, Command, is_order
+from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.turns import ThreadSettings
@@ -39,6 +39,7 @@ from ohmo.control.server import Control, Place, parse_listen
 from ohmo.control.status import Settled, StatusReporter
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access
+from ohmo.gateway.accounts import Accounts
 from ohmo.gateway.away import Away
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
@@ -48,6 +49,7 @@ from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.gateway.whispers import Whispers
+from ohmo.permissions.policy_of import snapshot_of
 from ohmo.providers import build
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
@@ -76,7 +78,6 @@ class House:
     # what the way leans on
     agent: AgentParts
     access: Access
-    books: Rulebooks
     questions: OpenQuestions
     clockwork: Clockwork
     # who tells and shows
@@ -91,18 +92,13 @@ class House:
     full_auto: FullAuto
     again: asyncio.Event  # set: this life shall end, and the next begin
 
-    def tighten(self, config: Config) -> None:
-        """``config`` is about to replace this house's: what it forbids is forbidden at once, what
-        it allows waits for new turns. Raises ConfigError."""
-        home = own_home(self.seams)
-        policy = policy_of(config, home, sensitive_of(config, home), environ_of(self.seams)["PATH"])
-        coming = rulebook(config, policy, self.access.people)
-        self.books.coming = coming
-        self.access.tighten(coming.access)
-
-    def book(self) -> Rulebook:
-        """What it let be done, for turns that outlive it."""
-        return rulebook(self.config, self.agent.policy, self.access.people, self.wired.policy)
+    def adopt(self, config: Config) -> None:
+        """``config`` is about to replace this house's: what it forbids is forbidden at once, also
+        in turns that run; what it allows is allowed in turns that begin now. Raises ConfigError,
+        ValueError."""
+        self.agent.policies.adopt(snapshot_of(config))
+        coming = Accounts(open_channels(config.channels, manifests()[0]))
+        self.access.adopt(coming.policy, roles(config))
 
     async def expire(self) -> None:
         """Overdue questions become denials."""
@@ -132,10 +128,9 @@ async def build_house(
     *,
     warnings: tuple[str, ...],
     sent: Sent | None = None,
-    elders: Sequence[Elder] = (),
 ) -> House:
     """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each
-    delivery went. ``elders``: earlier configurations of this process."""
+    delivery went."""
     job_people = JobPeople()
     known = commands()
     questions = OpenQuestions(store)
@@ -154,17 +149,10 @@ async def build_house(
             job_people=job_people,
         ),
     )
-    books = Rulebooks(elders)
     agent = build_agent(
-        config,
-        seams,
-        model,
-        store.grants,
-        clockwork.tools(store.thread),
-        books.others,
-        deps.connections.largest,
+        config, seams, model, store.grants, clockwork.tools(store.thread), deps.connections.largest
     )
-    plans = Plans(config, agent, access, books, seams.clock)
+    plans = Plans(config, agent, access, seams.clock)
     pool = build_pool(deps, agent, plans, clockwork, wired)
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
@@ -206,7 +194,6 @@ async def build_house(
         connections=deps.connections,
         agent=agent,
         access=access,
-        books=books,
         questions=questions,
         clockwork=clockwork,
         notices=deps.notices,

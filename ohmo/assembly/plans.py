@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
 from ohmo.assembly.agent import AgentParts
-from ohmo.assembly.rulebooks import Rulebook, Rulebooks, standing_of, strictest
 from ohmo.config.load import Config
 from ohmo.config.secrets import Secret
 from ohmo.context.prompt import Persona, system_prompt
 from ohmo.context.window import tokens_of
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
+from ohmo.contracts.inwriter import in_writer
+from ohmo.contracts.policy import BegunUnder, Mode, Standing, strictest
 from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.store import Claim, Work
-from ohmo.gateway.access import Access, Standing, lower
+from ohmo.gateway.access import Access, lower
+from ohmo.gateway.standing import standing_of
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
 from ohmo.sessions.plan import TurnPlan
@@ -31,34 +33,35 @@ class Plans:
     """Called once per run of a turn. The system prompt of a session is made once, so that its bytes
     stay.
 
-    A turn that began under another configuration keeps its folder and its manners, and may no more
-    than either lets it. The model is the present one's: what leads to the other may be gone."""
+    A turn that began under another configuration, also before a restart, keeps its folder and its
+    busy mode, and may no more than either lets it. The model is the present one's: what leads to
+    the other may be gone."""
 
-    def __init__(
-        self, config: Config, agent: AgentParts, access: Access, books: Rulebooks, clock: HeldClock
-    ) -> None:
+    def __init__(self, config: Config, agent: AgentParts, access: Access, clock: HeldClock) -> None:
         self._config = config
         self._agent = agent
         self._access = access
-        self._books = books
         self._clock = clock
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
 
+    @in_writer
+    def under(self, first: Arrival) -> BegunUnder:
+        """What holds for a turn that begins with this now."""
+        return BegunUnder(self._agent.policies.present, standing_of(first, self._access))
+
     def __call__(self, claim: Claim, work: Work) -> TurnPlan:
-        claim = replace(claim, settings=claim.settings.at(self._clock()))
-        self._books.begun(work.turn, work.arrivals[0], mode_chosen=claim.settings.mode is not None)
-        return self.of(claim, work)
+        return self.of(replace(claim, settings=claim.settings.at(self._clock())), work)
 
     def of(self, claim: Claim, work: Work) -> TurnPlan:
-        """The plan of a turn that is not begun by asking for it."""
-        config, first = self._config, work.arrivals[0]
-        settings = claim.settings
-        elders = self._books.elders(work.turn)
-        configured = strictest((config.permissions.mode, *(book.mode for book in elders)))
+        """The plan of a turn as of the time of its claim."""
+        first, settings = work.arrivals[0], claim.settings
+        present = self._agent.policies.present
+        under = work.under or self.under(first)
+        configured = strictest((present.mode, under.policy.mode))
         mode = settings.mode or configured
-        cwd = Path(settings.workspace or (elders[0].workspace if elders else config.workspace))
+        cwd = Path(settings.workspace or under.policy.workspace)
         if not cwd.is_dir():
             cwd.mkdir(parents=True, exist_ok=True)
         model = settings.model or self._agent.model.model
@@ -74,15 +77,29 @@ class Plans:
             effort=None,
             cwd=cwd,
             mode=mode,
-            role=self._role(first, elders),
+            role=under.role,
             person=_person_of(claim, first),
-            busy=settings.busy or (elders[0].busy if elders else config.sessions.busy),
+            busy=settings.busy or under.policy.busy,
             rules=terms.rules if terms is not None else (),
             secrets=self._secrets(terms),
             until=self._until(first, terms),
             free_until=settings.free_until if mode == "full_auto" else None,
             mode_after=configured,
+            policy=under.policy,
+            capped=self._capped(first, mode_chosen=settings.mode is not None),
         )
+
+    def _capped(
+        self, first: Arrival, *, mode_chosen: bool
+    ) -> Callable[[Mode, Standing], tuple[Mode, Standing]]:
+        """``mode_chosen``: with ``/mode``, which no configuration overrules."""
+
+        def capped(mode: Mode, role: Standing) -> tuple[Mode, Standing]:
+            if not mode_chosen:
+                mode = strictest((mode, self._agent.policies.present.mode))
+            return mode, lower(role, standing_of(first, self._access)) or "guest"
+
+        return capped
 
     def _until(self, first: Arrival, terms: Terms | None) -> datetime | None:
         if terms is None or terms.deadline is None:
@@ -115,12 +132,6 @@ class Plans:
         self._prompts[key] = found
         if len(self._prompts) > 2_000:
             self._prompts.pop(next(iter(self._prompts)))
-        return found
-
-    def _role(self, first: Arrival, elders: Sequence[Rulebook]) -> Standing:
-        found = standing_of(first, self._access)
-        for book in elders:
-            found = lower(found, standing_of(first, book.access)) or "guest"
         return found
 
     def _secrets(self, terms: Terms | None) -> dict[str, str]:

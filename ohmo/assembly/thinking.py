@@ -10,12 +10,12 @@ from ohmo.assembly.channels import Wired
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plans import Plans
-from ohmo.assembly.rulebooks import standing_of
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
 from ohmo.gateway.activity import footnote
 from ohmo.gateway.fetch_attachments import AttachmentFetcher
+from ohmo.gateway.standing import standing_of
 from ohmo.media import Media
 from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
@@ -83,6 +83,7 @@ def build_pool(
         ),
         ambient=Ambient(seams.new_id, seams.clock, seams.failpoint),
         report=clockwork.reporter,
+        under=plans.under,
     )
     return Pool(
         session_deps,

@@ -14,6 +14,7 @@ from channels.contract import Inbound, Reacted
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, UserStep
+from ohmo.contracts.policy import BegunUnder
 from ohmo.contracts.posts import OutRow, PostRow
 from ohmo.contracts.questions import Asked
 from ohmo.contracts.turns import Claim
@@ -38,6 +39,8 @@ ToStep = Callable[[Arrival], UserStep]
 """What the model is told about an arrival."""
 ToContext = Callable[[Sequence[Inbound | Reacted]], UserStep | None]
 """What it is told of words that were not said to it, oldest first. None: nothing of them."""
+Begins = Callable[[Arrival], BegunUnder]
+"""What holds for a turn that begins with an arrival now."""
 Rest = Callable[[str], Remains]
 """What remains of the turn of this id, as far as it runs here."""
 Collects = Callable[[Claim], bool]

@@ -9,7 +9,16 @@ from typing import Literal, Protocol
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Jobs
-from ohmo.contracts.inwriter import Card, Closing, Collects, Rest, ToContext, ToStep, no_rest
+from ohmo.contracts.inwriter import (
+    Begins,
+    Card,
+    Closing,
+    Collects,
+    Rest,
+    ToContext,
+    ToStep,
+    no_rest,
+)
 from ohmo.contracts.looking import Looking
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.posts import OutRow, PartState, PostRow
@@ -180,6 +189,7 @@ class Threads(Protocol):
         collect: Collects,
         step: ToStep,
         context: ToContext | None = None,
+        under: Begins | None = None,
         idle: float | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         """``claim`` and ``work`` of at most as many threads as ``turns`` has ids, in one
@@ -198,6 +208,7 @@ class Threads(Protocol):
         collect: bool,
         step: ToStep,
         context: ToContext | None = None,
+        under: Begins | None = None,
     ) -> Work | None:
         """The open turn (resumed), or a new one under the id ``turn`` with the head of the mailbox
         (``collect``: all of it; an album: its parts), its user steps written, before them what was

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from channels.contract import Choice, Outbound
 from channels.record import record
 from ohmo.contracts.messages import Json, Layer, ToolCall, ToolResult
+from ohmo.contracts.policy import PolicySnapshot
 from ohmo.contracts.provider import ToolSpec
 
 Input = TypeVar("Input", bound=BaseModel, contravariant=True)
@@ -120,6 +121,7 @@ class CallContext:
     tools: tuple[ToolSpec, ...] = field(default=(), repr=False)
     hidden: frozenset[str] = frozenset()
     judged: Judged = Judged()  # nothing, until the gate has allowed the call
+    policy: PolicySnapshot | None = None  # the one its turn began under, None: not known
 
 
 class Tool(Protocol, Generic[Input]):

@@ -12,6 +12,7 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.causes import Cause
 from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Step
+from ohmo.contracts.policy import BegunUnder
 
 FREE = timedelta(hours=8)  # how long ``full_auto`` holds that was chosen for one thread
 Shelf = Literal["open", "pinned", "archived", "deleted"]
@@ -71,6 +72,7 @@ class Work:
     arrivals: tuple[Arrival, ...]
     resumed: bool
     steps: tuple[tuple[int, Step], ...] = ()  # of a new turn: what was said, with its numbers
+    under: BegunUnder | None = None  # None: begun by an ohmo that did not keep it
 
 
 @record

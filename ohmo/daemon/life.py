@@ -15,7 +15,6 @@ from channels import text
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
-from ohmo.assembly.rulebooks import Elder
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.upkeep import expiry
 from ohmo.assembly.watching import spans
@@ -40,12 +39,7 @@ DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
 
 @asynccontextmanager
 async def living(
-    config: Config,
-    seams: Seams,
-    *,
-    notes: Callable[[], Sequence[str]] = tuple,
-    still: bool = False,
-    elders: Sequence[Elder] = (),
+    config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False
 ) -> AsyncGenerator[tuple[House, Doors]]:
     """The house, started in order; on the way out stopped in reverse. The caller owns the home.
     ``notes`` stand among the status's warnings. ``still``: only its doors open; no channel
@@ -72,9 +66,7 @@ async def living(
         stack.push_async_callback(model.aclose)
         watcher = spans(seams.environ)
         sent = watcher.sent if watcher is not None else None
-        house = await build_house(
-            config, seams, store, wired, model, warnings=warnings, sent=sent, elders=elders
-        )
+        house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=sent)
         broken = house.status.warnings
         house.status.warnings = lambda: (*notes(), *broken())
         doors = await stack.enter_async_context(

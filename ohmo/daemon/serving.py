@@ -20,7 +20,6 @@ import ohmo
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.assembly.house import House
-from ohmo.assembly.rulebooks import ELDERS, Elder
 from ohmo.assembly.seams import Seams
 from ohmo.config.envfile import env_file
 from ohmo.config.load import Config
@@ -154,12 +153,11 @@ async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
         order.reread, config.file or config.home.config, env_file(config.home), since=order.since
     )
     last: Config | None = None
-    elders: list[Elder] = []
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):
         async with heartbeat(seams.environ):
             while True:
                 try:
-                    found = await _life(config, order, seams, word, stopping, rereading, elders)
+                    found = await _life(config, order, seams, word, stopping, rereading)
                 except ConfigError as error:
                     if last is None:
                         raise
@@ -184,12 +182,10 @@ async def _life(
     word: _Word,
     stopping: asyncio.Event,
     rereading: Rereading,
-    elders: list[Elder],
 ) -> Config | None:
-    """From ready to a stop; the new configuration, when that is why it stops. Then ``elders`` has
-    this one, for turns that go on in the next life."""
+    """From ready to a stop; the new configuration, when that is why it stops."""
     standing = lambda: (*word.notes, *([rereading.problem] if rereading.problem else []))  # noqa: E731
-    async with living(config, seams, notes=standing, elders=tuple(elders)) as (house, doors):
+    async with living(config, seams, notes=standing) as (house, doors):
         _announce(house, doors, order)
         for note in standing():
             if word.starts.first_time(note):
@@ -228,10 +224,7 @@ async def _life(
             )
             if found is not None:
                 with suppress(ConfigError):  # said when it does not start
-                    house.tighten(found)
-    if found is not None:
-        elders.append(Elder(seams.new_id(), house.book()))
-        del elders[:-ELDERS]
+                    house.adopt(found)
     return found
 
 

@@ -11,11 +11,11 @@ from channels.record import record
 from ohmo.approvals.job_people import JobPerson
 from ohmo.approvals.reaction_lookup import verdict_of
 from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.policy import Standing
 from ohmo.contracts.questions import OWN_CHANNELS
 from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
 from ohmo.contracts.tool import Question
 
-Standing = Literal["guest", "user", "admin", "owner"]
 _ORDER: tuple[Standing, ...] = ("guest", "user", "admin", "owner")
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
 
@@ -70,15 +70,15 @@ class Access:
         self._asks_for = asks_for
         self._aimed = aimed
         self._people: dict[tuple[str, str, str], PersonRow] = {}
-        self._coming: Access | None = None
 
     def learn(self, rows: Iterable[PersonRow]) -> None:
         """What the store knows of people now."""
         self._people.update({(row.channel, row.account, row.person): row for row in rows})
 
-    def tighten(self, coming: Access) -> None:
-        """Another configuration is about to hold: from now on nobody may more than it lets them."""
-        self._coming = coming
+    def adopt(self, policy: Callable[[str, str], Policy], roles: Roles) -> None:
+        """Another configuration holds from now on."""
+        self._policy = policy
+        self._roles = roles
 
     @property
     def people(self) -> tuple[PersonRow, ...]:
@@ -90,14 +90,6 @@ class Access:
     def standing(self, channel: str, account: str, person: str) -> Standing | None:
         """What somebody may do; None: a stranger. Configuration wins over what was said at run
         time."""
-        found = self._standing(channel, account, person)
-        return (
-            found
-            if self._coming is None
-            else lower(found, self._coming.standing(channel, account, person))
-        )
-
-    def _standing(self, channel: str, account: str, person: str) -> Standing | None:
         if channel in OWN_CHANNELS:
             return "owner"
         named = self._roles.named.get(f"{channel}:{person}")
@@ -118,18 +110,10 @@ class Access:
 
     def let_in(self, said: Said, *, private: bool) -> Standing | None:
         """The standing with which these words are heard; None: not at all."""
-        found = self._let_in(said, private=private)
-        return (
-            found
-            if self._coming is None
-            else lower(found, self._coming.let_in(said, private=private))
-        )
-
-    def _let_in(self, said: Said, *, private: bool) -> Standing | None:
         place, person = said.address, said.person.id
         if self.revoked(place.channel, place.account, person):
             return None
-        standing = self._standing(place.channel, place.account, person)
+        standing = self.standing(place.channel, place.account, person)
         if standing is not None:
             return standing
         policy = self._policy(place.channel, place.account)
@@ -142,17 +126,9 @@ class Access:
     def of_absent(self, channel: str, account: str, person: str) -> Standing | None:
         """Of somebody who does not speak just now, such as the person of a job: as they would be
         heard somewhere in this account."""
-        found = self._of_absent(channel, account, person)
-        return (
-            found
-            if self._coming is None
-            else lower(found, self._coming.of_absent(channel, account, person))
-        )
-
-    def _of_absent(self, channel: str, account: str, person: str) -> Standing | None:
         if self.revoked(channel, account, person):
             return None
-        if (standing := self._standing(channel, account, person)) is not None:
+        if (standing := self.standing(channel, account, person)) is not None:
             return standing
         policy = self._policy(channel, account)
         private = policy.dm == "open" or (policy.dm != "off" and person in policy.people)

@@ -38,9 +38,8 @@ Hooks = Callable[
 """May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it
 is."""
 Grants = Callable[[], Awaitable[Sequence[Grant]]]
-Others = Callable[[CallContext], Sequence[tuple[Policy, CallContext]]]
-"""Policies that have a say in a call beside the present one: of a configuration the turn began
-under, or of one that is coming."""
+Judging = Callable[[CallContext], Sequence[Policy]]
+"""The policies that have a say in a call, the present one first; each time anew."""
 Answered = Callable[[str], Awaitable[Verdict | None]]
 
 _LONG = 2000  # characters
@@ -62,11 +61,6 @@ async def no_hooks(call: ToolCall, footprint: Footprint, context: CallContext) -
     return
 
 
-def alone(context: CallContext) -> Sequence[tuple[Policy, CallContext]]:  # noqa: ARG001
-    """No configuration but the present one."""
-    return ()
-
-
 def digest_of(call: ToolCall, context: CallContext, paths: Paths | None = None) -> str:
     """What an approval is bound to: tool, final arguments, working directory, person, and the files
     that its paths lead to."""
@@ -78,16 +72,13 @@ def digest_of(call: ToolCall, context: CallContext, paths: Paths | None = None) 
 
 
 class LayeredGate:
-    """``grants`` and ``others`` are asked at every judgement: a grant given a moment ago counts at
-    once, and so does a policy that is stricter."""
+    """The strictest policy decides. ``judging`` and ``grants`` are asked at every judgement: a
+    grant given a moment ago counts at once, and so does a policy that is stricter."""
 
-    def __init__(
-        self, policy: Policy, grants: Grants, hooks: Hooks = no_hooks, others: Others = alone
-    ) -> None:
-        self._policy = policy
+    def __init__(self, judging: Judging, grants: Grants, hooks: Hooks = no_hooks) -> None:
+        self._judging = judging
         self._grants = grants
         self._hooks = hooks
-        self._others = others
 
     async def judge(
         self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered
@@ -127,7 +118,7 @@ class LayeredGate:
         )
 
     def _judged(self, call: ToolCall, paths: Paths, context: CallContext) -> Judged:
-        policies = [self._policy, *(policy for policy, _ in self._others(context))]
+        policies = self._judging(context)
         kinds: list[Literal["read", "write"]] = []
         if paths.reads:
             kinds.append("read")
@@ -144,10 +135,10 @@ class LayeredGate:
     ) -> Ruling:
         """Long commands are judged beside the event loop."""
         grants = await self._grants()
-        judges = ((self._policy, context), *self._others(context))
+        policies = self._judging(context)
 
         def strictest() -> Ruling:
-            rulings = [policy.rule(call, footprint, seen, grants, paths) for policy, seen in judges]
+            rulings = [one.rule(call, footprint, context, grants, paths) for one in policies]
             return replace(
                 max(rulings, key=lambda one: _STRICTNESS[one.verdict]),
                 remember=all(one.remember for one in rulings),
@@ -202,7 +193,7 @@ class LayeredGate:
         )
         if not ruling.remember:
             return Ask(ruling.source, question)
-        rule = self._policy.remembered(call, footprint, context, ruling)
+        rule = self._judging(context)[0].remembered(call, footprint, context, ruling)
         wider = all_edits(paths.writes, context.cwd)
         longer = (*_REMEMBERED, _EDITS) if wider else _REMEMBERED
         question = replace(

@@ -12,6 +12,7 @@ from ohmo.contracts.agent import Agent
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import Event
+from ohmo.contracts.inwriter import Begins
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.contracts.store import Card, Claim, Closing, Store, ToContext, ToStep, Work
@@ -95,3 +96,4 @@ class SessionDeps:
     limits: TurnLimits
     ambient: Ambient
     report: Reporting | None = None  # for turns that nobody sits in front of
+    under: Begins | None = None  # what holds for a turn that begins, kept with it

@@ -164,6 +164,7 @@ class TurnLedger:
 
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         plan, claim = self._plan, self._claim
+        mode, role = plan.capped(plan.mode_at(self._clock()), plan.role)
         return CallContext(
             turn=self._turn,
             call=call.id,
@@ -171,8 +172,9 @@ class TurnLedger:
             person=plan.person,
             cwd=plan.cwd,
             deadline=self._run.deadline,
-            mode=plan.mode_at(self._clock()),
-            role=plan.role,
+            mode=mode,
+            role=role,
+            policy=plan.policy,
             session=f"{claim.thread}.{claim.session_seq}",
             progress=progress,
             rules=plan.rules,

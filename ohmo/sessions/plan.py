@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from channels.record import record
+from ohmo.contracts.policy import Mode, PolicySnapshot, Standing
 from ohmo.contracts.provider import Section, ToolSpec
 
 
@@ -24,8 +25,8 @@ class TurnPlan:
     max_output: int
     effort: Literal["low", "medium", "high"] | None
     cwd: Path
-    mode: Literal["default", "plan", "full_auto"]
-    role: Literal["guest", "user", "admin", "owner"]
+    mode: Mode
+    role: Standing
     person: str
     busy: Literal["queue", "steer", "interrupt", "collect"]
     rules: tuple[str, ...] = ()
@@ -34,9 +35,12 @@ class TurnPlan:
     free_until: datetime | None = (
         None  # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
     )
-    mode_after: Literal["default", "plan", "full_auto"] = "default"
+    mode_after: Mode = "default"
+    policy: PolicySnapshot | None = None  # the one the turn began under, None: not known
+    # what the configuration that holds at a call leaves of mode and role
+    capped: Callable[[Mode, Standing], tuple[Mode, Standing]] = lambda mode, role: (mode, role)
 
-    def mode_at(self, now: datetime) -> Literal["default", "plan", "full_auto"]:
+    def mode_at(self, now: datetime) -> Mode:
         """What holds for a call that is made now."""
         return self.mode if self.free_until is None or now < self.free_until else self.mode_after
 

@@ -268,6 +268,7 @@ class Pool:
                     collect=self._collects,
                     step=deps.input.step,
                     context=deps.input.context,
+                    under=deps.under,
                     idle=deps.limits.idle(),
                 )
             )

@@ -74,6 +74,7 @@ class Session:
                 collect=self.busy == "collect",
                 step=deps.input.step,
                 context=deps.input.context,
+                under=deps.under,
             )
         if work is not None:
             self._work, self.turn, self.suspect = work, work.turn, work.starts > 2

@@ -18,6 +18,7 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobBody
 from ohmo.contracts.errors import Damaged
 from ohmo.contracts.messages import Step, ToolResult
+from ohmo.contracts.policy import BegunUnder
 from ohmo.contracts.store import PartState, ThreadSettings
 from ohmo.contracts.tool import Question
 from ohmo.store import written_before
@@ -174,6 +175,7 @@ _ARRIVAL = Codec(Arrival)
 _STEP = Codec(Step, written_before.step)
 _OUTBOUND = Codec(Outbound, written_before.outbound)
 _JOB = Codec(JobBody)
+_UNDER = Codec(BegunUnder)
 _PARTS, _QUESTION, _SETTINGS = Codec(tuple[PartState, ...]), Codec(Question), Codec(ThreadSettings)
 
 
@@ -231,6 +233,14 @@ def write_job(value: JobBody) -> str:
 
 def read_job(text: str) -> JobBody:
     return _JOB.decode(text)
+
+
+def write_under(value: BegunUnder) -> str:
+    return _UNDER.encode(value)
+
+
+def read_under(text: str) -> BegunUnder:
+    return _UNDER.decode(text)
 
 
 _ESCAPED = "\x1b"  # first character of a column whose text no engine would take as it is

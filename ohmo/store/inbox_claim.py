@@ -11,9 +11,10 @@ from dataclasses import replace
 from channels.contract import Edited, Inbound, Reacted
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.inwriter import Begins
 from ohmo.contracts.messages import Step, UserStep
 from ohmo.contracts.store import Claim, Collects, ToContext, ToStep, Work
-from ohmo.store.codec import read_arrival
+from ohmo.store.codec import read_arrival, read_under, write_under
 from ohmo.store.inbox import end
 from ohmo.store.overheard import overheard
 from ohmo.store.statements import Moment, Op, Row, Rows
@@ -85,7 +86,13 @@ def _album(thread: str, head: Row) -> Op[Rows]:
     )
 
 
-Telling = tuple[ToStep, ToContext | None]
+@record
+class Beginning:
+    """What a turn is begun with."""
+
+    step: ToStep
+    context: ToContext | None
+    under: Begins | None
 
 
 def _none() -> Op[list[Inbound | Reacted]]:
@@ -133,7 +140,7 @@ def _take_all(at: Moment, thread: str, turn: str, person: str | None = None) -> 
     return (yield from _take(at, thread, turn, ready))
 
 
-_OPEN = """SELECT turn, state, starts, attempts FROM turns WHERE thread = ? AND state IN ('running','parked')"""
+_OPEN = """SELECT turn, state, starts, attempts, begun_under FROM turns WHERE thread = ? AND state IN ('running','parked')"""
 _REVISION = (
     "SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND turn = ? ORDER"
     " BY sort DESC, seq DESC LIMIT 1"
@@ -148,9 +155,11 @@ def work(
     collect: bool,
     step: ToStep,
     context: ToContext | None = None,
+    under: Begins | None = None,
 ) -> Op[Work | None]:
     yield from hold(claim)
-    return (yield from _work(at, claim, turn, collect, (step, context)))
+    beginning = Beginning(step, context, under)
+    return (yield from _work(at, claim, turn, collect, beginning))
 
 
 def begin(
@@ -162,22 +171,26 @@ def begin(
     collect: Collects,
     step: ToStep,
     context: ToContext | None = None,
+    under: Begins | None = None,
     idle: float | None = None,
 ) -> Op[list[tuple[Claim, Work | None]]]:
+    beginning = Beginning(step, context, under)
     claims = yield from take_ready(at, owner, limit=len(turns), ttl=ttl, idle=idle)
     begun: list[tuple[Claim, Work | None]] = []
     for claim, turn in zip(claims, turns, strict=False):
-        work = yield from _work(at, claim, turn, collect(claim), (step, context))
+        work = yield from _work(at, claim, turn, collect(claim), beginning)
         begun.append((claim, work))
     return begun
 
 
-def _work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -> Op[Work | None]:
+def _work(
+    at: Moment, claim: Claim, turn: str, collect: bool, beginning: Beginning
+) -> Op[Work | None]:
     """Of a thread that was locked by this transaction."""
     thread = claim.thread
     opened = yield _OPEN, (thread,)
     if opened:
-        present, state, starts, attempts = opened[0]
+        present, state, starts, attempts, under = opened[0]
         if state == "parked":  # nothing to do before its question is answered
             yield (
                 (
@@ -187,17 +200,27 @@ def _work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) 
                 (thread,),
             )
             return None
-        return Work(present, starts, attempts, (yield from _resumed(thread, present)), resumed=True)
+        return Work(
+            present,
+            starts,
+            attempts,
+            (yield from _resumed(thread, present)),
+            resumed=True,
+            under=None if under is None else read_under(under),
+        )
     taken = yield from (_take_all if collect else _take_head)(at, thread, turn)
     if not taken:
         yield from give_back(at, thread)
         yield from _await_album(thread)
         return None
+    under = beginning.under(taken[0].arrival) if beginning.under is not None else None
+    kept = None if under is None else write_under(under)
     yield (
-        "INSERT INTO turns (turn, thread, state, person, began) VALUES (?, ?, 'running', ?, ?)",
-        (turn, thread, taken[0].person, at.now),
+        """INSERT INTO turns (turn, thread, state, person, began, begun_under)
+        VALUES (?, ?, 'running', ?, ?, ?)""",
+        (turn, thread, taken[0].person, at.now, kept),
     )
-    step, context = telling
+    step, context = beginning.step, beginning.context
     heard = yield from (
         overheard(at, thread, turn, taken[0].seq, taken[0].arrival)
         if context is not None
@@ -213,6 +236,7 @@ def _work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) 
         tuple(one.arrival for one in taken),
         resumed=False,
         steps=tuple(zip(numbers, steps, strict=True)),
+        under=under,
     )
 
 

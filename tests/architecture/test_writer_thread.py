@@ -14,6 +14,7 @@ SHAPES = {  # parameter and result of what the store calls back: ohmo/contracts/
     ("Arrival", "UserStep"),
     ("Sequence[Inbound | Reacted]", "UserStep | None"),
     ("Claim", "bool"),
+    ("Arrival", "BegunUnder"),
     ("str", "Remains"),
 }
 

@@ -20,11 +20,15 @@ from tests.faults.test_faults_approvals import is_card
 OWNER = {"access": {"roles": {"owner": ["telegram:1001"]}}}
 
 
+def write(scene: Scene, **changed: Any) -> None:
+    file = scene.daemon.home / "config.yaml"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+
+
 async def reload(scene: Scene, **changed: Any) -> None:
     """Writes the file anew and says so; returns when the house that has read it is about to make
     room for the next."""
-    file = scene.daemon.home / "config.yaml"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+    write(scene, **changed)
     os.kill(scene.daemon.pid, signal.SIGHUP)
     await logged(scene, "of a new configuration")
 
@@ -155,3 +159,70 @@ async def test_what_a_new_configuration_allows_is_allowed_to_new_turns_only(
         await scene.says(f"#run{{echo third >> {work}/counter}}")
         await scene.check(also=is_card)
         assert (work / "counter").read_text().split() == ["first", "second", "third"]
+
+
+async def killed_while_it_asks(scene: Scene, work: Path, **changed: Any) -> str:
+    """A turn that waits for a person is killed with its daemon; the next one has another
+    configuration, and the person says yes. What the turn was begun with."""
+    await scene.daemon.start()
+    marker = await scene.says(
+        f"#run{{echo first >> {work}/counter}} #then{{touch {work}/second-counter}}"
+    )
+    first = await asked_again(scene, "echo first")
+    await scene.daemon.kill()
+    write(scene, **changed)
+    await scene.daemon.start()
+    await allow(scene, first)
+    return marker
+
+
+async def test_after_a_kill_a_looser_configuration_allows_nothing_to_a_turn_that_began_before(
+    stage: Stage, work: Path
+) -> None:
+    asks, deny = ["Bash(echo:*)"], ["Bash(touch:*)"]
+    before = {"mode": "full_auto", "ask": asks, "deny": deny}
+    async with stage("telegram", permissions=before, **OWNER) as scene:
+        marker = await killed_while_it_asks(scene, work, permissions={"mode": "full_auto"})
+        await scene.answered()
+        assert (work / "counter").read_text().split() == ["first"]
+        assert not (work / "second-counter").exists()
+        assert "the rule deny Bash(touch:*) forbids" in scene.told(marker)[-1]
+        await scene.says(f"#run{{touch {work}/second-counter}}")
+        await scene.check(also=is_card)
+        assert (work / "second-counter").exists()  # of a turn that began after it
+
+
+async def test_after_a_kill_the_mode_a_turn_began_with_still_asks(stage: Stage, work: Path) -> None:
+    async with stage("telegram", **OWNER) as scene:
+        await killed_while_it_asks(scene, work, permissions={"mode": "full_auto"})
+        second = await asked_again(scene, "touch")
+        assert not (work / "second-counter").exists()
+        await allow(scene, second)
+        await scene.check(also=is_card)
+        assert (work / "second-counter").exists()
+
+
+async def test_after_a_kill_a_role_that_was_raised_raises_nothing_in_a_turn_that_began_before(
+    stage: Stage, work: Path
+) -> None:
+    user = {"access": {"roles": {"user": ["telegram:1001"]}}}
+    free = {"permissions": {"mode": "full_auto"}}  # of owners and admins: others are asked
+    async with stage("telegram", **user, **free) as scene:
+        await killed_while_it_asks(scene, work, **OWNER)
+        second = await asked_again(scene, "touch")
+        assert not (work / "second-counter").exists()
+        await allow(scene, second)
+        await scene.check(also=is_card)
+
+
+async def test_after_a_kill_a_stricter_configuration_holds_in_a_turn_that_began_before(
+    stage: Stage, work: Path
+) -> None:
+    async with stage("telegram", **OWNER) as scene:
+        marker = await killed_while_it_asks(
+            scene, work, permissions={"deny": ["Bash(touch:*)"], "mode": "default"}
+        )
+        await scene.check(also=is_card)
+        assert (work / "counter").read_text().split() == ["first"]
+        assert not (work / "second-counter").exists()
+        assert "the rule deny Bash(touch:*) forbids" in scene.told(marker)[-1]

@@ -15,6 +15,7 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage
+from ohmo.contracts.policy import BegunUnder
 from ohmo.contracts.store import (
     Ask,
     Claim,
@@ -89,6 +90,7 @@ class Turn:
     attempts: int = 0
     ended: datetime | None = None
     began: datetime | None = None
+    under: BegunUnder | None = None
 
 
 @record

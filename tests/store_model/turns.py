@@ -11,7 +11,7 @@ from channels.contract import Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.inwriter import Rest, no_rest
+from ohmo.contracts.inwriter import Begins, Rest, no_rest
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.store import (
     Accepted,
@@ -264,11 +264,17 @@ class ModelTurns(ModelMailbox):
         collect: Collects,
         step: ToStep,
         context: ToContext | None = None,
+        under: Begins | None = None,
         idle: float | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         claims = await self.claim(owner, limit=len(turns), ttl=ttl, idle=idle)
         return [
-            (one, await self.work(one, turn, collect=collect(one), step=step, context=context))
+            (
+                one,
+                await self.work(
+                    one, turn, collect=collect(one), step=step, context=context, under=under
+                ),
+            )
             for one, turn in zip(claims, turns, strict=False)
         ]
 
@@ -329,6 +335,7 @@ class ModelTurns(ModelMailbox):
         collect: bool,
         step: ToStep,
         context: ToContext | None = None,
+        under: Begins | None = None,
     ) -> Work | None:
         self.must_hold(claim)
         with self.transaction() as tables:
@@ -339,7 +346,14 @@ class ModelTurns(ModelMailbox):
                     for i in self.taken(present.id)
                     if (a := self.revised(i, present.id)) is not None
                 )
-                return Work(present.id, present.starts, present.attempts, arrivals, resumed=True)
+                return Work(
+                    present.id,
+                    present.starts,
+                    present.attempts,
+                    arrivals,
+                    resumed=True,
+                    under=present.under,
+                )
             if present is not None:
                 self.change(claim.thread, owner=None, until=None, ready_at=None)
                 return None
@@ -348,8 +362,10 @@ class ModelTurns(ModelMailbox):
                 self.give_back(claim.thread)
                 self.await_album(claim.thread)
                 return None
+            held = under(taken[0][1]) if under is not None else None
+            person = taken[0][0].person
             tables.turns[turn] = Turn(
-                turn, claim.thread, "running", taken[0][0].person, began=self.now
+                turn, claim.thread, "running", person, began=self.now, under=held
             )
             heard = (
                 self.overheard(claim.thread, turn, taken[0][0].seq, taken[0][1])
@@ -363,9 +379,8 @@ class ModelTurns(ModelMailbox):
             ]
             numbers = self.log(claim.thread, turn, steps, once)
             arrivals = tuple(arrival for _, arrival in taken)
-            return Work(
-                turn, 1, 0, arrivals, resumed=False, steps=tuple(zip(numbers, steps, strict=True))
-            )
+            said = tuple(zip(numbers, steps, strict=True))
+            return Work(turn, 1, 0, arrivals, resumed=False, steps=said, under=held)
 
     def _take(
         self, thread: str, turn: str, *, everything: bool, person: str | None = None

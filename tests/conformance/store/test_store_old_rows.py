@@ -7,6 +7,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from store_engines import sqlite_store
+from store_words import Clock, told
+
+from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.policy import BegunUnder
 from ohmo.failpoints import inert
 from ohmo.store.engines.migrations import MIGRATIONS
 from ohmo.storefile.recovery import bring_forward, create
@@ -45,3 +50,21 @@ def test_the_sentences_of_old_runs_become_causes(tmp_path: Path) -> None:
     assert {reason for *_, reason in found if reason and "Ada" in reason} == {
         "stopped by Ada Lovelace"
     }
+
+
+async def test_a_turn_that_was_open_goes_on_and_knows_of_no_policy(tmp_path: Path) -> None:
+    clock = Clock()
+    clock.tick(86_400)
+    async with sqlite_store(old_store(tmp_path / "ohmo.db"), clock) as store:
+        await store.reclaim("new")
+        turns = [f"turn{number}" for number in range(4)]
+        begun = await store.begin(
+            "new", turns, ttl=30, collect=lambda _: False, step=told, under=_none_is_known
+        )
+    resumed = [work for _, work in begun if work is not None and work.resumed]
+    assert len(resumed) == 3
+    assert {work.under for work in resumed} == {None}
+
+
+def _none_is_known(first: Arrival) -> BegunUnder:
+    raise AssertionError(f"{first.key} does not begin now")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from store_words import (
@@ -24,6 +26,7 @@ from store_words import (
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import Usage
+from ohmo.contracts.policy import BegunUnder, PolicySnapshot
 from ohmo.contracts.store import End, OutRow, ThreadSettings
 
 
@@ -611,3 +614,28 @@ async def test_silence_never_cuts_an_open_turn_and_nothing_forgets_without_being
     await scene.hear(said("b"))
     (later,) = await scene.store.claim("one", limit=1, ttl=30)
     assert later.session_seq == 0
+
+
+UNDER = BegunUnder(
+    PolicySnapshot(
+        ("Bash(ls:*)",), (), ("Read(./x)",), "plan", "ask", Path("/w"), ("/db*",), "steer"
+    ),
+    "user",
+)
+
+
+async def test_what_a_turn_began_under_is_kept_until_it_ends(scene: Scene) -> None:
+    await scene.hear(said("one"))
+    claim = await scene.claim()
+    turn = ident("turn")
+    work = await scene.store.work(claim, turn, collect=False, step=told, under=lambda _: UNDER)
+    assert work is not None
+    assert work.under == UNDER
+    await scene.store.release(claim, turn)
+    claim = await scene.claim()
+    looser = replace(UNDER, role="owner")
+    again = await scene.store.work(
+        claim, ident("other"), collect=False, step=told, under=lambda _: looser
+    )
+    assert again is not None
+    assert (again.turn, again.under) == (turn, UNDER)

@@ -12,10 +12,10 @@ import pytest
 from channels.console.adapter import Console
 from channels.registry import discover
 from ohmo.assembly.channels import Wired, roles, wire
-from ohmo.assembly.rulebooks import sensitive_of
 from ohmo.config.load import Config, load
 from ohmo.gateway.access import Policy
 from ohmo.permissions.paths import Touch
+from ohmo.permissions.policy_of import Host, sensitive_of, snapshot_of
 
 
 def configured(tmp_path: Path, text: str) -> Config:
@@ -119,7 +119,9 @@ def test_what_belongs_to_the_home_and_lies_elsewhere_is_closed_too(tmp_path: Pat
     )
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "config.yaml").symlink_to(tmp_path / "dotfiles" / "[my] ohmo.yaml")
-    sensitive = sensitive_of(configured(tmp_path, text), tmp_path)
+    config = configured(tmp_path, text)
+    host = Host(tmp_path, config.home.root, "")
+    sensitive = sensitive_of(snapshot_of(config), host)
     closed = (
         "config.yaml",
         "dotfiles/[my] ohmo.yaml",

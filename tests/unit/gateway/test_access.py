@@ -410,12 +410,13 @@ def test_a_seat_depends_on_nothing_but_what_is_handed_in() -> None:
     assert house.known("fake", "bot", "eve") is None
 
 
-def test_a_configuration_that_is_coming_takes_away_and_gives_nothing_yet() -> None:
-    house, coming = access(ada="admin", bob="user", eve="owner"), access(ada="guest", bob="owner")
-    house.tighten(coming)
+def test_a_configuration_that_is_coming_holds_at_once_for_whoever_speaks() -> None:
+    house = access(OPEN_GROUP, ada="admin", bob="user", eve="owner")
+    roles = Roles({"fake:ada": "guest", "fake:bob": "owner"})
+    house.adopt(lambda channel, account: Policy(), roles)
     assert [house.standing("fake", "bot", person) for person in ("ada", "bob", "eve")] == [
         "guest",
-        "user",
+        "owner",
         None,
     ]
     assert house.let_in(said(person="eve"), private=True) is None

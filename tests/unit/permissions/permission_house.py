@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,11 @@ from ohmo.permissions.shell import Shell
 
 Mode = Literal["default", "plan", "full_auto"]
 Role = Literal["guest", "user", "admin", "owner"]
+
+
+def judged_by(*policies: Policy) -> Callable[[CallContext], Sequence[Policy]]:
+    """What a gate asks: always these, the present one first."""
+    return lambda _: policies
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from permission_house import House
+from permission_house import House, judged_by
 
 from channels.contract import Choice
 from ohmo.contracts.messages import Layer, ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
-from ohmo.permissions.policy import Policy
 
 
 async def no_grants() -> Sequence[Grant]:
@@ -38,7 +37,7 @@ def bash(command: str) -> tuple[ToolCall, Footprint]:
 
 
 async def test_a_change_is_asked_about_with_four_choices(house: House) -> None:
-    gate = LayeredGate(house.policy(), no_grants)
+    gate = LayeredGate(judged_by(house.policy()), no_grants)
     call, footprint = bash("touch x")
     decision = await gate.judge(call, footprint, house.context(), Said())
     assert isinstance(decision, Ask)
@@ -57,14 +56,14 @@ async def test_a_change_is_asked_about_with_four_choices(house: House) -> None:
 
 
 async def test_what_cannot_be_remembered_offers_no_remembering(house: House) -> None:
-    gate = LayeredGate(house.policy(ask=["Bash(touch:*)"]), no_grants)
+    gate = LayeredGate(judged_by(house.policy(ask=["Bash(touch:*)"])), no_grants)
     decision = await gate.judge(*bash("touch x"), house.context(), Said())
     assert isinstance(decision, Ask)
     assert [choice.value for choice in decision.question.choices] == ["once", "deny"]
 
 
 async def test_an_answer_lets_exactly_this_call_through_once(house: House) -> None:
-    gate = LayeredGate(house.policy(), no_grants)
+    gate = LayeredGate(judged_by(house.policy()), no_grants)
     call, footprint = bash("touch x")
     said = Said(**{digest_of(call, house.context()): Verdict("allowed", "once", "once", "ada")})
     assert isinstance(await gate.judge(*bash("touch y"), house.context(), said), Ask)
@@ -76,7 +75,7 @@ async def test_an_answer_lets_exactly_this_call_through_once(house: House) -> No
 
 
 async def test_a_refusal_and_a_deadline_are_reasons_for_the_model(house: House) -> None:
-    gate = LayeredGate(house.policy(), no_grants)
+    gate = LayeredGate(judged_by(house.policy()), no_grants)
     call, footprint = bash("touch x")
     digest = digest_of(call, house.context())
     denied = await gate.judge(
@@ -92,7 +91,7 @@ async def test_a_refusal_and_a_deadline_are_reasons_for_the_model(house: House) 
 
 
 async def test_an_answer_does_not_open_what_is_sensitive_or_denied(house: House) -> None:
-    gate = LayeredGate(house.policy(deny=["Bash(touch:*)"]), no_grants)
+    gate = LayeredGate(judged_by(house.policy(deny=["Bash(touch:*)"])), no_grants)
     for command in ("cat ~/.ssh/id_rsa", "touch x"):
         call, footprint = bash(command)
         said = Said(**{digest_of(call, house.context()): Verdict("allowed")})
@@ -101,7 +100,7 @@ async def test_an_answer_does_not_open_what_is_sensitive_or_denied(house: House)
 
 
 async def test_a_question_waits_for_a_person_and_brings_the_word_back(house: House) -> None:
-    gate = LayeredGate(house.policy(), no_grants)
+    gate = LayeredGate(judged_by(house.policy()), no_grants)
     question = Question("question", "Which?", "", (Choice("1", "red"), Choice("2", "blue")), "")
     call, footprint = (
         ToolCall("t.1", "AskUser", {"question": "Which?"}, ""),
@@ -123,7 +122,7 @@ async def test_a_hook_may_refuse(house: House) -> None:
     async def hook(call: ToolCall, footprint: Footprint, context: CallContext) -> Deny:
         return Deny("hook: no-touch", f"{call.name} is not wanted")
 
-    decision = await LayeredGate(house.policy(), no_grants, hook).judge(
+    decision = await LayeredGate(judged_by(house.policy()), no_grants, hook).judge(
         *bash("ls"), house.context(), Said()
     )
     assert decision == Deny("hook: no-touch", "Bash is not wanted", Layer.HOOK)
@@ -135,7 +134,7 @@ async def test_policy_and_approval_see_what_a_hook_rewrote(house: House) -> None
     ) -> tuple[ToolCall, Footprint]:
         return bash("cat ~/.ssh/id_rsa") if call.arguments["command"] == "bad" else bash("touch y")
 
-    gate = LayeredGate(house.policy(), no_grants, hook)
+    gate = LayeredGate(judged_by(house.policy()), no_grants, hook)
     assert isinstance(await gate.judge(*bash("bad"), house.context(), Said()), Deny)
     digest = digest_of(bash("touch y")[0], house.context())
     decision = await gate.judge(*bash("ls"), house.context(), Said(**{digest: Verdict("allowed")}))
@@ -158,7 +157,7 @@ async def test_the_digest_depends_on_everything_that_matters_and_on_no_order(hou
 
 async def test_a_long_command_is_shown_whole(house: House) -> None:
     command = "touch start\n" + "touch x\n" * 1000 + "touch the-end"
-    decision = await LayeredGate(house.policy(), no_grants).judge(
+    decision = await LayeredGate(judged_by(house.policy()), no_grants).judge(
         *bash(command), house.context(), Said()
     )
     assert isinstance(decision, Ask)
@@ -170,7 +169,9 @@ async def test_what_is_allowed_names_the_resolved_paths_and_what_the_rules_forbi
     house: House,
 ) -> None:
     """A tool opens these and nothing else, and asks of all that it comes upon."""
-    gate = LayeredGate(house.policy(deny=["Read(./private/**)", "Write(./src/**)"]), no_grants)
+    gate = LayeredGate(
+        judged_by(house.policy(deny=["Read(./private/**)", "Write(./src/**)"])), no_grants
+    )
     (house.work / "notes").symlink_to("src")
     call, footprint = (
         ToolCall("t.1", "Read", {}, ""),
@@ -189,10 +190,8 @@ async def test_what_is_allowed_names_the_resolved_paths_and_what_the_rules_forbi
 
 
 async def test_every_policy_that_has_a_say_forbids(house: House) -> None:
-    def others(context: CallContext) -> Sequence[tuple[Policy, CallContext]]:
-        return ((house.policy(deny=["Read(./a.py)"]), context),)
-
-    gate = LayeredGate(house.policy(deny=["Read(./notes.txt)"]), no_grants, others=others)
+    present, earlier = (house.policy(deny=[f"Read(./{name})"]) for name in ("notes.txt", "a.py"))
+    gate = LayeredGate(judged_by(present, earlier), no_grants)
     allowed = await gate.judge(
         ToolCall("t.1", "Grep", {}, ""),
         Footprint(reads=(house.work,), effect="none"),
@@ -207,7 +206,7 @@ async def test_every_policy_that_has_a_say_forbids(house: House) -> None:
 
 
 async def test_an_answer_is_bound_to_the_file_that_a_link_leads_to(house: House) -> None:
-    gate, link = LayeredGate(house.policy(), no_grants), house.work / "here"
+    gate, link = LayeredGate(judged_by(house.policy()), no_grants), house.work / "here"
     call, footprint = ToolCall("t.1", "Write", {"file_path": "here"}, ""), Footprint(writes=(link,))
     link.symlink_to("a.py")
     asked = await gate.judge(call, footprint, house.context(), Said())
@@ -234,7 +233,7 @@ async def test_an_answer_is_bound_to_the_file_that_a_link_leads_to(house: House)
     ],
 )
 async def test_an_open_descriptor_is_no_file_for_a_tool(house: House, path: str) -> None:
-    gate = LayeredGate(house.policy(allow=["Read", "Edit"]), no_grants)
+    gate = LayeredGate(judged_by(house.policy(allow=["Read", "Edit"])), no_grants)
     for footprint in (
         Footprint(reads=(Path(path),), effect="none"),
         Footprint(writes=(Path(path),)),

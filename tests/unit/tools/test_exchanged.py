@@ -82,7 +82,8 @@ class Scene:
         self.untouched = self.seen()
         rules = rule_set((), (), RULES, {"HOME": str(self.home), "WORKSPACE": str(self.work)})
         self.sensitive = SensitivePaths(self.home, self.home / ".ohmo")
-        self.gate = LayeredGate(Policy(rules, self.sensitive, Shell(self.home), self.work), nobody)
+        policy = Policy(rules, self.sensitive, Shell(self.home), self.work)
+        self.gate = LayeredGate(lambda _: (policy,), nobody)
         bench = Workbench(
             self.root / "spill", self.sensitive, ripgrep=find_ripgrep(None), place=here
         )
