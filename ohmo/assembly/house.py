@@ -23,9 +23,8 @@ from ohmo.assembly.doors import HouseApprovals, HouseWatch, publish_wake
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
 from ohmo.assembly.seams import Seams
-from ohmo.assembly.speaking import build_board
-from ohmo.assembly.thinking import build_pool
-from ohmo.assembly.watching import Sent, TurnLog
+from ohmo.assembly.sessions import build_pool
+from ohmo.assembly.switchboard import build_board
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import ORDER, Command, is_order
@@ -47,8 +46,10 @@ from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.queueing import Queueing
+from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.gateway.whispers import Whispers
+from ohmo.logs.turn_log import TurnLog
 from ohmo.permissions.policy_of import snapshot_of
 from ohmo.providers import build
 from ohmo.sessions.clock import Clockwatch

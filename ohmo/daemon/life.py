@@ -16,8 +16,8 @@ from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
+from ohmo.assembly.tracing import spans
 from ohmo.assembly.upkeep import expiry
-from ohmo.assembly.watching import spans
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors

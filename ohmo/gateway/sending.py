@@ -4,6 +4,7 @@ each settled by what its platform can promise."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -22,6 +23,7 @@ from ohmo.ids import base36
 from ohmo.lifecycle import backoff, failure_of
 
 log = structlog.get_logger("ohmo.delivery")
+Sent = Callable[[OutRow, str, float], None]  # a row, how it went, seconds it took
 RISKY_TRIES = (
     12  # of a part that may already be visible, where every further try may show it once more
 )
@@ -275,3 +277,20 @@ def _standing(states: Sequence[PartState]) -> tuple[PartState, ...]:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+@record
+class TimedSender:
+    """Tells ``sent`` how each row went and how many seconds it took."""
+
+    sender: Sender
+    sent: Sent
+
+    def wait(self, row: OutRow) -> float:
+        return self.sender.wait(row)
+
+    async def send(self, row: OutRow, tries: int = 0) -> Done:
+        began = time.monotonic()
+        done = await self.sender.send(row, tries)
+        self.sent(row, done.state, time.monotonic() - began)
+        return done

@@ -5,7 +5,6 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from channels.contract import Address, ChatId
-from ohmo.assembly.watching import TurnLog
 from ohmo.contracts.events import (
     Failure,
     ModelDone,
@@ -17,6 +16,7 @@ from ohmo.contracts.events import (
     TurnStarted,
 )
 from ohmo.contracts.messages import ToolResult, Usage
+from ohmo.logs.turn_log import TurnLog
 
 
 def test_a_turn_leaves_a_line_for_each_tool_each_failure_and_its_end_and_no_words_of_anybody() -> (

@@ -1,17 +1,13 @@
-"""Who watches what turns do: the log, and traces when an OTLP endpoint is named."""
+"""A line of the log for each tool that ended, each failure, and the end of each turn."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import structlog
 
-import ohmo
-from channels.record import record
-from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.events import (
     Event,
     Failure,
@@ -22,48 +18,8 @@ from ohmo.contracts.events import (
     TurnEnded,
     TurnStarted,
 )
-from ohmo.contracts.store import OutRow
-from ohmo.discovery import load
-from ohmo.gateway.sending import Done, Sender
-from ohmo.tracing import endpoint
 
 log = structlog.get_logger("ohmo.turns")
-Sent = Callable[[OutRow, str, float], None]
-
-
-def spans(environ: Mapping[str, str]) -> Any | None:
-    """``ohmo.tracing.spans.Spans``; None when no endpoint is named, and then nothing is imported.
-    Raises ConfigError: its package is missing."""
-    url = endpoint(environ)
-    if url is None:
-        return None
-    try:
-        found = load("ohmo.tracing.spans:Spans")
-    except ConfigError as error:
-        raise ConfigError(
-            f"traces are wanted at {url}, but OpenTelemetry is not installed; pip install"
-            " 'ohmo[otel]'"
-        ) from error
-    return cast("Callable[[str, Mapping[str, str], str], Any]", found)(
-        url, environ, ohmo.__version__
-    )
-
-
-@record
-class WatchedSender:
-    """Tells ``sent`` how each row went and how many seconds it took."""
-
-    sender: Sender
-    sent: Sent
-
-    def wait(self, row: OutRow) -> float:
-        return self.sender.wait(row)
-
-    async def send(self, row: OutRow, tries: int = 0) -> Done:
-        began = time.monotonic()
-        done = await self.sender.send(row, tries)
-        self.sent(row, done.state, time.monotonic() - began)
-        return done
 
 
 @dataclass(slots=True)

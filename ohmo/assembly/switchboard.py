@@ -9,13 +9,12 @@ from datetime import tzinfo
 from channels.contract import Channel
 from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
-from ohmo.assembly.watching import Sent, WatchedSender
 from ohmo.commands.contract import Command
 from ohmo.gateway.delivery import Sending
 from ohmo.gateway.drafts import DraftRows, Drafts, Look, way_of
 from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.pace import Pace, Rate
-from ohmo.gateway.sending import Sender
+from ohmo.gateway.sending import Sender, Sent, TimedSender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.sessions.pool import Pool
 
@@ -56,7 +55,7 @@ def build_board(
             failpoint=seams.failpoint,
             redact=redact,
         )
-        return plain if sent is None else WatchedSender(plain, sent)
+        return plain if sent is None else TimedSender(plain, sent)
 
     def drafts(channel: Channel, link: LinkSettings) -> Drafts:
         look = Look(way_of(link.streaming), tools=link.activity != "off", redact=redact)
