@@ -12,21 +12,22 @@ from typing import Any
 
 from channels.contract import Address
 from channels.record import record
-from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.models import Pricing
+from ohmo.contracts.cron import JobTools
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Tool
-from ohmo.cron.desk import Door
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
+from ohmo.failpoints import Failpoint
 from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy_of import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
+from ohmo.providers.cover import Call
 from ohmo.providers.endpoints import endpoint_of
 from ohmo.providers.models import Price
 from ohmo.providers.offered import has, in_words
@@ -49,13 +50,13 @@ class AgentParts:
     gate: LayeredGate
 
 
-async def build_model(config: Config, seams: Seams) -> build.Model:
+async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
     """What the profile and its fallbacks have become; asks loopback servers only for ``provider:
     auto`` without a key."""
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
     prices = {name: _price(one) for name, one in config.written.pricing.items()}
-    return await build.model(endpoints, build.covers(scan), load, seams.environ, pricing=prices)
+    return await build.model(endpoints, build.covers(scan), load, environ, pricing=prices)
 
 
 def _price(written: Pricing) -> Price:
@@ -79,31 +80,23 @@ async def no_such_model(model: build.Model, wanted: str) -> str:
     return f"model {wanted[:100]}: the endpoint has no such model; it has {in_words(there, wanted)}"
 
 
-def environ_of(seams: Seams) -> dict[str, str]:
-    """Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
-    first."""
-    own = Path(sys.executable).parent
-    path = seams.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    return {
-        **seams.environ,
-        "PATH": f"{path}:{own}"
-        if (own / "ohmo").exists() and str(own) not in path.split(":")
-        else path,
-    }
-
-
 def build_agent(
     config: Config,
-    seams: Seams,
     model: build.Model,
+    *,
+    call: Call,
+    environ: Mapping[str, str],
+    failpoint: Failpoint,
     grants: Callable[[], Awaitable[Sequence[Grant]]],
-    cron: Door | None = None,
+    cron: JobTools | None = None,
     largest: Callable[[Address], int | None] = lambda _: None,
 ) -> AgentParts:
-    """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made,
-    None: the model cannot. ``largest``: bytes of one file a place can be shown."""
-    environ = environ_of(seams)
-    host = Host(own_home(seams), config.home.root, environ["PATH"])
+    """``call``: asks the model. ``grants``: what people have allowed for longer than once.
+    ``cron``: where jobs are made, None: the model cannot. ``largest``: bytes of one file a place
+    can be shown."""
+    environ = {**environ, "PATH": _path(environ)}
+    home = Path(environ.get("HOME", "~")).expanduser()
+    host = Host(home, config.home.root, environ["PATH"])
     snapshot = snapshot_of(config)
     bench = Workbench(
         config.home.spill,
@@ -123,17 +116,21 @@ def build_agent(
         gate,
         width=config.limits.parallel_tools,
         explain=lambda _, error: explain(error),
-        failpoint=seams.failpoint,
+        failpoint=failpoint,
         redact=redactor(config),
     )
-    reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
+    reasoner = Reasoner(call, failpoint=failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
     return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policies, tools, gate)
 
 
-def own_home(seams: Seams) -> Path:
-    """The home folder of whoever runs this."""
-    return Path(seams.environ.get("HOME", "~")).expanduser()
+def _path(environ: Mapping[str, str]) -> str:
+    """Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
+    first."""
+    own = str(Path(sys.executable).parent)
+    path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    there = Path(own, "ohmo").exists() and own not in path.split(":")
+    return f"{path}:{own}" if there else path
 
 
 def redactor(config: Config) -> Callable[[str], str]:

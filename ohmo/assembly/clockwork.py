@@ -19,12 +19,12 @@ from ohmo.config.load import Config
 from ohmo.config.models import Job
 from ohmo.config.secrets import Secret, SecretMissing
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.cron import BadJob, JobSpec
+from ohmo.contracts.cron import BadJob, JobSpec, JobTools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Accepted, Card, Ruling, Store, ThreadSettings
 from ohmo.cron.alarm import WallAlarm
-from ohmo.cron.desk import CronDesk, DeskParts, Door
+from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.incidents import Incidents
 from ohmo.cron.recipes import BUNDLED
 from ohmo.cron.reporting import Reporter
@@ -56,14 +56,14 @@ class Clockwork:
     cards: Card
     zone: ZoneInfo  # of jobs that name none; times are told in it
 
-    def tools(self, thread: Callable[[str], Awaitable[ThreadInfo | None]]) -> Door:
+    def tools(self, thread: Callable[[str], Awaitable[ThreadInfo | None]]) -> JobTools:
         """How the model's tools come to the desk."""
 
         async def place(id: str) -> Address | None:
             info = await thread(id)
             return info.address if info is not None else None
 
-        return Door(self.desk, place)
+        return JobTools(self.desk, place)
 
 
 def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLinks) -> Clockwork:

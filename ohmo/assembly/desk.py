@@ -12,14 +12,14 @@ from channels.wall_clock import wall
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.doors import remembered_by
 from ohmo.commands.contract import Command, Order
-from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
+from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
 from ohmo.contracts.money import cost_words
 from ohmo.contracts.questions import Remembered
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, Store
 from ohmo.contracts.turns import FREE
-from ohmo.cron.desk import By, CronDesk
+from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.gateway.access import Access
 

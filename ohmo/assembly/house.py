@@ -151,7 +151,14 @@ async def build_house(
         ),
     )
     agent = build_agent(
-        config, seams, model, store.grants, clockwork.tools(store.thread), deps.connections.largest
+        config,
+        model,
+        call=seams.call or model.call,
+        environ=seams.environ,
+        failpoint=seams.failpoint,
+        grants=store.grants,
+        cron=clockwork.tools(store.thread),
+        largest=deps.connections.largest,
     )
     plans = Plans(config, agent, access, seams.clock)
     pool = build_pool(deps, agent, plans, clockwork, wired)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -168,3 +168,47 @@ class Jobs(Protocol):
     async def claimed(self) -> list[OccurrenceRow]:
         """Occurrences of all jobs that wait or run."""
         ...
+
+
+@record
+class By:
+    """Who asks for a job."""
+
+    person: str = "owner"
+    account: str = ""
+    everything: bool = True  # owner and admin; others see and touch their own jobs
+
+
+OWNER = By()
+
+
+class JobDesk(Protocol):
+    """What the model's tools can do with jobs. Raises BadJob and NoSuchJob, each with one line."""
+
+    async def list(self, by: By = OWNER) -> list[JobRow]: ...
+    async def job(self, name: str, by: By = OWNER) -> JobRow: ...
+    async def history(
+        self, name: str, by: By = OWNER, *, limit: int = 50
+    ) -> Sequence[OccurrenceRow]: ...
+    def understand(self, fields: Mapping[str, object]) -> JobSpec: ...
+    def first(self, spec: JobSpec) -> datetime | None: ...
+    def caution(self, spec: JobSpec) -> str: ...
+    async def create(
+        self,
+        fields: Mapping[str, object],
+        by: By = OWNER,
+        *,
+        job: str = "",
+        place: Address | None = None,
+    ) -> JobRow: ...
+    async def pause(self, name: str, by: By = OWNER) -> JobRow: ...
+    async def resume(self, name: str, by: By = OWNER) -> JobRow: ...
+    async def remove(self, name: str, by: By = OWNER) -> None: ...
+
+
+@record
+class JobTools:
+    """How the model's tools come to the desk."""
+
+    desk: JobDesk
+    place: Callable[[str], Awaitable[Address | None]]  # where a thread is

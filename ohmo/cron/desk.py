@@ -13,7 +13,17 @@ from channels.contract import Address, Clock
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.contracts.arrivals import Terms, Wake
-from ohmo.contracts.cron import BadJob, JobBody, JobRow, Jobs, JobSpec, NoSuchJob, OccurrenceRow
+from ohmo.contracts.cron import (
+    OWNER,
+    BadJob,
+    By,
+    JobBody,
+    JobRow,
+    Jobs,
+    JobSpec,
+    NoSuchJob,
+    OccurrenceRow,
+)
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
@@ -39,18 +49,6 @@ MOST = 2_000  # jobs of the house: every look at the clock reads all of them, 0.
 OF_ONE = 20  # jobs of a person who is neither owner nor admin
 # seconds between two runs of theirs, at least: every turn they take is taken from somebody else
 OFTEN = 60.0
-
-
-@record
-class By:
-    """Who asks. ``everything``: owner and admin; others see and touch their own jobs."""
-
-    person: str = "owner"
-    account: str = ""
-    everything: bool = True
-
-
-OWNER = By()
 
 
 @record
@@ -428,11 +426,3 @@ def body_at(spec: JobSpec) -> datetime | None:
 
 def _may(row: JobRow, by: By) -> bool:
     return by.everything or (row.person, row.body.account) == (by.person, by.account)
-
-
-@record
-class Door:
-    """How the model's tools come to the desk. ``place``: where a thread is."""
-
-    desk: CronDesk
-    place: Callable[[str], Awaitable[Address | None]]

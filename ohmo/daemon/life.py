@@ -62,7 +62,7 @@ async def living(
             )
         )
         await store.reclaim(seams.owner)
-        model = await build_model(config, seams)
+        model = await build_model(config, seams.environ)
         stack.push_async_callback(model.aclose)
         watcher = spans(seams.environ)
         sent = watcher.sent if watcher is not None else None

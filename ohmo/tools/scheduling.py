@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from channels.contract import Address
-from ohmo.contracts.cron import JobRow
+from ohmo.contracts.cron import By, JobRow, JobTools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.tool import CallContext
-from ohmo.cron.desk import By, Door
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.tools.workbench import Workbench
 
@@ -16,14 +15,14 @@ def has_door(workbench: Workbench) -> bool:
     return workbench.cron is not None
 
 
-def door_of(workbench: Workbench) -> Door:
+def door_of(workbench: Workbench) -> JobTools:
     """Raises ConfigError: ``has_door`` was not asked."""
     if workbench.cron is None:
         raise ConfigError("tools: there is no clock to make jobs for")
     return workbench.cron
 
 
-async def caller(door: Door, context: CallContext) -> tuple[By, Address | None]:
+async def caller(door: JobTools, context: CallContext) -> tuple[By, Address | None]:
     """On whose behalf the turn acts, and where it is."""
     place = await door.place(context.thread)
     if context.role in ("owner", "admin"):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from channels.contract import Address
 from channels.record import record
+from ohmo.contracts.cron import JobTools
 from ohmo.contracts.tool import Judged
-from ohmo.cron.desk import Door
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.processes.runner import ProcessRunner
 from ohmo.tools.files.opening import Opening
@@ -71,7 +71,7 @@ class Workbench:
     ripgrep: Path | None = None
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
-    cron: Door | None = None
+    cron: JobTools | None = None
     place: Callable[[str], Awaitable[Address | None]] | None = None
     largest: Callable[[Address], int | None] = lambda _: None
 

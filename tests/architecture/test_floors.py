@@ -370,3 +370,27 @@ def test_nothing_of_the_product_exists_only_for_tests() -> None:
         "build"
     ]
     assert built["targets"]["wheel"]["packages"] == ["ohmo", "channels"]
+
+
+def reach(start: str) -> set[str]:
+    """Every module that is loaded with this one, packages too."""
+    known = modules()
+    found: set[str] = set()
+    open_ = [start]
+    while open_:
+        module = open_.pop()
+        if module in found or module not in known:
+            continue
+        found.add(module)
+        open_ += [target for _, target in imports(known[module])]
+        open_ += [module.rpartition(".")[0]]
+    return found
+
+
+def test_what_builds_an_agent_knows_nothing_of_who_speaks_to_it() -> None:
+    """A process that only runs turns loads no channel, no door and no clock."""
+    rooms = {room_of(module) for module in reach("ohmo.assembly.agent") if "." in module}
+    names = {room for _, room in filter(None, rooms)}
+    assert names & {"ohmo.gateway", "ohmo.control", "ohmo.cron"} == set()
+    shared = set(FLOORS[0]) | set(FLOORS[1])
+    assert {name for name in names if name.startswith("channels.")} - shared == set()

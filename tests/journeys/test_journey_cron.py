@@ -15,9 +15,8 @@ import pytest
 from ohmo.assembly.clockwork import specs
 from ohmo.assembly.house import House
 from ohmo.config.load import load
-from ohmo.contracts.cron import JobRow
+from ohmo.contracts.cron import By, JobRow
 from ohmo.contracts.errors import ConfigError, Refused
-from ohmo.cron.desk import By
 from ohmo_testing.house import BIRTH, World, eventually, house
 from ohmo_testing.scripted import Says
 

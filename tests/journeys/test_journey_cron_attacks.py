@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from channels.text import parse, plain
+from ohmo.contracts.cron import By
 from ohmo.contracts.messages import CallResult
-from ohmo.cron.desk import By
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says
 

@@ -15,9 +15,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.cron import JobTools
 from ohmo.contracts.store import Accepted, Seat
 from ohmo.contracts.tool import CallContext, Judged, Tool
-from ohmo.cron.desk import CronDesk, DeskParts, Door
+from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.ids import IdSource
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import paths_of
@@ -98,7 +99,7 @@ def bench(tmp_path: Path) -> Workbench:
         )
     )
     return Workbench(
-        tmp_path / "spill", SensitivePaths(tmp_path / "home"), cron=Door(desk, here), place=here
+        tmp_path / "spill", SensitivePaths(tmp_path / "home"), cron=JobTools(desk, here), place=here
     )
 
 
