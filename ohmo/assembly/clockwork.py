@@ -25,13 +25,12 @@ from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Accepted, Card, Ruling, Store, ThreadSettings
 from ohmo.cron.alarm import WallAlarm
 from ohmo.cron.desk import CronDesk, DeskParts
-from ohmo.cron.incidents import Incidents
 from ohmo.cron.recipes import BUNDLED
-from ohmo.cron.reporting import Reporter
+from ohmo.cron.reporting import Incidents, Reporter
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.cron.spec import spec_of
+from ohmo.cron.times import local_zone, zone_of
 from ohmo.cron.wakes import place_of
-from ohmo.cron.zones import local_zone, zone_of
 from ohmo.gateway.notices import Notices
 
 

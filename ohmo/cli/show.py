@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from channels.wall_clock import wall
-from ohmo.cron.zones import local_zone, zone_of
+from ohmo.cron.times import local_zone, zone_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,8 +11,8 @@ from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.responses import Refusal, Wanted, answer, body_of, number
 from ohmo.cron.desk import CronDesk
+from ohmo.cron.reporting import occurrence_view, recipe_view
 from ohmo.cron.spec import in_utc
-from ohmo.cron.views import occurrence_view, recipe_view
 
 _TEXT = 100_000
 _Span = str | StrictInt | StrictFloat  # true is no second

@@ -28,6 +28,7 @@ from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
 from ohmo.cron.recipes import Recipe, read_recipe, recipes
+from ohmo.cron.reporting import job_view
 from ohmo.cron.spec import (
     caution,
     digest,
@@ -39,7 +40,6 @@ from ohmo.cron.spec import (
     whole,
 )
 from ohmo.cron.times import after
-from ohmo.cron.views import job_view
 from ohmo.cron.wakes import place_of, terms_of, wake_of
 from ohmo.ids import NewId
 

@@ -1,22 +1,27 @@
-"""What a run without a person in front of it says, to whom, and when it keeps silent."""
+"""What is told of jobs: what a run says, to whom, and when it keeps silent; notices to the owner when
+a job begins to fail, is well again or missed runs; and jobs and runs as the API tells them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from channels.contract import Address, Outbound
 from channels.text import code_span
 from ohmo.contracts.arrivals import Terms, Wake
-from ohmo.contracts.cron import PREVIEW, Jobs, Report
+from ohmo.contracts.causes import BY_A_PERSON
+from ohmo.contracts.cron import PREVIEW, JobRow, Jobs, OccurrenceRow, Passed, Report
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
-from ohmo.cron.attached import attached
+from ohmo.cron.recipes import Recipe
+from ohmo.cron.spec import in_utc, span, when_words
+from ohmo.cron.triage_recipe import attached, own_command, triage_report
 from ohmo.cron.wakes import SILENT
+from ohmo.ids import derived
 
 PATIENCE = 600.0  # seconds, of the command a report is made of
 SUMMARY = 600  # characters the model may say above a report that is posted word for word
-_TRIAGE = "Bash(ohmo triage "
 Ended = tuple[ToolCall, ToolResult]
 _AROUND = " \t\r\n*_`'\"#>-"  # what a model dresses a word with
 
@@ -40,7 +45,7 @@ class Reporter:
     def first(self, wake: Wake) -> Mapping[str, Json] | None:
         """A run by the clock whose rules name one command of ``ohmo triage`` begins with it."""
         command = (
-            _own_command(wake.terms.rules)
+            own_command(wake.terms.rules)
             if wake.terms is not None and wake.occurrence is not None
             else None
         )
@@ -111,33 +116,6 @@ class Reporter:
             )
 
 
-def triage_report(rules: Sequence[str], calls: Sequence[Ended]) -> str | None:
-    """What ``ohmo triage`` printed in this run, word for word, where a rule of the job names that
-    very command; also at the end of a pipe. None: it is no such job, or the command brought
-    nothing."""
-    wanted = {rule[len("Bash(") : -1] for rule in rules if rule.startswith(_TRIAGE)}
-    found: str | None = None
-    for call, result in calls:
-        command = str(call.arguments.get("command", "")) if call.name == "Bash" else ""
-        if command.rpartition(" | ")[2].strip() in wanted and not result.error:
-            found = result.text
-    return found
-
-
-def _own_command(rules: Sequence[str]) -> str | None:
-    """The very command that ``triage_report`` looks for: what reads its source itself, or what is
-    read by a pipe of the one other command that a rule names. None: the rules leave a choice, which
-    is the model's."""
-    exact = [
-        rule[len("Bash(") : -1] for rule in rules if rule.startswith("Bash(") and "*" not in rule
-    ]
-    reading = [command for command in exact if f"Bash({command}".startswith(_TRIAGE)]
-    others = [command for command in exact if command not in reading]
-    if len(reading) != 1 or len(others) > 1:
-        return None
-    return f"{others[0]} 2>&1 | {reading[0]}" if others else reading[0]
-
-
 def _on_top(text: str, printed: str) -> str:
     """The report, below what the model says about it when that is short and not the report
     again."""
@@ -166,3 +144,192 @@ def _without_silence(text: str) -> str:
 def fingerprint(text: str) -> str:
     """Equal for answers that differ in spaces only."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+_LOOKED = 50  # runs back
+_FIRST, _MOST = 60.0, 3_600.0  # seconds until a failed run is tried again: doubling
+
+
+class Incidents:
+    """``tell`` posts a notice to the owner under an id, once: the same id again is nothing new,
+    also after a restart and on another instance; it raises Unavailable when it could not be stored,
+    and is called again then. ``again`` brings a failed run's wake back."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        tell: Callable[[str, str], Awaitable[object]],
+        again: Callable[[str, int], Awaitable[bool]],
+    ) -> None:
+        self._jobs = jobs
+        self._tell = tell
+        self._again = again
+        self._retries: dict[tuple[str, datetime], tuple[datetime, OccurrenceRow]] = {}
+
+    async def review(self, row: JobRow) -> None:
+        """Look at how the latest runs ended."""
+        ended = [
+            one for one in await self._jobs.occurrences(row.job, limit=_LOOKED) if _counts(one)
+        ]
+        if not ended:
+            return
+        last = ended[0]
+        if last.state == "done":
+            if len(ended) > 1 and ended[1].state == "failed":
+                await self._tell(
+                    derived("cron well", row.job, last.due.isoformat()),
+                    f"The job {row.name} is well again: {_when(row, last)}.",
+                )
+            return
+        if (
+            last.attempts <= row.body.spec.retry
+            and last.ended is not None
+            and last.thread is not None
+        ):
+            pause = min(_FIRST * 2 ** (last.attempts - 1), _MOST)
+            self._retries[last.job, last.due] = (last.ended + timedelta(seconds=pause), last)
+            return
+        first = last
+        for one in ended:
+            if one.state != "failed":
+                break
+            first = one
+        text = (
+            f"The job {row.name} failed: {_when(row, last)}:"
+            f" {(last.reason or 'no reason was given').rstrip('.')}. You hear again when it is"
+            f" well; `ohmo cron history {row.name}` shows every run."
+        )
+        await self._tell(derived("cron failed", row.job, first.due.isoformat()), text)
+
+    async def paused(self, row: JobRow, why: str) -> None:
+        """A job whose times cannot be read any more."""
+        text = (
+            f"The job {row.name} was paused, because it cannot be read any more: {why}. Mend it"
+            f" with `ohmo cron edit {row.name}`, then `ohmo cron resume {row.name}`."
+        )
+        await self._tell(derived("cron paused", row.job, str(row.revision)), text)
+
+    @property
+    def next_try(self) -> datetime | None:
+        """When a run that failed is tried again; None: none is."""
+        return min((at for at, _ in self._retries.values()), default=None)
+
+    async def retry(self, now: datetime) -> list[tuple[str, datetime]]:
+        """Tries again what failed and may be; job and slot of each run that begins again."""
+        begun: list[tuple[str, datetime]] = []
+        for key, (at, one) in list(self._retries.items()):
+            if at <= now:
+                del self._retries[key]
+                if (
+                    one.thread is not None
+                    and one.seq is not None
+                    and await self._again(one.thread, one.seq)
+                ):
+                    begun.append(key)
+        return begun
+
+    async def missed(self, found: Sequence[tuple[JobRow, Sequence[Passed]]]) -> None:
+        """All of one look in one notice, but for jobs that ask for no catching up. Told before it
+        is recorded: who dies in between tells it again."""
+        gone = [
+            (row, [one for one in passed if one.state == "missed"])
+            for row, passed in found
+            if row.body.spec.catch_up != "none"
+        ]
+        lines = [
+            f"- {row.name}: {len(missed)} (the last was due"
+            f" {when_words(missed[-1].due, row.body.spec.tz)}): {missed[-1].reason}"
+            for row, missed in gone
+            if missed
+        ]
+        if lines:
+            once = derived(
+                "cron missed",
+                *(f"{row.job} {missed[0].due.isoformat()}" for row, missed in gone if missed),
+            )
+            await self._tell(
+                once, "Scheduled runs were missed and are not caught up:\n\n" + "\n".join(lines)
+            )
+
+
+def _counts(one: OccurrenceRow) -> bool:
+    """Where a person ended it nothing is broken."""
+    return one.state in ("done", "failed") and one.cause not in BY_A_PERSON
+
+
+def _when(row: JobRow, one: OccurrenceRow) -> str:
+    return f"the run of {when_words(one.due, row.body.spec.tz)}"
+
+
+def job_view(row: JobRow, last: OccurrenceRow | None) -> Mapping[str, Json]:
+    """Secrets by name only."""
+    spec = row.body.spec
+    return {
+        "name": row.name,
+        "schedule": spec.schedule,
+        "at": spec.at,
+        "every": span(spec.every),
+        "tz": spec.tz,
+        "prompt": spec.prompt,
+        "to": spec.to or _place(row),
+        "thread": spec.thread,
+        "rules": list(spec.rules),
+        "secrets": [name for name, _ in spec.secrets],
+        "deadline": span(spec.deadline),
+        "catch_up": spec.catch_up,
+        "overlap": spec.overlap,
+        "when": spec.when,
+        "jitter": span(spec.jitter or None),
+        "retry": spec.retry,
+        "expires": spec.expires,
+        "recipe": spec.recipe,
+        "enabled": row.enabled,
+        "source": row.origin if row.origin == "config" else row.person,
+        "next": None if row.next_at is None else in_utc(row.next_at),
+        "next_local": None if row.next_at is None else when_words(row.next_at, spec.tz),
+        "last": None
+        if last is None
+        else {
+            "due": in_utc(last.due),
+            "state": last.state,
+            "reason": last.reason,
+            "turn": last.turn,
+        },
+    }
+
+
+def occurrence_view(row: OccurrenceRow) -> Mapping[str, Json]:
+    """A run as the API tells it; times are ISO 8601 in UTC."""
+    return {
+        "due": in_utc(row.due),
+        "state": row.state,
+        "reason": row.reason,
+        "started": None if row.started is None else in_utc(row.started),
+        "ended": None if row.ended is None else in_utc(row.ended),
+        "turn": row.turn,
+        "preview": row.preview,
+        "attempts": row.attempts,
+    }
+
+
+def recipe_view(recipe: Recipe) -> Mapping[str, Json]:
+    """Its fields still hold their ``{{parameters}}``."""
+    parameters: list[Json] = [
+        {"name": name, "description": one.description, "default": one.default}
+        for name, one in recipe.parameters.items()
+    ]
+    texts: dict[str, Json] = {
+        name: value
+        for name in ("schedule", "every", "prompt", "when")
+        if isinstance(value := recipe.fields.get(name), str)
+    }
+    return {"name": recipe.name, "title": recipe.title, "parameters": parameters, **texts}
+
+
+def _place(row: JobRow) -> str | None:
+    place = row.body.place
+    return (
+        None
+        if place is None
+        else f"{place.channel}:{place.chat}" + (f"/{place.topic}" if place.topic else "")
+    )

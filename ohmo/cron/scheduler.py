@@ -19,10 +19,9 @@ from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint
 from ohmo.cron.alarm import Alarm
-from ohmo.cron.catching_up import NEVER, CatchingUp, begins, full
+from ohmo.cron.catch_up import NEVER, CatchingUp, Verdict, begins, coalesced, full, told
 from ohmo.cron.desk import CronDesk, Publish
-from ohmo.cron.incidents import Incidents
-from ohmo.cron.late import Verdict, coalesced, told
+from ohmo.cron.reporting import Incidents
 from ohmo.cron.times import after, unreadable
 from ohmo.cron.wakes import wake_of
 from ohmo.failpoints import Failpoint

@@ -15,8 +15,7 @@ from channels.wall_clock import MINUTES, wall
 from ohmo.config.secrets import Secret
 from ohmo.config.values import duration
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec
-from ohmo.cron.times import after, end_of, instant_of, moment_of, period
-from ohmo.cron.zones import zone_of
+from ohmo.cron.times import after, end_of, instant_of, moment_of, period, zone_of
 from ohmo.permissions.rules import parse_rule
 
 FIELDS = frozenset(

@@ -33,7 +33,7 @@ from ohmo.contracts.cron import JobRow, Report
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.store import Accepted, End, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
-from ohmo.cron.incidents import Incidents
+from ohmo.cron.reporting import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.cron.times import after
 from ohmo.failpoints import inert

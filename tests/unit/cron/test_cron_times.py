@@ -9,9 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec
-from ohmo.cron.late import MOST, judge, slots
-from ohmo.cron.times import Every, after, fields_of, moment_of, period
-from ohmo.cron.zones import local_zone, zone_of
+from ohmo.cron.catch_up import MOST, judge, slots
+from ohmo.cron.times import Every, after, fields_of, local_zone, moment_of, period, zone_of
 from tests.unit.cron.zone_walk import problems
 
 BERLIN, APIA, HOWE = (

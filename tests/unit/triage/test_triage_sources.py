@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.cron.attached import attached
+from ohmo.cron.triage_recipe import attached
 from ohmo.triage.facts import BadResults
 from ohmo.triage.sources import from_gh, from_glab, from_http
 
