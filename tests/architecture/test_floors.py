@@ -20,6 +20,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.recent",
         "channels.durable",
         "channels.contract",
+        "channels.cleaning",
         "channels.errors",
         "channels.payloads",
         "channels.proxies",
@@ -29,10 +30,11 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.contracts",
         "channels.registry",
         "channels.text",
-        "channels.cleaning",
         "channels.links",
         "channels.thinking",
         "channels.gaps",
+        "channels.catch_up",
+        "channels.names",
         "channels.competing_instance",
         "channels.credentials_check",
         "channels.downloads",
@@ -82,14 +84,15 @@ FLOORS: dict[int, tuple[str, ...]] = {
     10: ("ohmo.daemon", "ohmo.worker", "ohmo.doctor"),
     11: ("ohmo.cli", "ohmo.__main__"),
 }
-# Small trades of floor 2 that carry no state and that every higher room may use; they know nothing
-# themselves.
+# Small trades that carry no state and that every room above or beside them may use; they know
+# nothing themselves.
 PLAIN = (
     "ohmo.ids",
     "ohmo.failpoints",
     "ohmo.ambient",
     "channels.record",
     "channels.recent",
+    "channels.contract",
     "channels.errors",
 )
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
