@@ -21,7 +21,7 @@ from typing import Generic, Protocol, TypeVar
 
 from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext
-from channels.errors import Rejected
+from channels.errors import NotReady, Rejected
 from channels.payloads import Malformed, Quarantine
 from channels.record import record
 from channels.wall_clock import MINUTES, wall
@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 Event = TypeVar("Event")
 Row = TypeVar("Row")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -232,6 +233,16 @@ class Backlog(Generic[Event]):
         for events in self._lines.values():
             yield from events
 
+    async def next(self, take: Callable[[], Awaitable[T]]) -> T:
+        """What the platform says next. Before a connection is given up for lost, what it still
+        said is stored. Raises what ``take`` raises."""
+        await self.room()
+        try:
+            return await take()
+        except NotReady:
+            await self.settled()
+            raise
+
     async def room(self) -> None:
         """Until less than MOST_WAITING events are not stored: before more are taken."""
         while sum(map(len, self._lines.values())) >= MOST_WAITING:
@@ -239,8 +250,7 @@ class Backlog(Generic[Event]):
             await self._taken.wait()
 
     async def settled(self) -> None:
-        """Until nothing is being stored any more, but for what waits for its catch-up: before a
-        connection is given up that has still said something."""
+        """Until nothing is being stored any more, but for what waits for its catch-up."""
         while self._delivering:
             self._taken.clear()
             await self._taken.wait()

@@ -32,6 +32,7 @@ from channels.contract import (
 from channels.credentials_check import checked
 from channels.downloads import downloaded, plain_name
 from channels.errors import NotReady, RateLimited, Rejected
+from channels.names import Names
 from channels.payloads import Body
 from channels.rate_limit import DraftPause
 from channels.slack import Settings, render
@@ -40,7 +41,6 @@ from channels.slack.doubles import Doubles, key_of
 from channels.slack.history import next_cursor
 from channels.slack.inbound import moment, order
 from channels.slack.listening import Listening
-from channels.slack.memory import Names
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams
 from channels.stale_typing import OpenIndicators
@@ -57,6 +57,8 @@ _CLOCKS_APART = timedelta(
 _LATE = timedelta(
     seconds=5
 )  # the same for a stream, which has no name: another one must not be taken for it
+
+_NAME_PATIENCE = 1.5  # seconds for names before a message goes on with ids
 
 CAPABILITIES = Capabilities(
     repeat=Repeat.LOOK,
@@ -84,7 +86,7 @@ class Slack:
         self._options = options
         self._slashes = Slashes(options.elsewhere)
         self._wire = Wire(settings.bot_token, settings.app_token, settings.api_url, self._pace)
-        self._names = Names(self._wire)
+        self._names = Names(self._wire.name_of, _NAME_PATIENCE)
         self._competing = CompetingInstance(options.state, options.clock, options.since)
         self._doubles = Doubles(self._wire, self._competing)
         self._account = ""
@@ -139,10 +141,14 @@ class Slack:
         await Listening(
             self._wire,
             context,
-            (self._account, self._user, self._bot),
             self._names,
             self._options,
-            (self._slashes, self._streams, self._doubles),
+            team=self._account,
+            user=self._user,
+            bot=self._bot,
+            slashes=self._slashes,
+            streams=self._streams,
+            doubles=self._doubles,
         ).run()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:

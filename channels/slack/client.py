@@ -26,7 +26,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.payloads import SIZE
+from channels.payloads import SIZE, soft
 from channels.proxies import proxy_for
 from channels.record import record
 from channels.slack.overheard import Overheard
@@ -322,6 +322,13 @@ class Wire:
             once=False,
             params={name: value for name, value in arguments.items() if value != ""},
         )
+
+    async def name_of(self, user: str) -> str:
+        """users.info; "" when it tells none."""
+        found = soft(await self.read("users.info", user=user), "user")
+        profile = soft(found, "profile")
+        names = (profile.get("display_name"), profile.get("real_name"), found.get("name"))
+        return next((name for name in names if isinstance(name, str) and name), "")
 
     async def write(self, method: str, body: Body, *, once: bool) -> Body:
         """``once``: a second identical call would show a second message, so an unknown outcome is

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from channels.catch_up import Missed
 from channels.errors import RateLimited
 from channels.payloads import Body
 from channels.record import record
@@ -31,18 +31,6 @@ OVERLAP = timedelta(minutes=10)
 class Conversation:
     id: str
     private: bool
-
-
-@dataclass(slots=True)
-class Missed:
-    """Rows oldest first. ``left``: what the fence leaves out, by age or number; ``more``: others
-    exist that nobody counted."""
-
-    said: list[Body] = field(default_factory=list[Body])
-    edited: list[Body] = field(default_factory=list[Body])
-    ours: list[Body] = field(default_factory=list[Body])
-    left: list[Body] = field(default_factory=list[Body])
-    more: bool = False
 
 
 class History:
@@ -77,69 +65,55 @@ class History:
         return found
 
     async def missed(
-        self, chat: Conversation, since: str, threads: Collection[str], fence: datetime, most: int
-    ) -> Missed:
+        self, chat: str, since: str, threads: Collection[str], fence: datetime, most: int
+    ) -> tuple[Missed[Body], list[Body]]:
         """What people said after ``since`` (a ts; "" when this conversation was never read): the
-        newest ``most`` after ``fence`` to be heard, the others to be counted. Without ``since``
-        everything before our own last word counts as read. Raises Refused when the conversation is
-        not ours to read."""
+        newest ``most`` after ``fence`` to be heard, the others to be counted; and our own posts.
+        Without ``since`` everything before our own last word counts as read. Raises Refused when
+        the conversation is not ours to read."""
         oldest = f"{fence.timestamp():.6f}"
-        floor = f"{max(0.0, float(since) - OVERLAP.total_seconds()):.6f}" if since else oldest
-        rows, more = await self._pages(
-            "conversations.history", chat.id, min(oldest, floor, key=order)
-        )
-        own_word = max((row["ts"] for row in rows if self._is_ours(row)), key=order, default=oldest)
-        main_floor = floor if since else own_word
-        answered = [
-            row for row in rows if not since and self._user in (row.get("reply_users") or ())
-        ]
-        reaches = bool(
-            since and rows and order(rows[-1]["ts"]) <= order(since)
-        )  # newest first: what was left is older still
-        found = Missed(more=more and not reaches)
-        found.said = [
-            row for row in rows if order(row["ts"]) > order(main_floor) and row not in answered
-        ]
-        found.edited = [
-            row
-            for row in rows
-            if since
-            and order(row["ts"]) <= order(since)
-            and _edit_after(row, max(oldest, floor, key=order))
-        ]
-        found.ours = [row for row in rows if self._is_ours(row)]
-        grown = {
-            row["ts"] for row in rows if order(str(row.get("latest_reply") or "0")) > order(floor)
-        }
-        for thread in grown | {
-            known for known in threads if known not in {row["ts"] for row in rows}
-        }:
-            await self._thread(chat.id, thread, floor if since else "", oldest, found)
-        unique = {row["ts"]: row for row in found.said if not self._is_ours(row)}
+        floor = oldest
+        if since:
+            floor = f"{max(0.0, float(since) - OVERLAP.total_seconds()):.6f}"
+        found = Missed[Body]()
+        rows, more = await self._pages("conversations.history", chat, min(oldest, floor, key=order))
+        # Newest first: when they reach back to what was read, those nobody fetched are older still.
+        reaches = bool(since and rows and order(rows[-1]["ts"]) <= order(since))
+        found.more = more and not reaches
+        ours = [row for row in rows if self._is_ours(row)]
+        if since:
+            said = _after(rows, floor)
+            last = max(oldest, floor, key=order)
+            before = [row for row in rows if order(row["ts"]) <= order(since)]
+            found.changed = [row for row in before if _edit_after(row, last)]
+        else:
+            own_word = max((row["ts"] for row in ours), key=order, default=oldest)
+            unanswered = [row for row in rows if self._user not in (row.get("reply_users") or ())]
+            said = _after(unanswered, own_word)
+        for thread in _threads(rows, threads, floor):
+            replies, more = await self._replies(chat, thread, floor)
+            ours_there = [row for row in replies if self._is_ours(row)]
+            ours += ours_there
+            if not since:
+                last = max((row["ts"] for row in ours_there), key=order, default=oldest)
+                replies = _after(replies, last)
+            said += _after(replies, floor)
+            found.more = found.more or more
+        unique = {row["ts"]: row for row in said if not self._is_ours(row)}
         rows = [unique[ts] for ts in sorted(unique, key=order)]
-        old = sum(order(row["ts"]) <= order(oldest) for row in rows)
-        first = max(old, len(rows) - most)
-        found.said = rows[first:]
-        found.left = [row for row in rows[:first] if order(row["ts"]) > order(since or "0")]
-        return found
+        found.fence(rows, sum(order(row["ts"]) <= order(oldest) for row in rows), most)
+        found.left = _after(found.left, since or "0")
+        return found, ours
 
-    async def _thread(self, chat: str, thread: str, floor: str, oldest: str, found: Missed) -> None:
+    async def _replies(self, chat: str, thread: str, floor: str) -> tuple[list[Body], bool]:
         try:
-            rows, more = await self._pages(
-                "conversations.replies", chat, floor or oldest, ts=thread
-            )
+            rows, more = await self._pages("conversations.replies", chat, floor, ts=thread)
         except Refused as refused:
             if refused.word in {"thread_not_found", "message_not_found"}:
-                return  # deleted meanwhile
+                return [], False  # deleted meanwhile
             raise
-        rows = [
-            row for row in rows if row["ts"] != thread
-        ]  # the root comes with every page of its replies
-        ours = [row for row in rows if self._is_ours(row)]
-        floor = floor or max((row["ts"] for row in ours), key=order, default=oldest)
-        found.said += [row for row in rows if order(row["ts"]) > order(floor)]
-        found.ours += ours
-        found.more = found.more or more
+        # The root comes with every page of its replies.
+        return [row for row in rows if row["ts"] != thread], more
 
     async def _pages(
         self, method: str, chat: str, oldest: str, **more: str
@@ -175,6 +149,17 @@ class History:
 
     def _is_ours(self, row: Body) -> bool:
         return row.get("user") == self._user
+
+
+def _after(rows: list[Body], ts: str) -> list[Body]:
+    return [row for row in rows if order(row["ts"]) > order(ts)]
+
+
+def _threads(rows: list[Body], followed: Collection[str], floor: str) -> list[str]:
+    """Those that grew after ``floor``, and those we follow whose root is older than ``rows``."""
+    shown = {row["ts"] for row in rows}
+    grown = [row for row in rows if order(str(row.get("latest_reply") or "0")) > order(floor)]
+    return [row["ts"] for row in grown] + [thread for thread in followed if thread not in shown]
 
 
 def _edit_after(row: Body, floor: str) -> bool:

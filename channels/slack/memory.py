@@ -3,17 +3,14 @@ takes part in, people's names."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from channels.contract import Cursor
-from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.recent import Recent
-from channels.slack.client import Wire
 from channels.slack.inbound import order
 
 FOLLOWED = 50  # threads per conversation; they travel in its cursor
@@ -83,44 +80,3 @@ class Memory:
         if (thread := self._placed.get((chat, ts))) is not None:
             return thread
         return ts if self.follows(chat, ts) else None
-
-
-class Names:
-    """People's names by id (users.info), asked once each. A name that cannot be had in time is the
-    id."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._known = Recent[str, str](NAMED)
-
-    @property
-    def known(self) -> Mapping[str, str]:
-        return self._known
-
-    async def learn(self, users: Collection[str]) -> None:
-        """Raises AuthFailed; anything else only leaves ids in place of names."""
-        missing = [user for user in users if user not in self._known]
-        if not missing:
-            return
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await asyncio.gather(*(self._ask(user) for user in missing))
-        except TimeoutError:
-            return
-
-    async def _ask(self, user: str) -> None:
-        try:
-            found = (await self._wire.read("users.info", user=user)).get("user")
-        except AuthFailed:
-            raise
-        except Rejected:  # no scope, no such person: asking again changes nothing
-            self._known[user] = user
-            return
-        except ChannelError:
-            return
-        body = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-        profile: Any = body.get("profile")
-        profile = cast("dict[str, Any]", profile) if isinstance(profile, dict) else {}
-        name = profile.get("display_name") or profile.get("real_name") or body.get("name")
-        if isinstance(name, str):
-            self._known[user] = name

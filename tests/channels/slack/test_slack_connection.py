@@ -224,7 +224,7 @@ async def test_what_could_not_be_stored_is_not_acknowledged_and_comes_again() ->
         context = FakeContext(Path("unused"))
         async with receiving(slack, context) as (_, hearing):
             await slack.says("first", chat="dm:bob")  # afterwards every catch-up is surely over
-            await context.texts(1)
+            await slack.server.until(lambda server: len(server.acked) == 1)
             context.refuse()
             await slack.says("once more, please")
             with pytest.raises(Unavailable):

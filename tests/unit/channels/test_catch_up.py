@@ -26,7 +26,7 @@ from channels.contract import (
     Person,
     PersonId,
 )
-from channels.errors import Rejected, Unavailable
+from channels.errors import NotReady, Rejected, Unavailable
 from channels.payloads import Malformed, Quarantine
 from ohmo_testing.channels import FakeContext
 
@@ -185,13 +185,18 @@ async def test_a_chat_that_is_named_again_while_it_is_delivered_waits_again() ->
     assert house.log.index(("caught up", "a", 0)) < house.log.index(("taken", "a", 2))
 
 
-async def test_settled_waits_for_what_is_being_stored_and_not_for_what_waits() -> None:
+async def test_what_a_lost_connection_still_said_is_stored_but_for_what_waits() -> None:
     house = House([])
+
+    async def take() -> None:
+        raise NotReady("lost")
+
     async with asyncio.TaskGroup() as group:
         backlog = Backlog(house.deliver, house.read, group)
         backlog.line_up("a", 1)
         backlog.line_up("", 2)
-        await asyncio.wait_for(backlog.settled(), 1)
+        with pytest.raises(NotReady):
+            await asyncio.wait_for(backlog.next(take), 1)
         assert house.of("acknowledged") == {"": [2]}
         assert list(backlog.not_stored()) == [1]
         backlog.catch_up(())
