@@ -34,10 +34,11 @@ from channels.feishu.client import Pace, Refused, Wire
 from channels.feishu.client_line import Feed, feed
 from channels.feishu.fields import milliseconds, moment, word
 from channels.feishu.listening import Listening
-from channels.feishu.memory import Names, Own
+from channels.feishu.memory import Own
 from channels.feishu.presses import Presses
 from channels.feishu.streams import BUSY, Streams
 from channels.feishu.typing import Typing
+from channels.names import Names
 from channels.payloads import Body, Malformed, soft
 from channels.rate_limit import DraftPause
 from channels.stale_typing import OpenIndicators
@@ -64,6 +65,8 @@ _FILE_TYPES = {
     ".pptx": "ppt",
 }
 
+_NAME_PATIENCE = 0.1  # seconds; Feishu wants its answer soon, and the next message has the name
+
 CAPABILITIES = Capabilities(
     repeat=Repeat.SAFE,
     repeat_window=timedelta(minutes=55),  # "Send message", uuid: at most one message within an hour
@@ -87,7 +90,7 @@ class Feishu:
         self._options = options
         self._app = settings.app_id
         self._wire = Wire(settings.app_id, settings.app_secret, settings.domain, self._pace)
-        self._names = Names(self._wire)
+        self._names = Names(self._wire.name_of, _NAME_PATIENCE)
         self._own = Own()
         self._presses = Presses()
         self._streams = Streams(self._wire, options.clock)

@@ -191,6 +191,17 @@ class Wire:
             transport, self._transport = self._transport, None
             await transport.close()
 
+    async def name_of(self, person: str) -> str:
+        """Obtain user information, by open_id; "" when it tells no name."""
+        found = await self.call(
+            "GET",
+            "/open-apis/contact/v3/users/:user_id",
+            paths={"user_id": person},
+            query={"user_id_type": "open_id"},
+        )
+        user = soft(found, "user")
+        return word(user, "name") or word(user, "nickname") or word(user, "en_name")
+
     async def call(
         self,
         verb: Verb,

@@ -111,7 +111,7 @@ def chat_of(payload: Body) -> str:
     )
 
 
-def brought(payload: Body) -> str:
+def message_id(payload: Body) -> str:
     """The id of the message that an event brings; "" of other events."""
     return word(soft(soft(payload, "event"), "message"), "message_id")
 

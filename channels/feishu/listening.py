@@ -1,43 +1,42 @@
-"""Hearing Feishu: events become stored arrivals and only then are answered; a chat's live events
-wait behind its catch-up, and for no other chat."""
+"""Hearing Feishu: events become stored arrivals and only then are answered."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, cast
 
-from channels.cleaning import cleaned
+from channels.catch_up import Backlog, CatchUp, Missed
 from channels.contract import Address, Answer, Arrival, ChannelContext, ChatId, Clock, Inbound
-from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected, Unavailable
+from channels.credentials_check import why_lost
+from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
 from channels.feishu import inbound
 from channels.feishu.client import Wire
 from channels.feishu.client_line import Delivery, Feed, feed
 from channels.feishu.enrich import Extras
 from channels.feishu.fields import moment, word
-from channels.feishu.history import Chat, History, Missed
+from channels.feishu.history import History
 from channels.feishu.inbound import Place, Spoken
-from channels.feishu.memory import PRIVATE_NAME, Memory, Names, Own
+from channels.feishu.memory import PRIVATE_NAME, Memory, Own
 from channels.feishu.presses import Presses
-from channels.gaps import in_place, left_out
+from channels.names import Names
 from channels.payloads import Body, Malformed, Quarantine, soft
 from channels.task_groups import finish_all, main_error
 
 _log = logging.getLogger(__name__)
 
-READERS = 4  # chats whose history is read at the same time
-# first contacts at the same time whose history is read before their words are stored; in a crowd it
-# is read later
+READERS = 4  # first contacts whose history is read at the same time, later
+# First contacts at the same time whose history is read before their words are stored; in a crowd
+# it is read later.
 STRANGERS = 16
 LOOK = 1.5  # seconds for that: Feishu waits three for its answer
-# seconds nobody answers words that were stored before what was said earlier could be looked for
+# Seconds nobody answers words that were stored before what was said earlier could be looked for.
 SETTLES = 6.0
-PATIENCE = 2.0  # seconds for the question why a connection was lost
 _NOT_STORED: Body = {
     "toast": {
         "type": "error",
@@ -45,9 +44,13 @@ _NOT_STORED: Body = {
     }
 }
 
+Event = tuple[Delivery, Body]
+
 
 class Listening:
     """One ``receive``: from the opening of the long connection until it is gone."""
+
+    title = "Feishu"
 
     def __init__(
         self,
@@ -68,100 +71,66 @@ class Listening:
         self._own = own
         self._presses = presses
         self._memory = Memory()
-        self._history = History(wire)
+        self._unreadable = Quarantine(context.state / "malformed", "feishu")
+        self._history = History(wire, self._unreadable)
         self._extras = Extras(self._history, wire.app, bot, own)
         self._place = Place(
-            wire.app,
-            bot,
-            names.known,
-            self._memory.follows,
-            own.is_ours,
-            own.topic_of,
-            self._extras.quoted,
-            self._extras.inside,
+            app=wire.app,
+            bot=bot,
+            names=names.known,
+            follows=self._memory.follows,
+            is_ours=own.is_ours,
+            topic_of=own.topic_of,
+            quoted=self._extras.quoted,
+            inside=self._extras.inside,
         )
-        self._listed = False  # until the chats are known every chat waits
-        self._behind: dict[str, Chat] = {}  # chats whose catch-up is not done
-        self._backlog: dict[
-            str, list[tuple[Delivery, Body]]
-        ] = {}  # live events by chat, neither stored nor answered
-        self._busy: set[str] = set()  # chats whose backlog is being worked off
+        self._group = asyncio.TaskGroup()
+        self._catch_up = CatchUp(self, context, self._unreadable)
+        self._backlog = Backlog[Event](self._deliver, self._catch_up.read, self._group)
         self._readers = asyncio.Semaphore(READERS)
         self._strangers = 0
-        self._aside = Quarantine(context.state / "malformed", "feishu")
 
     async def run(self, line: Feed | None) -> None:
         """``line``: one that is open already, closed here. Raises ChannelError, or Unavailable from
         ``publish``."""
         async with feed(self._wire) if line is None else line.lent() as opened:
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._catch_up(group), name="feishu catch-up")
-                    await self._live(opened, group)
+                async with self._group as group:
+                    group.create_task(self._find_chats(), name="feishu catch-up")
+                    await self._live(opened)
             except BaseExceptionGroup as failed:
+                await _refuse(self._backlog.not_stored())
                 failure = main_error(failed, AuthFailed)
                 if isinstance(failure, NotReady):
-                    await self._ask_why()
+                    await why_lost(self._wire.call("GET", "/open-apis/bot/v3/info"))
                 raise failure from None
-
-    async def _ask_why(self) -> None:
-        """An app that was taken away is cut off without a word: AuthFailed is the truth then, and
-        NotReady would only repeat the question."""
-        with contextlib.suppress(NotReady, RateLimited, Rejected, TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                await self._wire.call("GET", "/open-apis/bot/v3/info")
 
     # live
 
-    async def _live(self, line: Feed, group: asyncio.TaskGroup) -> None:
+    async def _live(self, line: Feed) -> None:
         while True:
-            deliveries = await line.take()
+            deliveries = await self._backlog.next(line.take)
             if line.heard:
                 self._context.heard()
             for delivery in deliveries:
                 payload = self._decoded(delivery)
                 if payload is None:
-                    await delivery.line.answer(
-                        delivery, HTTPStatus.OK
-                    )  # answering otherwise would bring it again and again
-                elif (
-                    chat := inbound.chat_of(payload) or self._extras.known_chat(payload)
-                ) or not inbound.is_reaction(payload):
-                    self._line_up(chat, delivery, payload, group)
+                    # Any other answer would bring it again and again.
+                    await delivery.line.answer(delivery, HTTPStatus.OK)
+                    continue
+                chat = inbound.chat_of(payload) or self._extras.known_chat(payload)
+                if chat or not inbound.is_reaction(payload):
+                    self._backlog.line_up(chat, (delivery, payload))
                 else:
-                    group.create_task(self._seek(delivery, payload, group), name="feishu reaction")
+                    self._group.create_task(self._seek(delivery, payload), name="feishu reaction")
 
-    async def _seek(self, delivery: Delivery, payload: Body, group: asyncio.TaskGroup) -> None:
+    async def _seek(self, delivery: Delivery, payload: Body) -> None:
         """A reaction names its message only: one more question, for which nobody else waits."""
-        self._line_up(await self._extras.chat_of(payload), delivery, payload, group)
-
-    def _line_up(
-        self, chat: str, delivery: Delivery, payload: Body, group: asyncio.TaskGroup
-    ) -> None:
-        self._backlog.setdefault(chat, []).append((delivery, payload))
-        self._begin(chat, group)
-
-    def _begin(self, chat: str, group: asyncio.TaskGroup) -> None:
-        """Works off what was said in a chat, unless that has to wait for its catch-up. Events
-        without a chat wait for nothing."""
-        if (
-            chat not in self._busy
-            and chat in self._backlog
-            and (not chat or (self._listed and chat not in self._behind))
-        ):
-            self._busy.add(chat)
-            group.create_task(self._work_off(chat, group), name="feishu chat")
-
-    async def _work_off(self, chat: str, group: asyncio.TaskGroup) -> None:
-        while events := self._backlog.pop(chat, []):
-            await self._deliver(chat, events, group)
-        self._busy.discard(
-            chat
-        )  # nothing was awaited since the backlog was empty: no event can slip between
+        self._backlog.line_up(await self._extras.chat_of(payload), (delivery, payload))
 
     def _decoded(self, delivery: Delivery) -> Body | None:
         if delivery.frame is None:
-            self._aside.pass_over("a frame that is none of the protocol's", delivery.raw)
+            self._unreadable.pass_over("a frame that is none of the protocol's", delivery.raw)
             return None
         try:
             payload: Any = json.loads(delivery.payload)
@@ -169,27 +138,20 @@ class Listening:
             payload = None
         if isinstance(payload, dict):
             return cast("Body", payload)
-        self._aside.pass_over("an event that is no JSON object", delivery.payload)
+        self._unreadable.pass_over("an event that is no JSON object", delivery.payload)
         return None
 
-    async def _deliver(
-        self, chat: str, events: list[tuple[Delivery, Body]], group: asyncio.TaskGroup
-    ) -> None:
-        """Store what the events say, then answer them. Unavailable answers 500: Feishu delivers
-        again."""
-        try:
-            presses = await self._store(chat, [payload for _, payload in events], group)
-        except (Unavailable, ChannelError):
-            await _refuse(events)
-            raise
+    async def _deliver(self, chat: str, events: list[Event]) -> None:
+        """Store what the events say, then answer them."""
+        presses = await self._store(chat, [payload for _, payload in events])
         for delivery, payload in events:
             token = word(soft(payload, "header"), "event_id")
             if token in presses:
-                group.create_task(self._answer_press(delivery, token), name="feishu press")
+                self._group.create_task(self._answer_press(delivery, token), name="feishu press")
             else:
                 await delivery.line.answer(delivery, HTTPStatus.OK)
         if self._memory.begins(chat):
-            group.create_task(self._look_back(chat), name="feishu first contact")
+            self._group.create_task(self._look_back(chat), name="feishu first contact")
 
     async def _answer_press(self, delivery: Delivery, token: str) -> None:
         """Card callback: an answer within three seconds; the house's own words when they come in
@@ -198,26 +160,22 @@ class Listening:
         result: Body = {"toast": {"type": "info", "content": words}} if words else {}
         await delivery.line.answer(delivery, HTTPStatus.OK, result)
 
-    async def _store(self, chat: str, payloads: list[Body], group: asyncio.TaskGroup) -> set[str]:
+    async def _store(self, chat: str, payloads: list[Body]) -> set[str]:
         """The tokens of the presses among them. Raises Unavailable, and ChannelError."""
         told = [(payload, spoken) for payload in payloads for spoken in self._spoken(payload)]
-        await self._prepare(chat, told, group)
+        await self._prepare(chat, told)
         arrivals: dict[str, Arrival] = {}
         early = self._memory.heard(chat) > 0  # what was said before is not read yet
         for payload, spoken in told:
             try:
-                for arrival in inbound.read(payload, self._place, spoken):
-                    arrivals.setdefault(
-                        arrival.key,
-                        replace(arrival, settles=SETTLES)
-                        if early and isinstance(arrival, Inbound)
-                        else arrival,
-                    )
+                for said in inbound.read(payload, self._place, spoken):
+                    waits = early and isinstance(said, Inbound)
+                    arrival = replace(said, settles=SETTLES) if waits else said
+                    arrivals.setdefault(arrival.key, arrival)
                     self._follow(arrival, spoken)
             except Malformed as error:
-                self._aside.pass_over(
-                    f"an event of type {inbound.kind_of(payload) or 'nothing'}: {error}", payload
-                )
+                kind = inbound.kind_of(payload) or "nothing"
+                self._unreadable.pass_over(f"an event of type {kind}: {error}", payload)
         if not arrivals:
             return set()
         presses = {said.token for said in arrivals.values() if isinstance(said, Answer)}
@@ -225,9 +183,8 @@ class Listening:
             self._presses.expect(token)
         newest = max((spoken.ms for _, spoken in told if spoken is not None), default=0)
         batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
-        await self._context.publish(
-            batch, self._memory.cursor(chat, newest) if chat and newest else None
-        )
+        cursor = self._memory.cursor(chat, newest) if chat and newest else None
+        await self._context.publish(batch, cursor)
         return presses
 
     def _spoken(self, payload: Body) -> list[Spoken | None]:
@@ -235,51 +192,53 @@ class Listening:
         try:
             return [inbound.spoken_in(payload)]
         except Malformed as error:
-            self._aside.pass_over(f"an event of type {inbound.MESSAGE}: {error}", payload)
+            self._unreadable.pass_over(f"an event of type {inbound.MESSAGE}: {error}", payload)
             return []
 
-    async def _prepare(
-        self, chat: str, told: Sequence[tuple[Body, Spoken | None]], group: asyncio.TaskGroup
-    ) -> None:
+    async def _prepare(self, chat: str, told: Sequence[tuple[Body, Spoken | None]]) -> None:
         """What must be known before words are read and stored. It is asked for side by side,
         because a burst waits for all of it."""
-        works = self._unknown([spoken for _, spoken in told if spoken is not None], group)
+        works = self._unknown([spoken for _, spoken in told if spoken is not None])
         private = [
             spoken.ms
             for payload, spoken in told
             if spoken is not None and spoken.person and inbound.is_private(payload)
         ]
-        if (chat and not self._memory.knows(chat)) or (private and not self._memory.has_met(chat)):
-            works.append(self._open(chat, private, group))
+        is_new = chat != "" and not self._memory.knows(chat)
+        if is_new or (private and not self._memory.has_met(chat)):
+            works.append(self._open(chat, private))
         await finish_all(works)
 
-    async def _open(self, chat: str, private: list[int], group: asyncio.TaskGroup) -> None:
+    async def _open(self, chat: str, private: list[int]) -> None:
         """How far a chat was read. ``private``: ms of one-to-one words in it."""
         if chat and not self._memory.knows(chat):
             self._memory.load(chat, await self._context.cursor(chat))
         if private:
             await self._meet(chat, min(private))
             if self._memory.unread(chat) and self._strangers < STRANGERS:
-                await self._look_first(chat, group)
+                await self._look_first(chat)
 
-    async def _look_first(self, chat: str, group: asyncio.TaskGroup) -> None:
+    async def _look_first(self, chat: str) -> None:
         """A one-to-one chat we never heard of: what was said there while nobody listened is
         answered before what is said now. A history that cannot be had in time is looked for
         later."""
         self._strangers += 1
         try:
             async with asyncio.timeout(LOOK):
-                await self._read_one(Chat(chat, private=True), group)
+                await self._catch_up.read(chat)
         except (TimeoutError, NotReady, RateLimited, Rejected) as error:
-            _log.info(
-                "feishu: %s: what was said before is looked for later (%s)",
-                chat,
-                error or "no answer in time",
-            )
+            why = error or "no answer in time"
+            _log.info("feishu: %s: what was said before is looked for later (%s)", chat, why)
         finally:
             self._strangers -= 1
 
-    async def _meet(self, chat: str, at: int = 0) -> None:
+    async def _look_back(self, chat: str) -> None:
+        """What ``_look_first`` had no time for."""
+        await asyncio.sleep(self._wire.pace.lull)
+        async with self._readers:
+            await self._catch_up.read(chat)
+
+    async def _meet(self, chat: str, at: int) -> None:
         """Nobody lists one-to-one chats: who spoke to us there is remembered before what was said.
         ``at``: ms of words that are stored before what was said earlier, while nobody listened,
         could be looked for."""
@@ -290,9 +249,7 @@ class Listening:
                 self._memory.forget(chat)
                 raise
 
-    def _unknown(
-        self, told: Sequence[Spoken], group: asyncio.TaskGroup
-    ) -> list[Coroutine[Any, Any, None]]:
+    def _unknown(self, told: Sequence[Spoken]) -> list[Coroutine[Any, Any, None]]:
         """Notes what messages show beside their own words; what has to be asked for: names of new
         people, quoted and forwarded messages."""
         for spoken in told:
@@ -300,10 +257,8 @@ class Listening:
                 self._names.tell(person, name)
             self._own.place(spoken.id, spoken.chat, spoken.topic)
         people = [spoken for spoken in told if spoken.person]
-        strangers = {spoken.sender for spoken in people if self._names.lacks(spoken.sender)}
-        works: list[Coroutine[Any, Any, None]] = [
-            self._names.learn(stranger, group) for stranger in strangers
-        ]
+        senders = {spoken.sender for spoken in people}
+        works: list[Coroutine[Any, Any, None]] = [self._names.learn(senders, self._group)]
         if lacking := [spoken for spoken in people if self._extras.lacks(spoken)]:
             works.append(self._extras.learn(lacking, self._place))
         return works
@@ -311,142 +266,90 @@ class Listening:
     def _follow(self, said: Arrival, spoken: Spoken | None) -> None:
         """A thread in which we were called stays ours to hear, also after a restart: it travels in
         the cursor."""
-        if (
-            isinstance(said, Inbound)
-            and said.addressed
-            and said.address.topic is not None
-            and spoken is not None
-            and not said.private
-        ):
+        if not isinstance(said, Inbound) or spoken is None or said.private:
+            return
+        if said.addressed and said.address.topic is not None:
             self._memory.follow(said.address.chat, said.address.topic, spoken.thread)
 
-    # catch-up
+    # catch-up (channels.catch_up.History)
 
-    async def _catch_up(self, group: asyncio.TaskGroup) -> None:
+    async def _find_chats(self) -> None:
         self._memory.load_private(await self._context.cursor(PRIVATE_NAME))
-        chats = [Chat(chat, private=True) for chat in self._memory.private]
+        chats = list(self._memory.private)
         try:
             chats += await self._history.groups()
         except Rejected as refused:
             await self._context.missed(
                 f"{refused}. What was said in Feishu groups while ohmo was away may be missing."
             )
-        self._behind.update({chat.id: chat for chat in chats})
-        self._listed = True
-        for chat in tuple(self._backlog):
-            self._begin(chat, group)
-        todo = list(self._behind)
-        await finish_all(self._read(todo, group) for _ in range(READERS))
+        self._backlog.catch_up(chats)
 
-    async def _read(self, todo: list[str], group: asyncio.TaskGroup) -> None:
-        """One of the readers: chats in which somebody is speaking now come first."""
-        while todo:
-            chat = next((chat for chat in todo if chat in self._backlog), todo[0])
-            todo.remove(chat)
-            try:
-                await self._read_one(self._behind[chat], group)
-            except (Unavailable, ChannelError):
-                await _refuse(self._backlog.pop(chat, []))
-                raise
-            del self._behind[chat]
-            self._begin(chat, group)
+    def name(self, chat: str) -> str:
+        return chat
 
-    async def _look_back(self, chat: str) -> None:
-        """What ``_look_first`` had no time for."""
-        await asyncio.sleep(self._wire.pace.lull)
-        async with self._readers, asyncio.TaskGroup() as group:
-            await self._read_one(Chat(chat, private=True), group)
-
-    async def _read_one(self, chat: Chat, group: asyncio.TaskGroup) -> None:
+    async def missed(self, chat: str) -> Missed[Spoken] | None:
         age, most = self._context.catch_up
-        self._memory.load(chat.id, await self._context.cursor(chat.id))
-        since, heard, fence = (
-            self._memory.since(chat.id),
-            self._memory.heard(chat.id),
-            self._clock() - age,
-        )
+        self._memory.load(chat, await self._context.cursor(chat))
+        since = self._memory.since(chat)
+        heard = self._memory.heard(chat)
+        threads = self._memory.threads(chat)
+        fence = self._clock() - age
         try:
-            missed = await self._history.missed(
-                chat, since, self._memory.threads(chat.id), fence, most, heard=heard
+            missed, ours = await self._history.missed(
+                chat, since, threads, fence, most, heard=heard
             )
         except Rejected as refused:
-            _log.warning("feishu: %s: what was missed cannot be read: %s", chat.id, refused)
-            self._memory.looked_back(chat.id)
-            if not heard:  # of a first contact nothing need be missing
-                await self._context.missed(
-                    f"{refused}. What was said on Feishu while ohmo was away may be missing."
-                )
-            return
-        for what, row in missed.unreadable:
-            self._aside.pass_over(what, row)
-        coming = {inbound.brought(payload) for _, payload in self._backlog.get(chat.id, ())}
-        missed.left, missed.said = in_place(
-            [(row.id, row) for row in missed.left], missed.said, coming
-        )
-        for row in missed.ours:
-            self._own.said(row.id)
-            self._own.place(row.id, chat.id, row.topic)
-        arrivals = await self._arrivals(chat, missed, group)
-        await self._confess(chat, missed)
-        self._memory.looked_back(chat.id)
-        if arrivals or missed.left or heard:
-            newest = max((row.ms for row in missed.said + missed.left), default=0)
-            try:
-                await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
-            except BaseException:  # _look_first's time is over in the middle of it, too
-                self._memory.found_not_stored(chat.id, heard)
+            self._memory.looked_back(chat)
+            if not heard:
                 raise
+            _log.info("feishu: %s: what was said before cannot be read: %s", chat, refused)
+            return None  # of a first contact nothing need be missing
+        coming = {inbound.message_id(payload) for _, payload in self._backlog.waiting(chat)}
+        missed.take_back(coming, lambda row: row.id)
+        for row in ours:
+            self._own.said(row.id)
+            self._own.place(row.id, chat, row.topic)
+        people = [row for row in missed.said + missed.changed if row.person]
+        await finish_all(self._unknown(people))
+        return missed
 
-    async def _arrivals(
-        self, chat: Chat, missed: Missed, group: asyncio.TaskGroup
-    ) -> list[Arrival]:
-        found: list[Arrival] = []
-        people = [spoken for spoken in missed.said + missed.changed if spoken.person]
-        await finish_all(self._unknown(people, group))
-        for spoken in people:
-            try:
-                is_change = spoken in missed.changed
-                said = (
-                    inbound.edited(spoken, self._place)
-                    if is_change
-                    else inbound.message(spoken, self._place, private=chat.private)
-                )
-            except Malformed as error:
-                self._aside.pass_over(
-                    f"a row of the history of {chat.id}: {error}",
-                    {"message_id": spoken.id, "content": spoken.content},
-                )
-                continue
-            found.append(cleaned(said))
-            self._follow(found[-1], spoken)
-        return sorted(found, key=lambda arrival: arrival.order)
+    def arrival(self, chat: str, row: Spoken, *, changed: bool) -> Arrival | None:
+        if not row.person:
+            return None
+        if changed:
+            return inbound.edited(row, self._place)
+        said = inbound.message(row, self._place, private=self._memory.has_met(chat))
+        self._follow(said, row)
+        return said
 
-    async def _confess(self, chat: Chat, missed: Missed) -> None:
-        """The fence is never silent: said where somebody may be waiting, else to the owner."""
-        left = [row for row in missed.left if row.person]
-        if not left and not missed.more:
+    def said_at(self, row: Spoken) -> datetime | None:
+        return moment(row.ms) if row.person else None
+
+    def notice_to(self, chat: str, missed: Missed[Spoken]) -> Address | None:
+        mentioned = {person for row in missed.left if row.person for _, person, _ in row.mentions}
+        called = self._place.bot in mentioned
+        if not (self._memory.has_met(chat) or called or missed.more):
+            return None
+        return Address("feishu", self._wire.app, ChatId(chat))
+
+    async def store(self, chat: str, missed: Missed[Spoken], arrivals: Sequence[Arrival]) -> None:
+        heard = self._memory.heard(chat)
+        self._memory.looked_back(chat)
+        if not arrivals and not missed.left and not heard:
             return
-        called = any(person == self._place.bot for row in left for _, person, _ in row.mentions)
-        here = chat.private or called or missed.more
-        address = Address("feishu", self._wire.app, ChatId(chat.id)) if here else None
-        times, where = (
-            [moment(row.ms) for row in left],
-            "here" if here else f"on Feishu in {chat.id}",
-        )
-        fence, zone = self._context.catch_up, self._context.zone
-        text = left_out(
-            times, fence, zone=zone, where=where, key="channels.feishu.catch_up", more=missed.more
-        )
-        await self._context.missed(text, address)
+        newest = max((row.ms for row in missed.said + missed.left), default=0)
+        try:
+            await self._context.publish(arrivals, self._memory.cursor(chat, newest))
+        except BaseException:  # _look_first's time is over in the middle of it, too
+            self._memory.found_not_stored(chat, heard)
+            raise
 
 
-async def _refuse(events: Iterable[tuple[Delivery, Body]]) -> None:
+async def _refuse(events: Iterable[Event]) -> None:
     """Not stored: Feishu delivers again. Callbacks are not delivered again, so their person is
     told."""
     for delivery, payload in events:
-        pressed = inbound.kind_of(payload) == inbound.PRESSED
-        await delivery.line.answer(
-            delivery,
-            HTTPStatus.OK if pressed else HTTPStatus.INTERNAL_SERVER_ERROR,
-            _NOT_STORED if pressed else None,
-        )
+        if inbound.kind_of(payload) == inbound.PRESSED:
+            await delivery.line.answer(delivery, HTTPStatus.OK, _NOT_STORED)
+        else:
+            await delivery.line.answer(delivery, HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -1,30 +1,22 @@
 """What Feishu does not say again: how far each chat was read, which threads are ours to follow,
-whose message is whose, who is called what."""
+whose message is whose."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from channels.contract import Cursor
-from channels.errors import AuthFailed, ChannelError, Rejected
-from channels.feishu.client import Wire
-from channels.feishu.fields import word
 from channels.payloads import soft
 from channels.recent import Recent
 
 FOLLOWED = 50  # threads per chat; they travel in its cursor
 KEPT = 4000  # messages whose place, and own messages whose id, are remembered
-NAMED = 5000
 PRIVATE = 1000  # one-to-one chats; "Obtain groups where the bot is in" lists none of them
 PRIVATE_NAME = "p2p"  # of their cursor
 PATIENCE = 1.5  # seconds for a quoted message before an answer to it goes on without
-NAME_PATIENCE = (
-    0.1  # seconds for the name of somebody new; what comes later is known by the next message
-)
 
 
 class Own:
@@ -173,61 +165,6 @@ class Memory:
     @property
     def private(self) -> Collection[str]:
         return tuple(self._private)
-
-
-class Names:
-    """People's names by open_id ("Obtain user information"), asked once each. A name that cannot be
-    had in time is the id until it is there."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._known = Recent[str, str](NAMED)
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._allowed = True
-
-    @property
-    def known(self) -> Mapping[str, str]:
-        return self._known
-
-    def tell(self, open_id: str, name: str) -> None:
-        """A name that came by itself: mentions carry one."""
-        if open_id and name:
-            self._known[open_id] = name
-
-    def lacks(self, person: str) -> bool:
-        return bool(person) and person not in self._known and self._allowed
-
-    async def learn(self, person: str, group: asyncio.TaskGroup) -> None:
-        """Waits a moment only: a name is no reason to leave an event unanswered. The question
-        itself goes on in ``group``."""
-        if not self.lacks(person):
-            return
-        asking = self._asking.get(person)
-        if asking is None:
-            asking = self._asking[person] = group.create_task(self._ask(person), name="feishu name")
-            asking.add_done_callback(lambda _: self._asking.pop(person, None))
-        await asyncio.wait([asking], timeout=NAME_PATIENCE)
-
-    async def _ask(self, person: str) -> None:
-        try:
-            uri = "/open-apis/contact/v3/users/:user_id"
-            found = await self._wire.call(
-                "GET", uri, paths={"user_id": person}, query={"user_id_type": "open_id"}
-            )
-        except AuthFailed:
-            raise
-        except (
-            Rejected
-        ):  # without the scope, or outside the app's range of people: asking again changes nothing
-            self._allowed = bool(self._known)
-            self.tell(person, person)
-            return
-        except ChannelError:
-            return
-        user = soft(found, "user")
-        self.tell(
-            person, word(user, "name") or word(user, "nickname") or word(user, "en_name") or person
-        )
 
 
 def _decoded(value: str | None) -> dict[str, Any]:
