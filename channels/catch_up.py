@@ -208,7 +208,7 @@ class Backlog(Generic[Event]):
     def line_up(self, chat: str, event: Event, *, waits: bool = True) -> None:
         """``chat``: "" for an event of none. ``waits`` False: not even for the catch-up of its
         chat, because no history holds it and somebody sees a failure after seconds."""
-        line = _Line(chat, urgent=not waits and self._is_behind(chat))
+        line = _Line(chat, urgent=not waits and self.is_behind(chat))
         self._lines.setdefault(line, []).append(event)
         self._begin(line)
 
@@ -255,11 +255,12 @@ class Backlog(Generic[Event]):
             self._taken.clear()
             await self._taken.wait()
 
-    def _is_behind(self, chat: str) -> bool:
+    def is_behind(self, chat: str) -> bool:
+        """Whether its live events wait."""
         return chat != "" and (not self._listed or chat in self._behind)
 
     def _is_held(self, line: _Line) -> bool:
-        return not line.urgent and self._is_behind(line.chat)
+        return not line.urgent and self.is_behind(line.chat)
 
     def _begin(self, line: _Line) -> None:
         if line not in self._delivering and not self._is_held(line):

@@ -1,74 +1,267 @@
-"""What was said in a channel while nobody listened (Get Channel Messages, after)."""
+"""What was said while nobody listened: which channels grew, and what was said in each of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import timedelta
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
 
+from channels.catch_up import Backlog, CatchUp, Missed
+from channels.contract import Address, Arrival, ChannelContext, Cursor
+from channels.discord import inbound
 from channels.discord.client import Wire
+from channels.discord.doubles import Doubles
 from channels.discord.failures import Refused
-from channels.discord.inbound import moment, snowflake
-from channels.discord.memory import newest_in, sorted_by_id
-from channels.payloads import Body
+from channels.discord.frames import Frame
+from channels.discord.inbound import Spot, moment, snowflake
+from channels.discord.memory import (
+    FORUMS,
+    READABLE,
+    THREADS,
+    Memory,
+    newest_in,
+    number_of,
+    rows_of,
+    sorted_by_id,
+)
+from channels.payloads import Body, Malformed, Quarantine
+
+_log = logging.getLogger(__name__)
 
 PAGE = 100  # rows of one answer, the most there is
 PAGES = 5  # of one channel; what lies behind them is counted as cut
 ARCHIVED = 50  # threads of a forum that are looked through
-OVERLAP = timedelta(
-    minutes=10
-)  # before the last word we know: what was edited there while we were away
+# Before the last word we know: what was edited there while we were away.
+OVERLAP = timedelta(minutes=10)
+_THREAD_CREATED = 18  # Message types: the line in a channel that says where a thread began
 
 
-@dataclass(slots=True)
-class Missed:
-    """Rows oldest first. ``before``: those up to the last word we know; ``left``: what the fence
-    leaves out; ``more``: others exist that nobody counted."""
+class MissedChannels:
+    """Of one ``receive``, whatever becomes of its connections. Every channel that grew is read
+    (channels.catch_up.History) before its live events are delivered."""
 
-    said: list[Body] = field(default_factory=list[Body])
-    before: list[Body] = field(default_factory=list[Body])
-    left: list[Body] = field(default_factory=list[Body])
-    more: bool = False
+    title = "Discord"
 
+    def __init__(
+        self,
+        wire: Wire,
+        context: ChannelContext,
+        memory: Memory,
+        unreadable: Quarantine,
+        doubles: Doubles,
+        deliver: Callable[[str, list[Frame]], Awaitable[None]],
+        group: asyncio.TaskGroup,
+    ) -> None:
+        self._wire = wire
+        self._context = context
+        self._memory = memory
+        self._doubles = doubles
+        self._group = group
+        read = CatchUp(self, context, unreadable).read
+        self.backlog = Backlog(deliver, read, group, listed=True)
+        self.absent: set[str] = set()  # guilds that did not tell of themselves yet
+        self._grown: dict[str, tuple[int | None, int]] = {}  # channel -> newest message, floor
+        self._first = 0  # everything before it was said before we ever came
+        self._back = False  # we were here before, and away
 
-async def missed(wire: Wire, channel: str, since: int, fence: int, most: int) -> Missed:
-    """What was said after ``since``: the newest ``most`` not older than ``fence`` (ids) to be
-    heard, the others to be counted.
+    async def begin(self, guilds: Sequence[str]) -> None:
+        """At READY: direct conversations we know of. The guilds tell of themselves after it."""
+        self.absent.update(guilds)
+        first = number_of(await self._context.cursor("since"))
+        self._back = first is not None
+        if first is None:
+            first = snowflake(self._memory.clock())
+            await self._context.publish([], Cursor("since", str(first)))
+        self._first = first
+        for channel in reversed(self._memory.known.direct):
+            self._schedule(channel, None, 0)
 
-    Raises Refused when the channel is not ours to read."""
-    start = max(0, snowflake(moment(str(since)) - OVERLAP))
-    rows: list[Body] = []
-    after, more = start, False
-    for _ in range(PAGES):
-        page = await wire.history(channel, after=after, limit=PAGE)
-        rows += page
-        if len(page) < PAGE:
-            break
-        after = max(after, *(int(str(row.get("id"))) for row in page))
-    else:  # too much to read it all: the newest from the other end
-        more = True
-        before: int | None = None
-        for _ in range(-(-most // PAGE)):
-            page = await wire.history(channel, before=before, limit=PAGE)
+    def stranger(self, channel: str) -> None:
+        """Somebody speaks in a direct conversation. No list shows those nobody knows of: what was
+        said there while we were away comes first."""
+        known = self._memory.known
+        if self._back and channel not in known.direct and channel not in known.since:
+            self._schedule(channel, None, 0)
+
+    def gone(self, guild: str) -> None:
+        self.absent.discard(guild)
+
+    def guild(self, data: Body) -> None:
+        """At GUILD_CREATE, also of a guild that comes back: whatever grew since we last read it."""
+        number = str(data.get("id"))
+        self.absent.discard(number)
+        joined = _joined(data)
+        floor = max(self._first, joined)
+        channels = rows_of(data, "channels") + rows_of(data, "threads")
+        there = {str(channel.get("id")) for channel in channels}
+        for channel in channels:
+            name, newest = str(channel.get("id")), newest_in(channel)
+            if channel.get("type") in READABLE | THREADS:
+                self._schedule(name, newest, joined)
+                continue
+            has_new_post = newest is not None and newest > floor and str(newest) not in there
+            if channel.get("type") in FORUMS and has_new_post:
+                reading = self._read_forum(name, number, floor)
+                self._group.create_task(reading, name="discord forum")
+        for thread, (parent, guild) in list(self._memory.known.threads.items()):
+            if guild == number and thread not in there:
+                # Asleep; somebody may have spoken before it fell asleep.
+                self._memory.guilds.spots.setdefault(thread, Spot(guild, "", parent))
+                self._schedule(thread, None, joined)
+
+    def _schedule(self, channel: str, newest: int | None, floor: int) -> None:
+        if not self.backlog.is_behind(channel):
+            self._grown[channel] = (newest, floor)
+            self.backlog.catch_up([channel])
+
+    async def _read_forum(self, forum: str, guild: str, since: int) -> None:
+        """Posts that somebody wrote in after ``since`` and that fell asleep again (List Public
+        Archived Threads)."""
+        try:
+            found = await self._wire.read(
+                lambda http: http.get_public_archived_threads(int(forum), limit=ARCHIVED)
+            )
+        except Refused:
+            return
+        for thread in [dict(row) for row in found.get("threads") or []]:
+            if (newest_in(thread) or 0) > since:
+                self._found_thread(thread, guild)
+
+    def _found_thread(self, thread: Body, guild: str) -> None:
+        """One that no event told of."""
+        number = str(thread.get("id"))
+        if number not in self._memory.guilds.spots:
+            self._memory.guilds.note(thread, guild)
+            self._schedule(number, newest_in(thread), 0)
+
+    # channels.catch_up.History
+
+    def name(self, chat: str) -> str:
+        spot = self._memory.guilds.spots.get(chat)
+        return f"#{spot.name}" if spot is not None and spot.name else chat
+
+    async def missed(self, chat: str) -> Missed[Body] | None:
+        newest, floor = self._grown.pop(chat)
+        age, most = self._context.catch_up
+        known = number_of(await self._context.cursor(chat))
+        since = known if known is not None else max(self._first, floor)
+        self._memory.known.since[chat] = since
+        if newest is not None and newest <= since:
+            return None
+        fence = snowflake(self._memory.clock() - age)
+        try:
+            rows, more = await self._rows(chat, since, most)
+        except Refused as refused:
+            if known is not None:
+                raise
+            _log.info("discord: %s: what was missed cannot be read: %s", chat, refused)
+            return None
+        before = [row for row in rows if int(row["id"]) <= since]
+        after = [row for row in rows if int(row["id"]) > since]
+        found = Missed[Body](more=more)
+        found.fence(after, sum(int(row["id"]) < fence for row in after), most)
+        for row in found.said:
+            self._doubles.missed(row)
+        coming = self._coming(chat)
+        found.take_back(set(map(str, coming)), lambda row: str(row["id"]))
+        # What waits as a live event and was said before the rows of history is told with them.
+        first = min(coming, default=since + 1)
+        found.said[:0] = [row for row in before if int(row["id"]) >= first]
+        if known is not None:
+            found.changed = [row for row in before if int(row["id"]) < first]
+        return found
+
+    def _coming(self, chat: str) -> list[int]:
+        """The messages that wait as live events."""
+        events = self.backlog.waiting(chat)
+        said = [frame.data or {} for frame in events if frame.event == "MESSAGE_CREATE"]
+        numbers = [number_of(str(data.get("id"))) for data in said]
+        return [number for number in numbers if number is not None]
+
+    async def _rows(self, channel: str, since: int, most: int) -> tuple[list[Body], bool]:
+        """Get Channel Messages, from a little before ``since``; the second value says that there
+        are others between. Raises Refused when the channel is not ours to read."""
+        rows: list[Body] = []
+        after = max(0, snowflake(moment(str(since)) - OVERLAP))
+        more = False
+        for _ in range(PAGES):
+            page = await self._wire.history(channel, after=after, limit=PAGE)
             rows += page
-            before = min((int(str(row.get("id"))) for row in page), default=0)
-    found = Missed(more=more)
-    ordered = sorted_by_id([row | {"channel_id": channel} for row in rows])
-    found.before = [row for row in ordered if int(row["id"]) <= since]
-    new = [row for row in ordered if int(row["id"]) > since]
-    old = sum(int(row["id"]) < fence for row in new)
-    first = max(old, len(new) - most)
-    found.left, found.said = new[:first], new[first:]
-    return found
+            if len(page) < PAGE:
+                break
+            after = max(after, *(int(str(row.get("id"))) for row in page))
+        else:  # too much to read it all: the newest from the other end
+            more = True
+            before: int | None = None
+            for _ in range(-(-most // PAGE)):
+                page = await self._wire.history(channel, before=before, limit=PAGE)
+                rows += page
+                before = min((int(str(row.get("id"))) for row in page), default=0)
+        return sorted_by_id([row | {"channel_id": channel} for row in rows]), more
+
+    def arrival(self, chat: str, row: Body, *, changed: bool) -> Arrival | None:
+        place = self._memory.place
+        try:
+            if changed:
+                since = moment(str(self._memory.known.since[chat]))
+                edited = inbound.edited(row, place)
+                return edited if edited is not None and edited.at > since - OVERLAP else None
+            said = inbound.message(row, place)
+        except (ValueError, OverflowError) as error:
+            raise Malformed(str(error)) from error
+        if said is not None:
+            self._memory.follow(said, chat)
+        return said
+
+    def said_at(self, row: Body) -> datetime | None:
+        try:
+            spoken = inbound.is_spoken(row, self._memory.place)
+        except Malformed:
+            return None
+        return moment(str(row["id"])) if spoken else None
+
+    def notice_to(self, chat: str, missed: Missed[Body]) -> Address | None:
+        place = self._memory.place
+        spoken = [row for row in missed.left if self.said_at(row) is not None]
+        if chat in place.spots and not any(inbound.calls_us(row, place) for row in spoken):
+            return None
+        return inbound.address_of(chat, place)
+
+    async def store(self, chat: str, missed: Missed[Body], arrivals: Sequence[Arrival]) -> None:
+        for row in missed.said:
+            await self._branch(row, chat)
+        last = max((int(row["id"]) for row in missed.said + missed.left), default=0)
+        known = self._memory.known
+        cursor = known.cursor(chat, last) if last > known.since[chat] else None
+        await self._memory.store(self._context, arrivals, cursor)
+
+    async def _branch(self, row: Body, channel: str) -> None:
+        """A thread that began on a message, or whose beginning a line of the channel tells."""
+        spots = self._memory.guilds.spots
+        spot = spots.get(channel)
+        if spot is None:
+            return
+        thread: Any = row.get("thread")
+        reference: Any = row.get("message_reference")
+        try:
+            if isinstance(thread, dict):
+                self._found_thread(cast("Body", thread), spot.guild)
+            elif row.get("type") == _THREAD_CREATED and isinstance(reference, dict):
+                number = str(cast("Body", reference).get("channel_id"))
+                if number not in spots:
+                    found = await self._wire.read(lambda http: http.get_channel(number))
+                    self._found_thread(cast("Body", found), spot.guild)
+        except (Refused, Malformed) as error:
+            _log.info("discord: a thread of %s cannot be read: %s", channel, error)
 
 
-async def archived(wire: Wire, forum: str, since: int) -> list[Body]:
-    """Posts of a forum that somebody wrote in after ``since`` and that fell asleep again (List
-    Public Archived Threads)."""
+def _joined(guild: Body) -> int:
+    """What was said in a guild before we came to it is nothing we missed (Guild Create,
+    joined_at)."""
+    value = guild.get("joined_at")
     try:
-        found = await wire.read(
-            lambda http: http.get_public_archived_threads(int(forum), limit=ARCHIVED)
-        )
-    except Refused:
-        return []
-    threads = found.get("threads") or []
-    return [dict(thread) for thread in threads if (newest_in(dict(thread)) or 0) > since]
+        return snowflake(datetime.fromisoformat(value)) if isinstance(value, str) else 0
+    except (ValueError, OverflowError):
+        return 0

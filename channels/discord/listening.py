@@ -8,20 +8,21 @@ import logging
 import time
 from typing import Any, cast
 
+from channels.catch_up import Backlog
 from channels.contract import Arrival, ChannelContext, Clock, Cursor
 from channels.discord import inbound
-from channels.discord.catching_up import CatchUp
 from channels.discord.client import Wire
 from channels.discord.client_line import Line
 from channels.discord.doubles import Doubles
 from channels.discord.failures import Over, Refused, Unreachable, object_of
 from channels.discord.frames import Frame
+from channels.discord.history import MissedChannels
 from channels.discord.inbound import Spot
-from channels.discord.memory import Memory, Session, number_of, session_from
+from channels.discord.memory import Memory, Session, number_of, rows_of, session_from
 from channels.discord.presses import Presses
 from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.payloads import Body, Malformed, Quarantine
-from channels.task_groups import finish_all, main_error
+from channels.task_groups import main_error
 
 _log = logging.getLogger(__name__)
 
@@ -56,14 +57,15 @@ class Listening:
         self._clock = clock
         self._doubles = doubles
         self._memory = Memory(account, clock)
-        self._aside = Quarantine(context.state / "malformed", "discord")
+        self._unreadable = Quarantine(context.state / "malformed", "discord")
         self._session: Session | None = None
-        self._former: Session | None = (
-            None  # of a life or connection before: it still holds what was not stored
-        )
+        # Of a life or connection before: it still holds what was not stored.
+        self._former: Session | None = None
         self._fresh: Session | None = None  # kept while the former one is asked
-        self._began = self._saved = 0.0
-        self._dirty = False
+        self._began = 0.0  # when the session began, monotonic
+        self._saved = 0.0  # when it was noted how far it is stored, monotonic
+        self._noted = ("", 0)  # session, the number that was noted
+        self._dirty = False  # more is stored, or will be, than was noted
 
     async def run(self, gateway: str, line: Line | None) -> None:
         """``line``: a fresh connection, if there is one. Raises ChannelError, or Unavailable from
@@ -72,11 +74,12 @@ class Listening:
         self._memory.known.load(await self._context.cursor("places"))
         try:
             async with asyncio.TaskGroup() as group:
-                catch_up = CatchUp(
+                missed = MissedChannels(
                     self._wire,
                     self._context,
                     self._memory,
-                    (self._aside, self._doubles),
+                    self._unreadable,
+                    self._doubles,
                     self._deliver,
                     group,
                 )
@@ -84,7 +87,7 @@ class Listening:
                     began = time.monotonic()
                     line = line or await self._dial(gateway)
                     try:
-                        await self._connection(line, catch_up)
+                        await self._connection(line, missed)
                     except Over as over:
                         self._ended(over, time.monotonic() - began)
                     finally:
@@ -114,54 +117,55 @@ class Listening:
             raise over
         _log.info("discord: %s; connecting again", over)
 
-    async def _connection(self, line: Line, catch_up: CatchUp) -> None:
+    async def _connection(self, line: Line, missed: MissedChannels) -> None:
         line.heard = self._context.heard
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(line.pump(), name="discord gateway")
-                await self._live(line, catch_up)
+                await self._live(line, missed)
         except BaseExceptionGroup as failed:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # A group that is cancelled while it fails tells of the failure alone.
+                raise asyncio.CancelledError from None
             raise main_error(failed, AuthFailed, Unavailable, Over) from None
 
-    async def _live(self, line: Line, catch_up: CatchUp) -> None:
+    async def _live(self, line: Line, missed: MissedChannels) -> None:
+        backlog = missed.backlog
         while True:
-            frames = await line.frames(1.0)
-            ready: dict[str, list[Frame]] = {}
-            for data in [
-                frame.data
-                for frame in frames
-                if frame.data is not None and frame.event == "MESSAGE_CREATE"
-            ]:
-                self._doubles.live(data)  # before anything of it is stored
+            frames = await backlog.next(lambda: line.frames(1.0))
+            for frame in frames:
+                if frame.data is not None and frame.event == "MESSAGE_CREATE":
+                    self._doubles.live(frame.data)  # before anything of it is stored
             for frame in frames:
                 if frame.data is None:
-                    self._aside.pass_over(f"a frame {frame.event} that cannot be read", frame.raw)
-                elif (chat := await self._note(frame, frame.data, catch_up)) is not None:
-                    (catch_up.waiting if chat in catch_up.waiting else ready).setdefault(
-                        chat, []
-                    ).append(frame)
-            await finish_all(self._deliver(chat, told) for chat, told in ready.items())
+                    what = f"a frame {frame.event} that cannot be read"
+                    self._unreadable.pass_over(what, frame.raw)
+                    continue
+                chat = await self._note(frame, frame.data, missed)
+                if chat is not None:
+                    backlog.line_up(chat, frame)
             if frames or self._dirty:
-                await self._remember(frames, catch_up)
-            self._look_back(catch_up)
+                await self._remember(frames, backlog)
+            self._look_back(missed)
 
-    async def _note(self, frame: Frame, data: Body, catch_up: CatchUp) -> str | None:
+    async def _note(self, frame: Frame, data: Body, missed: MissedChannels) -> str | None:
         """What an event tells of sessions and places is learnt at once; the channel, when it says
         something itself."""
         guilds = self._memory.guilds
         try:
             match frame.event:
                 case "READY":
-                    await self._ready(frame, data, catch_up)
+                    await self._ready(frame, data, missed)
                 case "RESUMED":
                     self._fresh = None
                 case "GUILD_CREATE" if not data.get("unavailable"):
                     guilds.learn(data, self._memory.account)
-                    catch_up.guild(data)
+                    missed.guild(data)
                 case "GUILD_DELETE":
                     if not data.get("unavailable"):
                         guilds.forget(str(data.get("id")))
-                        catch_up.gone(str(data.get("id")))
+                        missed.gone(str(data.get("id")))
                 case "GUILD_MEMBER_UPDATE":
                     guilds.member(data, str(data.get("guild_id")), self._memory.account)
                 case "THREAD_LIST_SYNC":
@@ -171,12 +175,12 @@ class Listening:
                     guilds.note(data)
                 case event if event.startswith(("MESSAGE_", "INTERACTION_")):
                     if event == "MESSAGE_CREATE" and not data.get("guild_id"):
-                        catch_up.stranger(inbound.chat_of(data))
+                        missed.stranger(inbound.chat_of(data))
                     return await self._speaks(data)
                 case _:
                     pass
         except (Malformed, TypeError, AttributeError) as error:
-            self._aside.pass_over(f"{frame.event}: {error}", data)
+            self._unreadable.pass_over(f"{frame.event}: {error}", data)
         return None
 
     async def _speaks(self, data: Body) -> str:
@@ -200,58 +204,47 @@ class Listening:
             _log.info("discord: channel %s cannot be looked up: %s", chat, error)
             return Spot(guild)
 
-    async def _ready(self, frame: Frame, data: Body, catch_up: CatchUp) -> None:
+    async def _ready(self, frame: Frame, data: Body, missed: MissedChannels) -> None:
         """A session of our own begins; what was said before it is fetched."""
-        guilds: Any = data.get("guilds")
         self._session = Session(frame.session, str(data.get("resume_gateway_url")), frame.number)
-        self._began, self._saved = time.monotonic(), 0.0
-        if (
-            self._former is None
-        ):  # noted before anything is taken from it: a death from now on loses nothing
-            await self._context.publish(
-                [], Cursor("session", self._session.written(frame.number, self._clock()))
-            )
-        await catch_up.begin(
-            [str(one.get("id")) for one in cast("list[Body]", guilds)]
-            if isinstance(guilds, list)
-            else []
-        )
+        self._began = time.monotonic()
+        self._saved = 0.0
+        if self._former is None:
+            # Noted before anything is taken from it: a death from now on loses nothing.
+            note = self._session.written(frame.number, self._clock())
+            await self._context.publish([], Cursor("session", note))
+        await missed.begin([str(guild.get("id")) for guild in rows_of(data, "guilds")])
 
-    def _look_back(self, catch_up: CatchUp) -> None:
+    def _look_back(self, missed: MissedChannels) -> None:
         """The session of a former life is resumed once, when the guilds have told of themselves: it
         knows what no history tells, a first direct message among it, and goes on as ours. When
         Discord does not have it any more, the new one is resumed instead."""
         if self._former is None or self._session is None:
             return
-        if not catch_up.absent or time.monotonic() - self._began > GUILDS_WITHIN:
+        if not missed.absent or time.monotonic() - self._began > GUILDS_WITHIN:
             self._fresh, self._session, self._former = self._session, self._former, None
             raise _TurnBack("Discord: the session of the life before goes on", resume=True)
 
-    async def _remember(self, frames: list[Frame], catch_up: CatchUp) -> None:
-        """How far the session is stored: past nothing that still waits behind a catch-up. Before
-        the former one was asked, it stays noted."""
+    async def _remember(self, frames: list[Frame], backlog: Backlog[Frame]) -> None:
+        """How far the session is stored: past nothing that is not. Before the former one was asked,
+        it stays noted."""
         session = self._session
         if session is None:
             return
-        session.number = max(
-            [session.number, *(frame.number for frame in frames if frame.session == session.id)]
-        )
+        heard = [frame.number for frame in frames if frame.session == session.id]
+        session.number = max([session.number, *heard])
         if self._former is not None:
             return
-        waiting = [
-            frame.number
-            for frames in catch_up.waiting.values()
-            for frame in frames
-            if frame.session == session.id
-        ]
+        events = [frame.number for frame in backlog.not_stored() if frame.session == session.id]
+        stored = min([session.number, *(number - 1 for number in events)])
         self._dirty = True
-        if time.monotonic() - self._saved >= SAVED_EVERY:
+        noted = (session.id, stored)
+        if time.monotonic() - self._saved >= SAVED_EVERY and noted != self._noted:
             self._saved = time.monotonic()
-            self._dirty = bool(waiting)
-            stored = min([session.number, *(number - 1 for number in waiting)])
-            await self._context.publish(
-                [], Cursor("session", session.written(stored, self._clock()))
-            )
+            self._noted = noted
+            self._dirty = bool(events)
+            cursor = Cursor("session", session.written(stored, self._clock()))
+            await self._context.publish([], cursor)
 
     # delivering
 
@@ -270,7 +263,7 @@ class Listening:
                     arrivals.setdefault(arrival.key, arrival)
                     self._memory.follow(arrival, chat)
             except Malformed as error:
-                self._aside.pass_over(
+                self._unreadable.pass_over(
                     f"{frame.event}: {error}", data, f"{frame.event}-{data.get('id')}"
                 )
                 continue

@@ -155,13 +155,13 @@ class Memory:
         ours = set[str]().union(*self.guilds.ours.values())
         known, guilds = self.known, self.guilds
         return Place(
-            self.account,
-            self.clock,
-            guilds.spots,
-            guilds.roles,
-            ours,
-            known.threads.__contains__,
-            lambda message: known.authors.get(message, ""),
+            account=self.account,
+            now=self.clock,
+            spots=guilds.spots,
+            roles=guilds.roles,
+            ours=ours,
+            follows=known.threads.__contains__,
+            author_of=lambda message: known.authors.get(message, ""),
         )
 
     def follow(self, said: Arrival, chat: str) -> None:

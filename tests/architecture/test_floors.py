@@ -32,7 +32,6 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.text",
         "channels.links",
         "channels.thinking",
-        "channels.gaps",
         "channels.catch_up",
         "channels.names",
         "channels.competing_instance",
