@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from channels.catch_up import left_out
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound
 from channels.errors import Rejected
-from channels.gaps import left_out
 from channels.matrix.client import MatrixClient
 from channels.matrix.inbound import Event, mapping, starts_here
 
