@@ -10,7 +10,7 @@ from typing import Any
 
 from channels.contract import Choice, Outbound, Part
 from channels.record import record
-from channels.text import split_markdown
+from channels.split import split_markdown
 
 MAX_TEXT = 16_000  # characters printed at once
 MARK = "\n\n(may be a duplicate)"

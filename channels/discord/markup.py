@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from channels.links import around, disclosed, is_link
-from channels.text import parse, plain_inline
+from channels.text import parse, plain_inline, table
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -89,7 +89,7 @@ def _block(node: SyntaxTreeNode, *, inside: bool = False) -> str:
         case "bullet_list" | "ordered_list":
             return "\n".join(_item(node, index, child) for index, child in enumerate(node.children))
         case "table":
-            return _fenced(_table(node), "")
+            return _fenced(table(node), "")
         case "hr":
             return "———"
         case _:
@@ -232,35 +232,3 @@ def _link(address: str, plain: str, words: str, read: str) -> str:
     ):
         return f"{words} (<{address}>)"
     return f"[{words.replace(chr(10), ' ').strip()}](<{address}>)"
-
-
-def _table(node: SyntaxTreeNode) -> str:
-    rows = [
-        [plain_inline(cell).replace("\n", " ") for cell in row.children]
-        for part in node.children
-        for row in part.children
-    ]
-    widths = [
-        max(_width(row[column]) if column < len(row) else 0 for row in rows)
-        for column in range(len(rows[0]))
-    ]
-    aligned = [str(cell.attrs.get("style", "")) for cell in node.children[0].children[0].children]
-    lines = [" | ".join(_cells(row, widths, aligned)).rstrip() for row in rows]
-    lines.insert(1, "-+-".join("-" * width for width in widths))
-    return "\n".join(lines)
-
-
-def _cells(row: Sequence[str], widths: Sequence[int], aligned: Sequence[str]) -> list[str]:
-    made: list[str] = []
-    for cell, width, style in zip(row, widths, aligned, strict=False):
-        room = " " * (width - _width(cell))
-        made.append(room + cell if style.endswith("right") else cell + room)
-    return made
-
-
-def _width(text: str) -> int:
-    """Columns of a monospace font: wide characters take two, marks none."""
-    return sum(
-        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
-        for one in text
-    )

@@ -13,7 +13,7 @@ from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
 from channels.discord.markup import escape, is_visible, markdown, units
 from channels.errors import Rejected
-from channels.text import split_markdown
+from channels.split import split_markdown
 
 Body = dict[str, Any]
 

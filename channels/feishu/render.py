@@ -11,7 +11,7 @@ from typing import Any, Literal
 from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.feishu.markup import MOST_TABLES, markup, tables
-from channels.text import split_markdown
+from channels.split import split_markdown
 
 Body = dict[str, Any]
 

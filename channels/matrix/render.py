@@ -19,7 +19,8 @@ from channels.cleaning import clean
 from channels.contract import Choice, MessageId, Outbound, Part
 from channels.links import around, disclosed, is_link, words_of
 from channels.matrix.inbound import AUTOMATED
-from channels.text import between_characters, parse, plain, split_markdown
+from channels.split import between_characters, split_markdown
+from channels.text import parse, plain
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode

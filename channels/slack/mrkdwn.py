@@ -4,11 +4,10 @@ place. Pure."""
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 from channels.links import around, disclosed, is_link
-from channels.text import parse, plain_inline
+from channels.text import parse, plain_inline, table
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -46,7 +45,7 @@ def _block(node: SyntaxTreeNode) -> str:
         case "bullet_list" | "ordered_list":
             return "\n".join(_item(node, index, child) for index, child in enumerate(node.children))
         case "table":
-            return _fence(_table(node))
+            return _fence(table(node))
         case _:
             return _inline(node)
 
@@ -112,30 +111,3 @@ def _link(address: str, words: str, read: str) -> str:
 
 def _fence(code: str) -> str:
     return f"```\n{escape(code.replace('```', f'`{NOTHING}`{NOTHING}`'))}\n```"
-
-
-def _table(node: SyntaxTreeNode) -> str:
-    rows = [
-        [plain_inline(cell).replace("\n", " ") for cell in row.children]
-        for part in node.children
-        for row in part.children
-    ]
-    widths = [
-        max(_width(row[column]) for row in rows if column < len(row))
-        for column in range(max(map(len, rows)))
-    ]
-    lines = [
-        " | ".join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
-
-
-def _width(text: str) -> int:
-    """Columns in a fixed-width face; wide East Asian characters take two."""
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )

@@ -12,7 +12,7 @@ from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
 from channels.slack.tables import apart, blocks
-from channels.text import split_markdown
+from channels.split import split_markdown
 
 # chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000 (its page
 # says characters; Slack counts the bytes of the escaped UTF-8): every post must stay editable.

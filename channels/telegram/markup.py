@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Sequence
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
 from channels.links import around, disclosed, is_link, words_of
-from channels.text import parse, plain_inline
+from channels.text import parse, table
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -92,7 +90,7 @@ def _block(node: SyntaxTreeNode, *, quoted: bool) -> str:
                 for index, child in enumerate(node.children)
             )
         case "table":
-            return f"<pre>{escape(_table(node), quote=False)}</pre>"
+            return f"<pre>{escape(table(node), quote=False)}</pre>"
         case "hr":
             return "———"
         case _:
@@ -189,36 +187,4 @@ def _link(address: str, words: str, node: SyntaxTreeNode, within: tuple[str, ...
         )
     return (
         f'<a href="{escape(address)}">{words}</a>{escape(disclosed(plain, address, around(node)))}'
-    )
-
-
-def _table(node: SyntaxTreeNode) -> str:
-    rows = [
-        [plain_inline(cell).replace("\n", " ") for cell in row.children]
-        for part in node.children
-        for row in part.children
-    ]
-    widths = [
-        max(_width(row[column]) if column < len(row) else 0 for row in rows)
-        for column in range(len(rows[0]))
-    ]
-    aligned = [str(cell.attrs.get("style", "")) for cell in node.children[0].children[0].children]
-    lines = [_row(row, widths, aligned) for row in rows]
-    lines.insert(1, "-+-".join("-" * width for width in widths))
-    return "\n".join(lines)
-
-
-def _row(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[str]) -> str:
-    made: list[str] = []
-    for cell, width, style in zip(cells, widths, aligned, strict=False):
-        room = " " * (width - _width(cell))
-        made.append(room + cell if style.endswith("right") else cell + room)
-    return " | ".join(made).rstrip()
-
-
-def _width(text: str) -> int:
-    """Columns of a monospace font: wide characters take two, marks none."""
-    return sum(
-        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1
-        for one in text
     )

@@ -14,8 +14,8 @@ from typing import Any
 from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
 from channels.errors import Rejected
+from channels.split import split_markdown
 from channels.telegram.markup import html, inert, units, visible
-from channels.text import split_markdown
 
 Body = dict[str, Any]
 

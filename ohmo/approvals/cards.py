@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from channels.contract import Address, Choice, Hint, Outbound
-from channels.text import literal, split_markdown
+from channels.split import split_markdown
+from channels.text import literal
 from ohmo.approvals.job_people import JobPeople
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.questions import OWN_CHANNELS

@@ -18,6 +18,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
     0: (
         "channels.record",
         "channels.recent",
+        "channels.text",
         "channels.durable",
         "channels.contract",
         "channels.cleaning",
@@ -29,8 +30,8 @@ FLOORS: dict[int, tuple[str, ...]] = {
     1: (
         "ohmo.contracts",
         "channels.registry",
-        "channels.text",
         "channels.links",
+        "channels.split",
         "channels.thinking",
         "channels.catch_up",
         "channels.names",

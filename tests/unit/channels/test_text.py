@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from channels.cleaning import clean
-from channels.text import parse, plain, split_markdown
+from channels.split import split_markdown
+from channels.text import parse, plain
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 PROSE = st.text(

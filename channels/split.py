@@ -1,0 +1,314 @@
+"""Cuts CommonMark to a platform's size, so that every piece means what it meant in the whole."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from channels.record import record
+from channels.text import outline
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+ZWJ = "\u200d"
+FIRST_GUESS = 4096  # characters; most messages fit at the first question
+SMALLEST_SHARE = 4  # a better boundary counts only when the piece keeps a quarter of what would fit
+
+_TABLE_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
+_SENTENCE_END = re.compile(r"[.!?…]['\")\]»”]*\s+|[。！？]")
+_STARTS_A_BLOCK = re.compile(
+    r"[ \t]*(#{1,6}(\s|$)|[-+*](\s|$)|\d{1,9}[.)](\s|$)|>|```|~~~|[-=_*]{2,}\s*$|\|)", re.MULTILINE
+)
+
+
+@record
+class _Wrap:
+    """What a cut inside a fence or a table has to close and to open again. Lines ``body`` to
+    ``last`` can stand in another piece."""
+
+    first: int
+    body: int
+    last: int  # exclusive; the closing line of a fence comes after it
+    opener: str
+    closer: str
+    indent: int  # of its first line, inside a list
+
+
+@record
+class _Cuts:
+    """Where a source may be cut: offsets of line starts, the ranks of some, and the wraps by
+    line."""
+
+    text: str
+    end: int  # behind it there is only white space
+    lines: list[int]
+    blocks: list[int]
+    items: list[int]
+    wraps: dict[int, _Wrap]
+    raw: set[int]  # lines of indented code
+
+    def wrap_at(self, offset: int) -> _Wrap | None:
+        """The fence or table that a cut at ``offset`` would tear."""
+        return self.wraps.get(bisect_right(self.lines, offset) - 1) if offset < self.end else None
+
+    def is_useful(self, offset: int) -> bool:
+        """Whether neither side of a cut at this line start is an empty fence or a table without
+        rows."""
+        line = bisect_right(self.lines, offset) - 1
+        wrap = self.wraps.get(line)
+        return wrap is None or line > wrap.body
+
+
+def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Cuts CommonMark source into pieces that all fit: between blocks, else items, lines,
+    sentences, words, characters.
+
+    A torn code fence is closed and opened again with its info string, a torn table repeats its
+    head. Only white space at the cuts is dropped. ``fits`` is asked about pieces, never about much
+    more than fits, so that the whole takes n log n. Blank text gives no piece. A visible character
+    that does not fit alone is torn, and a code point that does not fit is a piece all the same:
+    nothing is ever lost here.
+    """
+    if not text.strip():
+        return []
+    whole = text.rstrip()
+    if len(whole) <= FIRST_GUESS and fits(whole):  # nobody needs to know where it could be cut
+        return [whole]
+    cuts = _find_cuts(text)
+    pieces: list[str] = []
+    start, guess, end = 0, FIRST_GUESS, cuts.end
+    while start < end:
+        reach = _reach(cuts, start, end, guess, fits)
+        cut = end if reach == end else _best_cut(cuts, start, reach, fits)
+        piece = _piece(cuts, start, cut)
+        if not fits(
+            piece
+        ):  # even bare the closing and opening lines may be too much: say the text without them
+            piece = text[start:cut].strip("\n")
+        if piece.strip():
+            pieces.append(piece)
+        guess = max(16, reach - start)
+        start = _skip(cuts, cut)
+    return pieces
+
+
+def _find_cuts(text: str) -> _Cuts:
+    lines = [0, *(match.end() for match in re.finditer(r"\n|\r\n?", text))]
+    source = re.split(r"\n|\r\n?", text)
+    blocks: list[int] = []
+    items: list[int] = []
+    wraps: dict[int, _Wrap] = {}
+    raw: set[int] = set()
+    for token in outline().parse(text):
+        if token.map is None or token.nesting < 0 or token.map[0] >= len(lines):
+            continue
+        (blocks if token.level == 0 else items).append(lines[token.map[0]])
+        if token.type == "code_block" and token.level == 0:
+            raw.update(range(*token.map))
+        wrap = _wrap_of(token, source, *token.map)
+        if wrap is not None:
+            wraps.update((line, wrap) for line in range(wrap.body, wrap.last))
+    return _Cuts(
+        text, len(text.rstrip()), lines, sorted(set(blocks)), sorted(set(items)), wraps, raw
+    )
+
+
+def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | None:
+    if token.type == "fence":
+        quote = re.match(r"(?:[ \t]*>)*", source[first])
+        prefix = quote.group() + " " if quote is not None and quote.group() else ""
+        closed = last - first > 1 and source[last - 1].strip(" \t>").startswith(token.markup)
+        indent = 0 if prefix else max(0, source[first].find(token.markup))
+        return _Wrap(
+            first,
+            first + 1,
+            last - closed,
+            f"{prefix}{token.markup}{token.info}\n",
+            f"\n{prefix}{token.markup}",
+            indent,
+        )
+    if (
+        token.type == "paragraph_open"
+        and token.level == 0
+        and last - first > 2
+        and "|" in source[first]
+        and _TABLE_RULE.fullmatch(source[first + 1])
+    ):
+        return _Wrap(first, first + 2, last, f"{source[first]}\n{source[first + 1]}\n", "", 0)
+    return None
+
+
+def _piece(cuts: _Cuts, start: int, end: int) -> str:
+    body = cuts.text[start:end]
+    before, after = cuts.wrap_at(start), _torn(cuts, end)
+    indent = before.indent if before is not None else _indent(cuts, start)
+    if indent:
+        body = _outdent(body, indent)
+    if before is not None:
+        body = before.opener + body
+    if after is None or not after.closer:
+        return body.rstrip()
+    inner = (
+        after.closer if after is before else after.closer.replace("\n", "\n" + " " * after.indent)
+    )
+    return body.removesuffix("\n") + inner
+
+
+def _indent(cuts: _Cuts, start: int) -> int:
+    """How far the first line of a piece is indented, unless it is indented code."""
+    if start == 0 or cuts.text[start] != " " or bisect_right(cuts.lines, start) - 1 in cuts.raw:
+        return 0
+    return len(cuts.text[start : start + 64]) - len(cuts.text[start : start + 64].lstrip(" "))
+
+
+def _outdent(body: str, indent: int) -> str:
+    """A piece that begins inside a list item stands at the margin, down to the first line that
+    leaves the item."""
+    lines = body.split("\n")
+    margin = " " * indent
+    for number, line in enumerate(lines):
+        if line.strip() and not line.startswith(margin):
+            break
+        lines[number] = line[indent:] if line.startswith(margin) else line.lstrip(" ")
+    return "\n".join(lines)
+
+
+def _torn(cuts: _Cuts, end: int) -> _Wrap | None:
+    """The wrap that a piece ending at ``end`` must close: also the one whose closing line comes
+    right there."""
+    return cuts.wrap_at(end) or (cuts.wrap_at(end - 1) if _closing_line(cuts, end) else None)
+
+
+def _closing_line(cuts: _Cuts, at: int) -> bool:
+    """Whether the closing line of a fence begins at ``at``."""
+    line = bisect_right(cuts.lines, at) - 1
+    wrap = cuts.wraps.get(line - 1)
+    return (
+        wrap is not None
+        and wrap.closer != ""
+        and line == wrap.last
+        and at == cuts.lines[line]
+        and at < cuts.end
+    )
+
+
+def _reach(cuts: _Cuts, start: int, end: int, guess: int, fits: Callable[[str], bool]) -> int:
+    """About the farthest offset up to which the text still fits; at least one character on."""
+    low, high = start, start + guess
+    while high < end and fits(_piece(cuts, start, high)):
+        low, high = (
+            high,
+            high + max(16, (high - start) // (4 if start else 1)),
+        )  # after the first piece the guess is good
+    if high >= end:
+        if fits(_piece(cuts, start, end)):
+            return end
+        high = end
+    while high - low > max(1, (low - start) // 16):
+        middle = (low + high) // 2
+        if fits(_piece(cuts, start, middle)):
+            low = middle
+        else:
+            high = middle
+    return max(low, start + 1)
+
+
+def _best_cut(cuts: _Cuts, start: int, reach: int, fits: Callable[[str], bool]) -> int:
+    least = start + max(1, (reach - start) // SMALLEST_SHARE)
+    for candidate in _candidates(cuts, start, least, reach):
+        if fits(_piece(cuts, start, candidate)):
+            return candidate
+    cut = between_characters(cuts.text, start, reach)
+    while not fits(_piece(cuts, start, cut)):
+        shorter = between_characters(cuts.text, start, start + (cut - start) // 2)
+        if shorter >= cut:  # one visible character alone is too much: by code points then
+            return max(start + 1, min(reach, cut))
+        cut = shorter
+    return cut
+
+
+def _candidates(cuts: _Cuts, start: int, least: int, reach: int) -> Iterator[int]:
+    for known in (cuts.blocks, cuts.items, cuts.lines):
+        index = bisect_right(known, reach) - 1
+        for at in known[max(0, index - 1) : index + 1][::-1]:
+            if least <= at <= reach and cuts.is_useful(at):
+                yield at
+    stretch = cuts.text[start:reach]
+    if cuts.wrap_at(reach) is None:
+        sentences = [start + match.end() for match in _SENTENCE_END.finditer(stretch)]
+        yield from [
+            at
+            for at in sentences[:-4:-1]
+            if at >= least and not _STARTS_A_BLOCK.match(cuts.text, at)
+        ]
+    at = reach
+    for _ in range(4):
+        at = max(cuts.text.rfind(space, least - 1, at - 1) for space in " \t") + 1
+        if at < least or at <= start + 1:
+            return
+        if not _STARTS_A_BLOCK.match(cuts.text, at) and cuts.text[start:at].strip():
+            yield at
+
+
+def _skip(cuts: _Cuts, cut: int) -> int:
+    """White space at a cut belongs to neither side; inside a fence, and at the head of a line, it
+    means something."""
+    if cuts.wrap_at(cut) is not None:
+        return cut
+    if _closing_line(cuts, cut):  # the piece before has closed the fence already
+        line = bisect_right(cuts.lines, cut)
+        cut = cuts.lines[line] if line < len(cuts.lines) else cuts.end
+    at_line_start = cut == 0 or cuts.text[cut - 1] in "\r\n"
+    blank = "\r\n" if at_line_start else " \t\r\n"
+    while cut < cuts.end and cuts.text[cut] in blank:
+        cut += 1
+    return cut
+
+
+def between_characters(text: str, start: int, at: int) -> int:
+    """The nearest offset at or before ``at`` that tears no visible character; ``at`` itself when
+    one character is all there is."""
+    at = max(at, start + 1)
+    for cut in range(at, max(start, at - 64), -1):
+        if cut >= len(text) or not _joined(text, cut):
+            return cut
+    for cut in range(
+        at + 1, min(len(text), start + 64)
+    ):  # the first character may be one of many code points
+        if not _joined(text, cut):
+            return cut
+    return at
+
+
+def _joined(text: str, at: int) -> bool:
+    """Whether the code points around offset ``at`` make one visible character (Unicode Text
+    Segmentation, UAX 29, in short)."""
+    before, after = text[at - 1], text[at]
+    if after < "\u0300":
+        return before == "\\" or (before == "\r" and after == "\n")
+    if before == ZWJ or after in {ZWJ, "\u200c"} or unicodedata.category(after)[0] == "M":
+        return True
+    if "\U0001f3fb" <= after <= "\U0001f3ff" or "\U000e0020" <= after <= "\U000e007f":
+        return True
+    if "\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff":
+        return True
+    if "\u1160" <= after <= "\u11ff" and (
+        "\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3"
+    ):
+        return True
+    return _is_flag_half(after) and _flags_before(text, at) % 2 == 1
+
+
+def _is_flag_half(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _flags_before(text: str, at: int) -> int:
+    count = 0
+    while count < at and count < 64 and _is_flag_half(text[at - 1 - count]):
+        count += 1
+    return count
