@@ -4,9 +4,10 @@ of strangers; imports no SDK."""
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -14,30 +15,8 @@ import channels
 from channels.contract import Manifest
 from channels.record import record
 
-GROUP = (  # the entry point names a module that exports MANIFEST, or the Manifest itself
-    "ohmo.channels"
-)
-
-# What a package may raise while it is imported: each kind of its own mistakes. An exit or an
-# interrupt is nobody's mistake.
-MISTAKES = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    BufferError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    NameError,
-    OSError,
-    ReferenceError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    Warning,
-)
+# The entry point names a module that exports MANIFEST, or the Manifest itself.
+GROUP = "ohmo.channels"
 
 
 class DuplicateChannel(Exception):
@@ -61,20 +40,22 @@ def discover(
 
     Raises DuplicateChannel with one line that names both places. ``strangers``: None for the entry
     points that are installed."""
-    sources = [(name, _export(name)) for name in _folders(package)]
-    sources += [
-        (f"entry point {found.name} = {found.value}", found.load)
-        for found in (entry_points(group=GROUP) if strangers is None else strangers)
+    folders = [
+        f"{package.__name__}.{one.name}" for one in iter_modules(package.__path__) if one.ispkg
     ]
+    sources: list[tuple[str, Callable[[], object]]] = []
+    sources += [(name, partial(_export, name)) for name in sorted(folders)]
+    points = entry_points(group=GROUP) if strangers is None else strangers
+    sources += [(f"entry point {point.name} = {point.value}", point.load) for point in points]
     found: dict[str, tuple[Manifest, str]] = {}
     broken: list[str] = []
     for where, source in sources:
         try:
             manifest = _manifest(source())
-        except MISTAKES as error:
+        except Exception as error:  # noqa: BLE001 - a stranger's package may raise anything
+            what = f"{type(error).__name__}: {error}"
             broken.append(
-                f"{where}: {type(error).__name__}: {error}: the channel is skipped; repair or"
-                " uninstall its package"
+                f"{where}: {what}: the channel is skipped; repair or uninstall its package"
             )
             continue
         if manifest is None:
@@ -103,16 +84,8 @@ def load(path: str) -> Any:
         raise AttributeError(f"{path}: module {module} has no {name}") from None
 
 
-def _folders(package: ModuleType) -> list[str]:
-    """``testing`` holds fakes and no channel: importing it would cost every start."""
-    found = pkgutil.iter_modules(package.__path__)
-    return sorted(
-        f"{package.__name__}.{one.name}" for one in found if one.ispkg and one.name != "testing"
-    )
-
-
-def _export(name: str) -> Callable[[], object]:
-    return lambda: getattr(importlib.import_module(name), "MANIFEST", None)
+def _export(name: str) -> object:
+    return getattr(importlib.import_module(name), "MANIFEST", None)
 
 
 def _manifest(found: object) -> Manifest | None:

@@ -64,6 +64,7 @@ def test_a_stranger_is_found_by_its_entry_point(stranger, attribute: str) -> Non
         ("import no_such_module_anywhere", "no_such_module_anywhere"),
         ("def", "SyntaxError"),
         ("raise RuntimeError('boom')", "boom"),
+        ("class Odd(Exception): ...\nraise Odd('of its own kind')", "Odd: of its own kind"),
         ("MANIFEST = 5", "int"),
         ("", "exports no MANIFEST"),
     ],
