@@ -6,12 +6,15 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ohmo.contracts.errors import ConfigError
 from ohmo.failpoints import inert
@@ -248,3 +251,46 @@ async def test_a_mark_that_cannot_be_written_keeps_no_store_closed(home: Path) -
     (known_file(home / "ohmo.db") / "x").touch()
     assert look(home) == Health("sound")
     assert known_file(home / "ohmo.db").read_text() != before
+
+
+def ruined(log: Path, how: str, share: float, earlier: bytes) -> None:
+    whole = log.read_bytes()
+    at = min(int(len(whole) * share), len(whole) - 1)
+    match how:
+        case "missing":
+            log.unlink()
+        case "cut":
+            log.write_bytes(whole[:at])
+        case "flipped":
+            log.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        case _:
+            log.write_bytes(earlier)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    commits=st.integers(1, 6),
+    kept=st.integers(0, 5),
+    how=st.sampled_from(["missing", "cut", "flipped", "an earlier copy"]),
+    share=st.floats(0, 1),
+)
+def test_whatever_happens_to_the_log_a_store_that_counts_as_sound_has_every_commit(
+    commits: int, kept: int, how: str, share: float
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        alive, left = Path(folder) / "alive", Path(folder) / "home"
+        alive.mkdir()
+        left.mkdir()
+        database = furnished(alive)
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            earlier = b""
+            for number in range(20, 20 + commits):
+                if number == 20 + kept:
+                    earlier = (alive / "ohmo.db-wal").read_bytes() if number > 20 else b""
+                say(connection, number, waiting=True)
+            for file in alive.glob("ohmo.db*"):
+                shutil.copy(file, left / file.name)
+        remember(left / "ohmo.db")
+        ruined(left / "ohmo.db-wal", how, share, earlier)
+        if look(left).state == "sound":
+            assert markers(left / "ohmo.db").keys() == set(range(20 + commits))
