@@ -15,13 +15,13 @@ from ohmo.contracts.store import Store
 from ohmo.gateway.access import Access
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.notices import Notices
-from ohmo.store.engines.store_health import Pulse
+from ohmo.store.engines.store_health import Availability
 
 
 class HouseStore(Store, Reports, Protocol):
     """What both drivers are: the durable store and its reports."""
 
-    pulse: Pulse  # whether it takes what is written
+    availability: Availability  # whether it takes what is written
     fatal: asyncio.Future[str]  # resolved with one line when only a restart can help
 
     async def watch(self, changed: Callable[[str], Awaitable[None]]) -> None: ...

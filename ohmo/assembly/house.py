@@ -54,7 +54,7 @@ from ohmo.permissions.policy_of import snapshot_of
 from ohmo.providers import build
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
-from ohmo.store.engines.cached_answer import Sparing
+from ohmo.store.engines.cached_answer import CachedAnswer
 from ohmo.upkeep.cgroup import memory_share
 from ohmo.upkeep.full_auto import FullAuto
 from ohmo.upkeep.memory_watch import MemoryWatch
@@ -274,10 +274,10 @@ def _status(
         sessions=pool,
         channels=board.report,
         cron=clockwork.scheduler.report,
-        away=lambda: store.pulse.away,
+        away=lambda: store.availability.away,
         warnings=warnings,
-        today=Sparing(lambda: store.usage(days=1)),
-        people=Sparing(store.people),
+        today=CachedAnswer(lambda: store.usage(days=1)),
+        people=CachedAnswer(store.people),
         clock=deps.seams.clock,
     )
 

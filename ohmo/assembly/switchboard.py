@@ -76,7 +76,7 @@ def build_board(
         set_since=deps.seams.clock.set_since,
         clock=seams.clock,
         owner=seams.owner,
-        storing=store.pulse.here,
+        storing=store.availability.here,
         spoke=store.last_delivery,
         zone=zone,
     )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from ohmo.contracts.store import Grant, PersonRow
 from ohmo.store.codec import column, from_column
 from ohmo.store.statements import Moment, Op, instant, milliseconds
@@ -102,19 +99,3 @@ def lease(at: Moment, name: str, owner: str, ttl: float) -> Op[int | None]:
 
 def unlease(_: Moment, name: str, owner: str) -> Op[None]:
     yield "UPDATE leases SET owner = '', until = 0 WHERE name = ? AND owner = ?", (name, owner)
-
-
-def link(previous: str, n: int, at: int, kind: str, body: str) -> str:
-    """The hash of one link: it binds everything before it."""
-    return hashlib.sha256(json.dumps([previous, n, at, kind, body]).encode()).hexdigest()
-
-
-def audit(at: Moment, kind: str, body: str) -> Op[None]:
-    writer = at.instance.writer
-    rows = yield "SELECT n, hash FROM audit WHERE writer = ? ORDER BY n DESC LIMIT 1", (writer,)
-    n, previous = (rows[0][0] + 1, rows[0][1]) if rows else (1, "")
-    kind, body = column(kind), column(body)
-    yield (
-        "INSERT INTO audit (writer, n, at, kind, body, hash) VALUES (?, ?, ?, ?, ?, ?)",
-        (writer, n, at.now, kind, body, link(previous, n, at.now, kind, body)),
-    )

@@ -1,18 +1,25 @@
-"""Lists of the store, newest first, in pages: a page goes on behind a spot, so what arrives
-meanwhile moves nothing out of it."""
+"""What the store holds, for whoever looks: counts, one thread or arrival, a history, and lists newest
+first. A page of a list goes on behind a spot, so what arrives meanwhile moves nothing out of it."""
 
-# statements are put together from constants of this room, values are always bound
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always
+# bound
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
 
-from ohmo.contracts.reports import ArrivalInfo, Spot, ThreadInfo
+from channels.contract import Address, ChatId
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, Spot, StepInfo, ThreadInfo
 from ohmo.contracts.store import OutRow
 from ohmo.contracts.turns import Shelf
-from ohmo.store.outbox import out_row
-from ohmo.store.reports import ARRIVAL, POST, THREAD, arrival_info, thread_info
-from ohmo.store.statements import Moment, Op, Row, Value
+from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
+from ohmo.store.outbox import COLUMNS, OPEN, out_row
+from ohmo.store.statements import Moment, Op, Row, Value, instant
+from ohmo.store.thread_locks import TURN_OPEN, address_of
+from ohmo.store.usage_totals import sums
 
 GROUPS = {"waiting": 0, "taken": 1, "ended": 2}  # of arrivals, in the order they are listed
 
@@ -128,3 +135,180 @@ def posts(ids: Sequence[str]) -> Op[list[OutRow]]:
     for one in ids:
         rows += yield f"{POST} WHERE o.id = ?", (one,)
     return [out_row(row) for row in rows]
+
+
+Depths = tuple[
+    dict[tuple[str, str], int], dict[tuple[str, str], int]
+]  # of inbox and outbox, by channel and state
+_LIVE = ("waiting", "taken")
+
+
+def counts(ended: Depths) -> Op[Counts]:
+    """``ended``: what ``counts_of_ended`` said."""
+    inbox, oldest = dict(ended[0]), dict[str, int]()
+    for state in _LIVE:
+        rows = yield (
+            f"""SELECT t.channel, COUNT(*), MIN(i.at) FROM inbox i JOIN threads t ON t.thread = i.thread
+            WHERE i.ended_at IS NULL AND i.state = '{state}' GROUP BY t.channel""",
+            (),
+        )
+        inbox.update(((channel, state), count) for channel, count, _ in rows)
+        oldest.update(
+            (channel, min(since, oldest.get(channel, since))) for channel, _, since in rows
+        )
+    posts = yield (
+        f"SELECT channel, state, COUNT(*) FROM outbox WHERE {OPEN} GROUP BY channel, state",
+        (),
+    )
+    outbox = {**ended[1], **{(channel, state): count for channel, state, count in posts}}
+    turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {TURN_OPEN} GROUP BY state", ()
+    by_state: dict[str, int] = dict(turns)
+    by_channel = {channel: instant(since) for channel, since in oldest.items()}
+    return Counts(
+        inbox,
+        outbox,
+        min(by_channel.values(), default=None),
+        by_state.get("running", 0),
+        by_state.get("parked", 0),
+        by_channel,
+    )
+
+
+def counts_of_ended() -> Op[Depths]:
+    """Inbox and outbox by channel and ending or state; looks at an index entry of every row there
+    is."""
+    inbox = yield from sums(
+        "inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended'",
+        ("i.ended_at",),
+        (0,),
+        ("t.channel", "i.ending"),
+        "COUNT(*)",
+    )
+    outbox = yield from sums(
+        "outbox WHERE ended_at IS NOT NULL", ("ended_at",), (0,), ("channel", "state"), "COUNT(*)"
+    )
+    return _depths(inbox), _depths(outbox)
+
+
+def _depths(found: Mapping[Row, Sequence[int]]) -> dict[tuple[str, str], int]:
+    return {(channel, state): numbers[0] for (channel, state), numbers in found.items()}
+
+
+THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq, t.last_at, t.settings, t.ready_at, t.parked,
+t.owner, t.until FROM threads t"""
+
+
+def thread_info(row: Row, now: int) -> ThreadInfo:
+    thread, *place, scope, session_seq, last_at, settings, ready_at, parked, owner, until = row
+    chosen = read_settings(settings)
+    state: Literal["idle", "ready", "running", "parked"] = "idle"
+    if parked:
+        state = "parked"
+    elif owner is not None and until > now:
+        state = "running"
+    elif ready_at is not None:
+        state = "ready"
+    return ThreadInfo(
+        thread=thread,
+        address=address_of(tuple(place)),
+        person_scope=from_column(scope),
+        title=chosen.title,
+        session_seq=session_seq,
+        last_at=None if last_at is None else instant(last_at),
+        state=state,
+        settings=chosen,
+    )
+
+
+def thread(at: Moment, thread: str) -> Op[ThreadInfo | None]:
+    rows = yield f"{THREAD} WHERE t.thread = ?", (thread,)
+    return thread_info(rows[0], at.now) if rows else None
+
+
+def find_thread(address: Address, person_scope: str = "") -> Op[str | None]:
+    rows = yield (
+        (
+            "SELECT thread FROM threads WHERE channel = ? AND account = ? AND chat = ? AND topic ="
+            " ? AND person = ?"
+        ),
+        (
+            address.channel,
+            address.account,
+            column(address.chat),
+            column(address.topic or ""),
+            column(person_scope),
+        ),
+    )
+    return rows[0][0] if rows else None
+
+
+ARRIVAL = (
+    "SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body, at, ended_at"
+    " FROM inbox"
+)
+
+
+def arrival_info(row: Row) -> ArrivalInfo:
+    thread, seq, kind, person, said_at, state, ending, reason, turn, body, stored, ended = row
+    said = None if reason is None else from_column(reason)
+    over = None if ended is None else instant(ended)
+    who, at = from_column(person), instant(said_at)
+    try:
+        arrived = read_arrival(body)
+    except Unreadable as error:  # one ruined row hides no other
+        told = f"(what was said here cannot be read any more: {error})"
+        arrived = Wake(
+            f"{thread}/{seq}",
+            "owner",
+            Address("house", "local", ChatId(thread)),
+            None,
+            who,
+            told,
+            at,
+        )
+    return ArrivalInfo(
+        thread, seq, kind, who, at, state, ending, said, turn, arrived, instant(stored), over
+    )
+
+
+def arrival(thread: str, seq: int) -> Op[ArrivalInfo | None]:
+    rows = yield f"{ARRIVAL} WHERE thread = ? AND seq = ?", (thread, seq)
+    return arrival_info(rows[0]) if rows else None
+
+
+POST = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
+
+
+def history(
+    thread: str, *, since: int = 0, limit: int = 500, before: int | None = None
+) -> Op[list[HistoryItem]]:
+    if before is None:
+        span, where, order = (
+            (thread, since, limit),
+            "thread = ? AND {0}seq > ?",
+            "ORDER BY {0}seq LIMIT ?",
+        )
+    else:
+        span, where, order = (
+            (thread, since, before, limit),
+            "thread = ? AND {0}seq > ? AND {0}seq < ?",
+            "ORDER BY {0}seq DESC LIMIT ?",
+        )
+    plain, joined = f"WHERE {where} {order}".format(""), f"WHERE o.{where} {order}".format("o.")
+    arrivals = yield f"{ARRIVAL} {plain}", span
+    steps = yield f"SELECT seq, turn, at, body FROM steps {plain}", span
+    posts = yield f"{POST} {joined}", span
+    found: list[HistoryItem] = [arrival_info(row) for row in arrivals]
+    found += [StepInfo(seq, turn, instant(at), read_step(body)) for seq, turn, at, body in steps]
+    found += [out_row(row) for row in posts]
+    found.sort(key=lambda item: item.seq)
+    return found[:limit] if before is None else found[max(0, len(found) - limit) :]
+
+
+def last_delivery(channel: str, account: str) -> Op[datetime | None]:
+    rows = yield (
+        """SELECT ended_at FROM outbox WHERE ended_at IS NOT NULL AND channel = ? AND state = 'sent' AND account = ?
+        ORDER BY ended_at DESC LIMIT 1""",
+        (channel, account),
+    )
+    return instant(rows[0][0]) if rows else None

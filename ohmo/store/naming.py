@@ -11,9 +11,8 @@ from collections.abc import Collection
 from channels.contract import Inbound
 from ohmo.contracts.reports import Spender
 from ohmo.store.codec import column, from_column, read_arrival
-from ohmo.store.reports import first_day
-from ohmo.store.slices import sums
 from ohmo.store.statements import Moment, Op
+from ohmo.store.usage_totals import first_day, sums
 
 _LATEST = 200  # arrivals of a thread, the newest, among which a person is looked for
 _THREADS = 3  # of a person, in which they are looked for

@@ -22,6 +22,7 @@ from ohmo.store.statements import Moment, Op, Row
 MAILBOX = "kind IN ('message','wake')"
 # ``ended_at IS NULL`` says nothing new: it is the condition of the small index of what is open.
 WAITING = f"ended_at IS NULL AND state = 'waiting' AND {MAILBOX}"
+TURN_OPEN = "state IN ('running','parked')"
 TAKEN = "ended_at IS NULL AND state = 'taken'"
 
 

@@ -23,7 +23,7 @@ from ohmo.contracts.errors import StoreError
 from ohmo.store.engines.migrations import NewerSchema
 from ohmo.storefile.inspection import PASSING, counts, problem, reading, version
 from ohmo.storefile.lock import is_held
-from ohmo.storefile.staging_dir import sweep, workroom
+from ohmo.storefile.staging_dir import staging_dir, sweep
 
 FORMAT = 1
 DATABASE = "ohmo.db"
@@ -118,7 +118,7 @@ def make_backup(
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         sweep(path.parent)
-        with workroom(path.parent) as folder:
+        with staging_dir(path.parent) as folder:
             return _make(home, database, path, now, folder, media=media, ohmo=ohmo)
     except sqlite3.Error as error:
         if (
@@ -247,7 +247,7 @@ def wrong_with(path: Path) -> str | None:
     """Unpacks an archive aside and compares it with its own list; None: it can be taken back.
     Raises nothing: what cannot be read is wrong."""
     try:
-        with workroom(path.parent) as folder:
+        with staging_dir(path.parent) as folder:
             unpack(path, folder)
     except BackupError as error:
         return str(error)

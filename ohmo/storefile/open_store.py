@@ -16,7 +16,7 @@ from ohmo.store.engines.migrations import MIGRATIONS
 from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.engines.sqlite import SqliteDriver
 from ohmo.store.statements import Instance, Op
-from ohmo.storefile.late_check import AS_USUAL, WholeReading, late_check
+from ohmo.storefile.inspection import AS_USUAL, WholeCheck, late_check
 from ohmo.storefile.recovery import Health, examine, suspicion
 from ohmo.storefile.wal_check import log_of, remember
 
@@ -45,7 +45,7 @@ async def open_sqlite(
     writer: str,
     failpoint: Failpoint,
     backups: Path | None = None,
-    reading: WholeReading = AS_USUAL,
+    reading: WholeCheck = AS_USUAL,
 ) -> AsyncGenerator[SqliteStore]:
     """The store at ``path``; made when it is missing, brought forward when it is older, put aside
     when it is damaged (see ``health``). ``backups``: the folder whose newest whole one fills in

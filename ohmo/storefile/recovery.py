@@ -17,13 +17,11 @@ from channels.durable import settle_path, take_place
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.failpoints import Failpoint
-from ohmo.store.engines.dialect import sqlite_statement
-from ohmo.store.engines.migrations import migrate, newest
+from ohmo.store.engines.migrations import migrate, newest, sqlite_statement
 from ohmo.store.engines.writer import failure
 from ohmo.store.statements import milliseconds
-from ohmo.storefile.archive_filling import fill_in
 from ohmo.storefile.inspection import FULL_CHECK_BYTES, problem_of
-from ohmo.storefile.salvage import salvage
+from ohmo.storefile.salvage import fill_in, salvage
 from ohmo.storefile.wal_check import clear, known_file, log_of, lost_log, missing, no_file, remember
 
 Migrations = Mapping[int, Sequence[str]]

@@ -21,9 +21,9 @@ from ohmo.failpoints import Failpoint, inert
 from ohmo.store.engines.migrations import MIGRATIONS
 from ohmo.storefile.archive import DATABASE, MANIFEST, BackupError, unpack
 from ohmo.storefile.recovery import create
-from ohmo.storefile.restore_reconcile import Settled, settle
+from ohmo.storefile.restore_reconcile import Reconciled, reconcile
 from ohmo.storefile.salvage import salvage
-from ohmo.storefile.staging_dir import workroom
+from ohmo.storefile.staging_dir import staging_dir
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
 _WITH_DATABASE = tuple(
@@ -33,13 +33,13 @@ _WITH_DATABASE = tuple(
 
 @record
 class Restored:
-    """``aside``: where what was replaced lies; None: nothing was. ``settled``: None: nothing was
+    """``aside``: where what was replaced lies; None: nothing was. ``reconciled``: None: nothing was
     open in the store, or it goes on as it was."""
 
     rows: Mapping[str, int]
     names: tuple[str, ...]
     aside: Path | None
-    settled: Settled | None = None
+    reconciled: Reconciled | None = None
 
 
 def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = inert) -> Restored:
@@ -49,7 +49,7 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
     stage = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
     try:
         rows = unpack(archive, stage)
-        settled = _settle(stage, home, now)
+        reconciled = _reconcile(stage, home, now)
         (stage / MANIFEST).unlink()
         names = tuple(sorted(entry.name for entry in stage.iterdir()))
         aside = home / "quarantine" / f"before-restore-{now:%Y%m%dT%H%M%S}"
@@ -66,10 +66,10 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
         shutil.rmtree(stage, ignore_errors=True)
         raise
     finish_restore(home, failpoint)
-    return Restored(rows, names, aside if aside.exists() else None, settled)
+    return Restored(rows, names, aside if aside.exists() else None, reconciled)
 
 
-def _settle(stage: Path, home: Path, now: datetime) -> Settled | None:
+def _reconcile(stage: Path, home: Path, now: datetime) -> Reconciled | None:
     """A backup made while nobody worked, unpacked where there is no store, is a home that moved: it
     goes on with what was open. Every other one is older than what happened since; of a replaced
     store that is damaged as much is known as can be read."""
@@ -83,17 +83,17 @@ def _settle(stage: Path, home: Path, now: datetime) -> Settled | None:
         return None
     moment = int(now.timestamp() * 1_000)
     try:
-        settled = settle(stage / DATABASE, moment, replaced)
-        if settled.later or not replaced.is_file():
-            return settled
+        reconciled = reconcile(stage / DATABASE, moment, replaced)
+        if reconciled.later or not replaced.is_file():
+            return reconciled
         with (
             suppress(OSError, sqlite3.Error),
-            workroom(home) as room,
+            staging_dir(home) as room,
         ):  # no restore fails for want of room to read what is ruined anyway
             create(room / DATABASE, inert, MIGRATIONS)
             if salvage(replaced, room / DATABASE, moment):
-                return replace(settle(stage / DATABASE, moment, room / DATABASE), later=False)
-        return settled
+                return replace(reconcile(stage / DATABASE, moment, room / DATABASE), later=False)
+        return reconciled
     except sqlite3.Error as error:
         raise BackupError(f"its store cannot be looked through ({error})") from error
 

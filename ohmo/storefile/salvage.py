@@ -9,28 +9,14 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
-from ohmo.storefile.staging_dir import workroom
+from ohmo.store.engines.migrations import TABLES
+from ohmo.storefile.archive import DATABASE, BackupError, backups, unpack
+from ohmo.storefile.restore_reconcile import reconcile
+from ohmo.storefile.staging_dir import staging_dir
 
-_TABLES = (
-    *(
-        "threads",
-        "seen",
-        "inbox",
-        "turns",
-        "steps",
-        "outbox",
-        "approvals",
-        "grants",
-        "people",
-        "jobs",
-        "occurrences",
-        "leases",
-        "cursors",
-    ),
-    *("usage", "audit"),
-)
 # What points at something that could not be read would break every later write; what ran must be
 # looked at again.
 _REPAIRS = (
@@ -67,7 +53,7 @@ _REPAIRS = (
 def salvage(damaged: Path, store: Path, now: int) -> dict[str, int]:
     """Rows carried over per table from ``damaged`` (left as it is) into the new, empty
     ``store``."""
-    with workroom(store.parent) as folder:
+    with staging_dir(store.parent) as folder:
         copy = folder / damaged.name
         for part in damaged.parent.iterdir():
             if part.name in (damaged.name, damaged.name + "-wal") and part.is_file():
@@ -86,7 +72,7 @@ def carry_over(copy: Path, store: Path, now: int) -> dict[str, int]:
         old.text_factory = _text
         new.execute("PRAGMA synchronous = FULL")
         new.execute("BEGIN IMMEDIATE")
-        for table in _TABLES:
+        for table in TABLES:
             if count := sum(_keep(new, table, columns, row) for columns, row in _rows(old, table)):
                 saved[table] = count
         for repair in _REPAIRS:
@@ -133,3 +119,20 @@ def _rows(
             return
         except (sqlite3.Error, UnicodeDecodeError):  # also the name of a column may be damaged
             continue
+
+
+def fill_in(folder: Path, store: Path, now: int) -> tuple[int, datetime | None]:
+    """Rows that came from the newest whole backup in ``folder``, and when it was made; (0, None):
+    there is none. ``now``: ms."""
+    for one in reversed(backups(folder, datetime.fromtimestamp(now / 1_000, UTC))):
+        with staging_dir(store.parent) as work:
+            try:
+                unpack(one.path, work)
+            except (BackupError, OSError, sqlite3.Error):
+                continue  # an older one may be whole
+            copy = work / DATABASE
+            if not copy.exists():
+                continue
+            reconcile(copy, now)
+            return sum(carry_over(copy, store, now).values()), one.made
+    return 0, None

@@ -17,7 +17,7 @@ _AGE = 3_600.0  # seconds after which one without a ``busy`` is no longer one th
 
 
 @contextmanager
-def workroom(folder: Path) -> Generator[Path]:
+def staging_dir(folder: Path) -> Generator[Path]:
     """An empty folder below ``folder``, only for its owner. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as name:
         busy = os.open(Path(name) / _BUSY, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""Moves a whole store, row by row, between a file and PostgreSQL."""
+"""Copies a whole store, row by row, between a file and PostgreSQL."""
 
 # ruff: noqa: S608  # statements are put together from names of our own schema, values are always
 # bound
@@ -10,41 +10,35 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import cast
+from typing import Any, Protocol, cast
 
+from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import Failpoint, inert
-from ohmo.store.engines.migrations import MIGRATIONS, newest
-from ohmo.store.engines.transfer_end import BATCH, End, MoveError, Row
+from ohmo.store.engines.migrations import MIGRATIONS, TABLES, newest
 from ohmo.storefile.inspection import problem_of, reading
 from ohmo.storefile.recovery import create, into_place
 
 _SQLITE = "sqlite:///"
-# Parents before children, so that references hold at every moment.
-TABLES = (
-    *(
-        "threads",
-        "seen",
-        "inbox",
-        "turns",
-        "steps",
-        "outbox",
-        "approvals",
-        "grants",
-        "people",
-        "jobs",
-        "occurrences",
-        "leases",
-        "cursors",
-    ),
-    *("usage", "audit"),
-)
+BATCH = 500  # rows that are in memory at once
+Row = tuple[Any, ...]
 
 
-def move(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[str, int]:
+class End(Protocol):
+    """One side of a move. ``insert`` is part of one transaction that ``finish`` commits."""
+
+    def columns(self, table: str) -> tuple[str, ...]: ...
+    def rows(self, table: str, columns: Sequence[str], batch: int) -> Iterator[list[Row]]: ...
+    def count(self, table: str) -> int: ...
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None: ...
+    def finish(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def transfer(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[str, int]:
     """Rows by table. One transaction at the target: it holds everything or stays as it was. Raises
-    MoveError; the source is only read."""
+    StoreError; the source is only read."""
     if source == target:
-        raise MoveError(f"{target}: this is where the store is already")
+        raise StoreError(f"{target}: this is where the store is already")
     with ExitStack() as stack:
         there = _open(target, writing=True)
         stack.callback(there.close)
@@ -52,19 +46,19 @@ def move(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[str,
         stack.callback(here.close)
         for table in TABLES:
             if there.count(table):
-                raise MoveError(
+                raise StoreError(
                     f"{_plain(target)}: table {table} holds rows already; name an empty database,"
                     " or a file that does not exist"
                 )
         for table in TABLES:
             columns = here.columns(table)
-            for rows in here.rows(table, columns):
+            for rows in here.rows(table, columns, BATCH):
                 there.insert(table, columns, rows)
                 failpoint("move.step")
         moved = {table: here.count(table) for table in TABLES}
         for table, count in moved.items():
             if there.count(table) != count:
-                raise MoveError(
+                raise StoreError(
                     f"{_plain(target)}: table {table} has {there.count(table)} rows after the copy,"
                     f" not {count}; nothing was kept there"
                 )
@@ -79,9 +73,9 @@ def _open(url: str, *, writing: bool) -> End:
         try:
             driver = importlib.import_module("ohmo.store.engines.postgres_transfer")
         except ImportError as error:
-            raise MoveError("PostgreSQL needs asyncpg: pip install 'ohmo[postgres]'") from error
+            raise StoreError("PostgreSQL needs asyncpg: pip install 'ohmo[postgres]'") from error
         return cast("Callable[[str], End]", driver.Server)(url)
-    raise MoveError(f"{_plain(url)}: expected sqlite:////path/ohmo.db or postgresql://…")
+    raise StoreError(f"{_plain(url)}: expected sqlite:////path/ohmo.db or postgresql://…")
 
 
 def _plain(url: str) -> str:
@@ -99,7 +93,7 @@ class _File:
         try:
             if writing:
                 if path.exists():
-                    raise MoveError(f"{path}: exists already; name a file that does not")
+                    raise StoreError(f"{path}: exists already; name a file that does not")
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._clear()
                 create(self._draft, inert, MIGRATIONS)
@@ -108,20 +102,20 @@ class _File:
                 self._connection.execute("BEGIN IMMEDIATE")
             else:
                 if (wrong := problem_of(path, newest(MIGRATIONS))) is not None:
-                    raise MoveError(f"{path}: {wrong}; ohmo store check tells more")
+                    raise StoreError(f"{path}: {wrong}; ohmo store check tells more")
                 self._connection = reading(path)
                 self._connection.execute("BEGIN")
         except (sqlite3.Error, OSError) as error:
-            raise MoveError(f"{path}: {error}") from error
+            raise StoreError(f"{path}: {error}") from error
         self._writing = writing
         self._done = False
 
     def columns(self, table: str) -> tuple[str, ...]:
         return tuple(str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({table})"))
 
-    def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[Row]]:
+    def rows(self, table: str, columns: Sequence[str], batch: int) -> Iterator[list[Row]]:
         cursor = self._connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
-        while found := cursor.fetchmany(BATCH):
+        while found := cursor.fetchmany(batch):
             yield found
 
     def count(self, table: str) -> int:
@@ -135,7 +129,7 @@ class _File:
                 rows,
             )
         except sqlite3.Error as error:
-            raise MoveError(f"{self._path}: {table}: {error}") from error
+            raise StoreError(f"{self._path}: {table}: {error}") from error
 
     def finish(self) -> None:
         try:
@@ -143,7 +137,7 @@ class _File:
             self._connection.close()
             into_place(self._draft, self._path)
         except (sqlite3.Error, OSError) as error:
-            raise MoveError(f"{self._path}: {error}") from error
+            raise StoreError(f"{self._path}: {error}") from error
         self._done = True
 
     def close(self) -> None:

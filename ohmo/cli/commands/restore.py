@@ -38,27 +38,27 @@ def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every c
             "rows": dict(done.rows),
             "aside": str(done.aside) if done.aside else None,
         }
-        if done.settled is not None:
+        if done.reconciled is not None:
             rows |= {
-                "open": done.settled.open,
-                "unsent": done.settled.unsent,
-                "later_known": done.settled.later,
+                "open": done.reconciled.open,
+                "unsent": done.reconciled.unsent,
+                "later_known": done.reconciled.later,
             }
         click.echo(as_json_text(rows))
         return
     click.echo(f"restored {', '.join(done.names)} with {sum(done.rows.values())} rows from {path}")
     if done.aside is not None:
         click.echo(f"what was there before lies in {done.aside}; delete it when nothing is missing")
-    if done.settled is not None:
+    if done.reconciled is not None:
         lost = (
             done.aside
-            if not done.settled.later
+            if not done.reconciled.later
             and done.aside is not None
             and (done.aside / "ohmo.db").exists()
             else None
         )
         for line in _told(
-            done.settled.open, done.settled.unsent, later=done.settled.later, lost=lost
+            done.reconciled.open, done.reconciled.unsent, later=done.reconciled.later, lost=lost
         ):
             click.echo(line)
     click.echo("next: ohmo doctor, then ohmo run, or ohmo service start")

@@ -84,13 +84,13 @@ def migrate(url: str, as_json: bool) -> None:
     from ohmo.cli.house import settings
     from ohmo.cli.show import as_json_text
     from ohmo.storefile.lock import hold_home
-    from ohmo.storefile.transfer import move
+    from ohmo.storefile.transfer import transfer
 
     config = settings()
     config.home.refuse_root()
     source = config.store_url if config.database is None else f"sqlite:///{config.database}"
     with hold_home(config.home.root):
-        rows = move(source, url)
+        rows = transfer(source, url)
     if as_json:
         click.echo(as_json_text({"rows": rows}))
         return

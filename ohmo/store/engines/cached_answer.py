@@ -13,7 +13,7 @@ _SHARE = 50  # an answer is as good as new for this many times what it took
 _LONGEST = 30.0  # seconds
 
 
-class Sparing(Generic[Answer]):
+class CachedAnswer(Generic[Answer]):
     """Asks anew when the last answer is older than fifty times what it took, so that the asking
     takes a fiftieth of a core, and after half a minute in any case. Who comes while it is being
     asked gets that answer. ``monotonic``: seconds."""

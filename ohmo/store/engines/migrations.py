@@ -166,6 +166,26 @@ UPDATE occurrences SET cause = CASE
 """
 
 
+# Parents before children, so that references hold at every moment of a copy.
+TABLES = (
+    "threads",
+    "seen",
+    "inbox",
+    "turns",
+    "steps",
+    "outbox",
+    "approvals",
+    "grants",
+    "people",
+    "jobs",
+    "occurrences",
+    "leases",
+    "cursors",
+    "usage",
+    "audit",
+)
+
+
 def statements_of(text: str) -> tuple[str, ...]:
     """The single statements of a migration; the schema has no semicolon inside one."""
     return tuple(part.strip() for part in text.split(";") if part.strip())
@@ -176,6 +196,11 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
     number: statements_of(text) for number, text in enumerate(_FORMS, start=1)
 }
 META = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+
+
+def sqlite_statement(sql: str) -> str:
+    """Tables whose key is the row need no second tree in SQLite."""
+    return sql.replace("/*without rowid*/", "WITHOUT ROWID")
 
 
 class NewerSchema(StoreError):

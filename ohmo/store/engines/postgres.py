@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import starmap
 from typing import Any
 
@@ -20,7 +21,6 @@ from channels.errors import Unavailable
 from ohmo.contracts.errors import Conflict, StoreError
 from ohmo.contracts.store import Hint
 from ohmo.failpoints import Failpoint
-from ohmo.store.engines.dialect import postgres_statement
 from ohmo.store.engines.migrations import migrate
 from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.statements import Driver, Instance, Listeners, MakeOp, Moment, Op, T, Undo
@@ -51,6 +51,16 @@ _AWAY = (
 )
 _CHANNEL = "ohmo_store"
 _MIGRATION_LOCK = 7717_0001
+
+
+@lru_cache(1024)
+def postgres_statement(sql: str) -> str:
+    """Numbered values; rows that another instance is taking are left out; text sorts by its bytes,
+    as in SQLite, whatever the locale."""
+    if sql.startswith("CREATE TABLE"):
+        sql = sql.replace(" TEXT", ' TEXT COLLATE "C"')
+    parts = sql.replace("/*skip locked*/", "FOR UPDATE SKIP LOCKED").split("?")
+    return "".join(part if number == 0 else f"${number}{part}" for number, part in enumerate(parts))
 
 
 async def drive(connection: Any, op: Op[T]) -> T:

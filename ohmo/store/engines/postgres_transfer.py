@@ -13,14 +13,15 @@ from typing import Any
 
 import asyncpg
 
+from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import inert
 from ohmo.store.engines.migrations import migrate
 from ohmo.store.engines.postgres import drive
-from ohmo.store.engines.transfer_end import BATCH, MoveError, Row
+from ohmo.store.statements import Row
 
 
 class Server:
-    """Implements ``End``. Raises MoveError when the database cannot be used."""
+    """Implements ``End``. Raises StoreError when the database cannot be used."""
 
     def __init__(self, url: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -31,7 +32,7 @@ class Server:
             self._wait(drive(self._connection, migrate(inert)))
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
             self._loop.close()
-            raise MoveError(f"PostgreSQL: {error}") from error
+            raise StoreError(f"PostgreSQL: {error}") from error
         self._done = False
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -47,9 +48,9 @@ class Server:
         )
         return tuple(str(row[0]) for row in found)
 
-    def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[Row]]:
+    def rows(self, table: str, columns: Sequence[str], batch: int) -> Iterator[list[Row]]:
         cursor = self._wait(self._cursor(f"SELECT {', '.join(columns)} FROM {table}"))
-        while found := self._wait(cursor.fetch(BATCH)):
+        while found := self._wait(cursor.fetch(batch)):
             yield [tuple(record) for record in found]
 
     async def _cursor(self, query: str) -> Any:
@@ -67,7 +68,7 @@ class Server:
                 )
             )
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise MoveError(f"PostgreSQL: {table}: {error}") from error
+            raise StoreError(f"PostgreSQL: {table}: {error}") from error
 
     def finish(self) -> None:
         self._wait(self._transaction.commit())

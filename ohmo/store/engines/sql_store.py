@@ -12,7 +12,7 @@ from ohmo.contracts.store import Claim, OutRow
 from ohmo.failpoints import Failpoint, inert
 from ohmo.store import (
     approvals,
-    clock,
+    audit,
     cron_jobs,
     inbox,
     inbox_claim,
@@ -21,13 +21,13 @@ from ohmo.store import (
     maintenance,
     naming,
     outbox,
-    reports,
     running_turns,
     steps,
     threads,
+    usage_totals,
 )
-from ohmo.store.engines.cached_answer import Sparing
-from ohmo.store.engines.store_health import Felt, Pulse, watch
+from ohmo.store.engines.cached_answer import CachedAnswer
+from ohmo.store.engines.store_health import Availability, WatchedDriver, watch
 from ohmo.store.statements import Driver, Hear, Moment, Op, T
 
 P = ParamSpec("P")
@@ -90,18 +90,18 @@ def _thread(*args: object) -> str:
 
 
 class SqlStore(_OverDriver):
-    """Implements ``Store`` and ``Reports``. ``pulse``: whether it takes what is written."""
+    """Implements ``Store`` and ``Reports``. ``availability``: whether it takes what is written."""
 
     def __init__(self, driver: Driver, *, failpoint: Failpoint = inert) -> None:
-        self.pulse = Pulse()
-        super().__init__(Felt(driver, self.pulse))
+        self.availability = Availability()
+        super().__init__(WatchedDriver(driver, self.availability))
         self._failpoint = failpoint
-        self._ended = Sparing(self._count_ended)
+        self._ended = CachedAnswer(self._count_ended)
 
     async def watch(self, changed: Callable[[str], Awaitable[None]]) -> None:
         """Until cancelled. ``changed`` is told why nothing can be written, and an empty word when
         it can again."""
-        await watch(self.driver, self.pulse, changed)
+        await watch(self.driver, self.availability, changed)
 
     def listen(self, hear: Hear) -> Callable[[], None]:
         return self.driver.listeners.listen(hear)
@@ -147,7 +147,8 @@ class SqlStore(_OverDriver):
     save_person = writes(known_people.save_person)
     lease = writes(known_people.lease)
     unlease = writes(known_people.unlease)
-    audit = writes(known_people.audit)
+    audit_report = reads(audit.audit_report, slow=True)
+    audit = writes(audit.audit)
 
     # speaking
     post = writes(outbox.post)
@@ -177,7 +178,7 @@ class SqlStore(_OverDriver):
     claimed = reads(cron_jobs.claimed)
 
     # time
-    rebase = writes(clock.rebase)
+    rebase = writes(maintenance.rebase)
 
     async def prune(self, before: datetime, *, transcripts: datetime | None = None) -> int:
         """Returns how many rows went or were ended."""
@@ -186,23 +187,22 @@ class SqlStore(_OverDriver):
     # reports
     async def counts(self, *, spare: bool = False) -> Counts:
         ended = await (self._ended() if spare else self._count_ended())
-        return await self.driver.read(lambda _: reports.counts(ended), slow=True)
+        return await self.driver.read(lambda _: listing.counts(ended), slow=True)
 
-    async def _count_ended(self) -> reports.Depths:
-        return await self.driver.read(lambda _: reports.counts_of_ended(), slow=True)
+    async def _count_ended(self) -> listing.Depths:
+        return await self.driver.read(lambda _: listing.counts_of_ended(), slow=True)
 
-    thread = reads_now(reports.thread)
+    thread = reads_now(listing.thread)
     threads = reads_now(listing.threads, slow=True)
     free_threads = reads_now(listing.free_threads, slow=True)
-    find_thread = reads(reports.find_thread)
-    history = reads(reports.history, slow=True)
-    arrival = reads(reports.arrival)
+    find_thread = reads(listing.find_thread)
+    history = reads(listing.history, slow=True)
+    arrival = reads(listing.arrival)
     inbox = reads(listing.inbox, slow=True)
     outbox = reads(listing.outbox, slow=True)
     posts = reads(listing.posts)
-    last_delivery = reads(reports.last_delivery, slow=True)
-    usage = reads_now(reports.usage, slow=True)
+    last_delivery = reads(listing.last_delivery, slow=True)
+    usage = reads_now(usage_totals.usage, slow=True)
     names = reads_now(naming.names, slow=True)
-    thread_totals = reads_now(reports.thread_totals, slow=True)
-    thread_usage = reads(reports.thread_usage, slow=True)
-    audit_report = reads(reports.audit_report, slow=True)
+    thread_totals = reads_now(usage_totals.thread_totals, slow=True)
+    thread_usage = reads(usage_totals.thread_usage, slow=True)

@@ -28,7 +28,7 @@ def forget(_: Moment) -> Op[None]:
     yield "DELETE FROM meta WHERE name = ?", ("probe",)
 
 
-class Pulse:
+class Availability:
     """``away``: why nothing can be written, empty while everything is well. It begins with a write
     that was refused and ends with a probe that was not."""
 
@@ -57,12 +57,12 @@ class Pulse:
         await self._here.wait()
 
 
-class Felt:
-    """``Driver`` that tells ``pulse`` of writes that were refused."""
+class WatchedDriver:
+    """``Driver`` that tells ``availability`` of writes that were refused."""
 
-    def __init__(self, driver: Driver, pulse: Pulse) -> None:
+    def __init__(self, driver: Driver, availability: Availability) -> None:
         self._driver = driver
-        self._pulse = pulse
+        self._availability = availability
         self.read = driver.read
         self.listeners = driver.listeners
 
@@ -70,27 +70,27 @@ class Felt:
         try:
             return await self._driver.write(make, lock)
         except Unavailable as error:
-            self._pulse.lost(str(error))
+            self._availability.lost(str(error))
             raise
 
 
 async def watch(
     driver: Driver,
-    pulse: Pulse,
+    availability: Availability,
     changed: Callable[[str], Awaitable[None]],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Until cancelled: probes while nothing can be written. ``changed`` is told why it is so, at
     once, and an empty word when it is over."""
     while True:
-        await pulse.gone()
-        await changed(pulse.away)
-        while pulse.away:
+        await availability.gone()
+        await changed(availability.away)
+        while availability.away:
             await sleep(RETRY)
             try:
                 await driver.write(probe)
                 await driver.write(forget)
             except Unavailable:
                 continue
-            pulse.found()
+            availability.found()
         await changed("")

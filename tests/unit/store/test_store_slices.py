@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ohmo.store.slices import sums
 from ohmo.store.statements import Op
+from ohmo.store.usage_totals import sums
 
 
 def run(database: sqlite3.Connection, op: Op[Any]) -> Any:

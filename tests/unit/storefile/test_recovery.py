@@ -16,7 +16,7 @@ from channels.contract import Address, ChatId, Inbound, MessageId, Person, Perso
 from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
 from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
-from ohmo.storefile.late_check import WholeReading
+from ohmo.storefile.inspection import WholeCheck
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 from ohmo.storefile.recovery import Health, bring_forward, create, examine, suspicion
 
@@ -263,7 +263,7 @@ async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_wai
 async def as_if_large(path: Path) -> AsyncGenerator[SqliteStore]:
     """A store too large to be read whole before anybody uses it."""
     async with open_sqlite(
-        path, clock=lambda: NOW, writer="w", failpoint=inert, reading=WholeReading(0, 0)
+        path, clock=lambda: NOW, writer="w", failpoint=inert, reading=WholeCheck(0, 0)
     ) as store:
         yield store
 

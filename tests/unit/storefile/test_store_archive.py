@@ -23,15 +23,14 @@ import pytest
 from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import inert
 from ohmo.store.engines.migrations import MIGRATIONS
-from ohmo.store.engines.transfer_end import MoveError
 from ohmo.storefile.archive import backups, make_backup, prune, wrong_with
 from ohmo.storefile.compaction import compact
 from ohmo.storefile.lock import hold_home
 from ohmo.storefile.recovery import examine
 from ohmo.storefile.restore import JOURNAL, finish_restore, restore
-from ohmo.storefile.restore_reconcile import Settled
-from ohmo.storefile.staging_dir import sweep, workroom
-from ohmo.storefile.transfer import move
+from ohmo.storefile.restore_reconcile import Reconciled
+from ohmo.storefile.staging_dir import staging_dir, sweep
+from ohmo.storefile.transfer import transfer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tests.unit.storefile.homes import furnished, markers, say
@@ -118,7 +117,7 @@ def test_a_home_that_moved_goes_on_with_what_was_open(home: Path, tmp_path: Path
     path = make_backup(home, furnished(home), home / "backups", NOW).path
     there = tmp_path / "there"
     there.mkdir()
-    assert restore(path, there, NOW).settled is None
+    assert restore(path, there, NOW).reconciled is None
     assert sorted(set(markers(there / "ohmo.db").values())) == ["answered", "waiting"]
 
 
@@ -134,7 +133,7 @@ def test_what_happened_since_the_backup_is_not_done_again(home: Path, tmp_path: 
         later.execute("INSERT INTO seen VALUES ('telegram', '1', 'm', 't99', 1, 1)")
         say(later, 99, waiting=True)
     done = restore(path, home, NOW)
-    assert done.settled == Settled(
+    assert done.reconciled == Reconciled(
         10, True
     )  # nine of the backup, and the one that only the replaced store knew
     found = markers(database)
@@ -146,7 +145,7 @@ def test_what_happened_since_the_backup_is_not_done_again(home: Path, tmp_path: 
         assert store.execute("PRAGMA foreign_key_check").fetchall() == []
     there = tmp_path / "elsewhere"
     there.mkdir()
-    assert restore(path, there, NOW).settled == Settled(10, False)
+    assert restore(path, there, NOW).reconciled == Reconciled(10, False)
 
 
 def post(
@@ -184,7 +183,7 @@ def test_dead_letters_that_only_the_replaced_store_has_stay_dead_letters(home: P
         post(later, "sent", "t98", "sent")
         say(later, 99, waiting=False)
         post(later, "alone", "t99", "dead")
-    assert restore(path, home, NOW).settled == Settled(11, True, 2)
+    assert restore(path, home, NOW).reconciled == Reconciled(11, True, 2)
     assert markers(database)[98] == "dead"
     with closing(sqlite3.connect(database)) as store:
         assert store.execute("SELECT reason FROM inbox WHERE thread = 't98'").fetchall() == [
@@ -291,7 +290,7 @@ def test_of_a_damaged_store_that_is_replaced_what_was_open_and_can_be_read_is_no
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
     done = restore(path, home, NOW)
-    assert done.settled == Settled(50, False)
+    assert done.reconciled == Reconciled(50, False)
     assert {markers(database)[n] for n in range(100, 140)} == {"dead"}
 
 
@@ -311,7 +310,7 @@ def test_a_damaged_store_that_cannot_be_looked_through_for_want_of_room_holds_no
         done = restore(path, home, NOW)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert done.settled == Settled(10, False)
+    assert done.reconciled == Reconciled(10, False)
     assert len(markers(database)) == 20
     assert not list(home.glob(".*-*"))
 
@@ -446,22 +445,22 @@ def test_a_damaged_store_without_backup_says_so(home: Path) -> None:
 def test_a_store_is_moved_row_by_row_into_an_empty_file_only(home: Path) -> None:
     database = furnished(home)
     target = home / "other" / "moved.db"
-    rows = move(f"sqlite:///{database}", f"sqlite:///{target}")
+    rows = transfer(f"sqlite:///{database}", f"sqlite:///{target}")
     assert rows["inbox"] == 20
     assert markers(target) == markers(database)
-    with pytest.raises(MoveError, match="exists already"):
-        move(f"sqlite:///{database}", f"sqlite:///{target}")
-    with pytest.raises(MoveError, match="already"):
-        move(f"sqlite:///{database}", f"sqlite:///{database}")
-    with pytest.raises(MoveError, match="expected sqlite"):
-        move(f"sqlite:///{database}", "mysql://x")
+    with pytest.raises(StoreError, match="exists already"):
+        transfer(f"sqlite:///{database}", f"sqlite:///{target}")
+    with pytest.raises(StoreError, match="already"):
+        transfer(f"sqlite:///{database}", f"sqlite:///{database}")
+    with pytest.raises(StoreError, match="expected sqlite"):
+        transfer(f"sqlite:///{database}", "mysql://x")
 
 
 _MOVING = """
 import sys
 from ohmo.failpoints import from_environment
-from ohmo.storefile.transfer import move
-move(sys.argv[1], sys.argv[2], from_environment({"OHMO_FAILPOINTS": "move.step=kill@2"}))
+from ohmo.storefile.transfer import transfer
+transfer(sys.argv[1], sys.argv[2], from_environment({"OHMO_FAILPOINTS": "move.step=kill@2"}))
 """
 
 
@@ -475,7 +474,7 @@ def test_a_move_that_was_killed_leaves_no_half_store_and_is_made_again(home: Pat
     )
     assert died.returncode == -9, died.stderr
     assert not target.exists()  # else a daemon would begin there, empty and without a word
-    assert move(source, f"sqlite:///{target}")["inbox"] == 20
+    assert transfer(source, f"sqlite:///{target}")["inbox"] == 20
     assert [path.name for path in target.parent.iterdir()] == ["ohmo.db"]
 
 
@@ -623,7 +622,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from ohmo.storefile import staging_dir
 home = Path(sys.argv[1])
-with staging_dir.workroom(home) as room:
+with staging_dir.staging_dir(home) as room:
     (room / "copy").write_text("secret")
     os.kill(os.getpid(), 9)
 """
@@ -634,7 +633,7 @@ def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stay
 ) -> None:
     subprocess.run([sys.executable, "-c", _DYING, str(tmp_path)], check=False, timeout=60)
     assert len(list(tmp_path.glob(".backup-*/work/copy"))) == 1
-    with workroom(tmp_path) as room:
+    with staging_dir(tmp_path) as room:
         (room / "copy").write_text("mine")
         assert sweep(tmp_path) == 1
         assert list(tmp_path.glob(".backup-*/work/copy")) == [room / "copy"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ohmo.store.engines.cached_answer import Sparing
+from ohmo.store.engines.cached_answer import CachedAnswer
 
 
 @dataclass
@@ -34,7 +34,7 @@ async def test_an_answer_is_good_for_fifty_times_what_it_took_but_not_for_ever(
 ) -> None:
     dear = Dear(takes)
     dear.gate.set()
-    sparing = Sparing(dear, monotonic=lambda: dear.now)
+    sparing = CachedAnswer(dear, monotonic=lambda: dear.now)
     assert [await sparing(), await sparing()] == [1, 1]
     dear.now += good - 0.01
     assert await sparing() == 1
@@ -44,7 +44,7 @@ async def test_an_answer_is_good_for_fifty_times_what_it_took_but_not_for_ever(
 
 async def test_who_comes_meanwhile_gets_the_same_answer_and_who_leaves_takes_nothing_away() -> None:
     dear = Dear(1.0)
-    sparing = Sparing(dear, monotonic=lambda: dear.now)
+    sparing = CachedAnswer(dear, monotonic=lambda: dear.now)
     first, second = asyncio.create_task(sparing()), asyncio.create_task(sparing())
     await asyncio.sleep(0)
     first.cancel()
@@ -57,7 +57,7 @@ async def test_who_comes_meanwhile_gets_the_same_answer_and_who_leaves_takes_not
 async def test_a_failure_is_nobodys_answer_later() -> None:
     dear = Dear(1000.0)
     dear.gate.set()
-    sparing = Sparing(dear, monotonic=lambda: dear.now)
+    sparing = CachedAnswer(dear, monotonic=lambda: dear.now)
     with pytest.raises(OSError, match="away"):
         await sparing()
     dear.takes = 1.0
