@@ -12,10 +12,10 @@ from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Store
+from ohmo.database.store_health import Availability
 from ohmo.gateway.access import Access
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.notices import Notices
-from ohmo.store.engines.store_health import Availability
 
 
 class HouseStore(Store, Reports, Protocol):

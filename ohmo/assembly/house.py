@@ -36,6 +36,7 @@ from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place, parse_listen
 from ohmo.control.status import Settled, StatusReporter
+from ohmo.database.cached_answer import CachedAnswer
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.accounts import Accounts
@@ -54,7 +55,6 @@ from ohmo.permissions.policy_of import snapshot_of
 from ohmo.providers import build
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
-from ohmo.store.engines.cached_answer import CachedAnswer
 from ohmo.upkeep.cgroup import memory_share
 from ohmo.upkeep.full_auto import FullAuto
 from ohmo.upkeep.memory_watch import MemoryWatch

@@ -27,7 +27,7 @@ from ohmo.store.inbox import end
 from ohmo.store.known_people import save_grant
 from ohmo.store.outbox import close, open_drafts, say_more, speak
 from ohmo.store.statements import Moment, Op, Row, Undo, instant
-from ohmo.store.thread_locks import Home, Numbers, address_of, find_home, hold, lock_thread, touch
+from ohmo.store.threads import Home, Numbers, address_of, find_home, hold, lock_thread, touch
 
 _COLUMNS = """a.id, a.call, a.body, a.cwd, a.thread, a.turn, t.channel, t.account, t.chat, t.topic, u.person, a.state, a.deadline, a.asked_at"""
 _FROM = (

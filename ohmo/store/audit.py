@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ohmo.contracts.reports import AuditReport
 from ohmo.store.codec import column
 from ohmo.store.statements import Moment, Op, Value
-from ohmo.store.thread_locks import TURN_OPEN
+from ohmo.store.threads import TURN_OPEN
 
 
 def link(previous: str, n: int, at: int, kind: str, body: str) -> str:

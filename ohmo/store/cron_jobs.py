@@ -14,7 +14,7 @@ from ohmo.contracts.causes import Cause
 from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report, State
 from ohmo.store.codec import column, from_column, read_job, write_job
 from ohmo.store.statements import Moment, Op, Row, Undo, Value, instant, milliseconds
-from ohmo.store.thread_locks import lock_thread
+from ohmo.store.threads import lock_thread
 
 _COLUMNS = "job, name, origin, body, revision, enabled, next_at, person"
 

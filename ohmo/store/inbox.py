@@ -34,7 +34,7 @@ from ohmo.store.cron_jobs import claim, claim_again
 from ohmo.store.known_people import save_person
 from ohmo.store.outbox import speak
 from ohmo.store.statements import Moment, Op, Undo, milliseconds
-from ohmo.store.thread_locks import WAITING, find_home, lock_thread, reserve, thread_id, touch
+from ohmo.store.threads import WAITING, find_home, lock_thread, reserve, thread_id, touch
 
 Item = tuple[Arrival, Seat]
 Name = tuple[str, str, str]

@@ -35,10 +35,19 @@ from ohmo.store.codec import (
 from ohmo.store.inbox import end
 from ohmo.store.outbox import receipts
 from ohmo.store.statements import Moment, Op, Row, Rows, instant
-from ohmo.store.steps import append
-from ohmo.store.thread_locks import TAKEN, WAITING, Home, Numbers, give_back, hold, more, thread_id
+from ohmo.store.step_log import append
+from ohmo.store.threads import (
+    TAKEN,
+    WAITING,
+    Home,
+    Numbers,
+    give_back,
+    hold,
+    more,
+    must_hold,
+    thread_id,
+)
 from ohmo.store.threads import claim as take_ready
-from ohmo.store.threads import must_hold
 
 _COLUMNS = "seq, message, album, ready_at, person, body"
 _HEAD = f"SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort, seq"

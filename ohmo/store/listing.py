@@ -18,7 +18,7 @@ from ohmo.contracts.turns import Shelf
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
 from ohmo.store.statements import Moment, Op, Row, Value, instant
-from ohmo.store.thread_locks import TURN_OPEN, address_of
+from ohmo.store.threads import TURN_OPEN, address_of
 from ohmo.store.usage_totals import sums
 
 GROUPS = {"waiting": 0, "taken": 1, "ended": 2}  # of arrivals, in the order they are listed

@@ -19,7 +19,7 @@ from ohmo.store.codec import (
     write_parts,
 )
 from ohmo.store.statements import Moment, Op, Row, Rows, Undo, instant
-from ohmo.store.thread_locks import Home, Numbers, more, thread_id, touch
+from ohmo.store.threads import Home, Numbers, more, thread_id, touch
 
 OPEN = "ended_at IS NULL"  # ready or sending
 COLUMNS = (

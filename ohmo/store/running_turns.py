@@ -17,8 +17,8 @@ from ohmo.store.codec import column
 from ohmo.store.cron_jobs import settle
 from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
 from ohmo.store.statements import Moment, Op, Undo, instant
-from ohmo.store.steps import append
-from ohmo.store.thread_locks import (
+from ohmo.store.step_log import append
+from ohmo.store.threads import (
     TAKEN,
     WAITING,
     Home,

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 from channels.durable import settle, take_place
 from channels.record import record
 from ohmo.contracts.errors import StoreError
-from ohmo.store.engines.migrations import NewerSchema
+from ohmo.database.migrations import NewerSchema
 from ohmo.storefile.inspection import PASSING, counts, problem, reading, version
 from ohmo.storefile.lock import is_held
 from ohmo.storefile.staging_dir import staging_dir, sweep

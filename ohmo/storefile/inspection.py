@@ -13,9 +13,9 @@ from pathlib import Path
 import structlog
 
 from channels.record import record
+from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
+from ohmo.database.writer import run
 from ohmo.store.audit import audit_report
-from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
-from ohmo.store.engines.writer import run
 
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree

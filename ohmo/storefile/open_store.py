@@ -11,10 +11,10 @@ from uuid import uuid4
 
 from channels.errors import Unavailable
 from ohmo.contracts.errors import ConfigError, StoreError
+from ohmo.database.migrations import MIGRATIONS
+from ohmo.database.sql_store import SqlStore
+from ohmo.database.sqlite import SqliteDriver
 from ohmo.failpoints import Failpoint
-from ohmo.store.engines.migrations import MIGRATIONS
-from ohmo.store.engines.sql_store import SqlStore
-from ohmo.store.engines.sqlite import SqliteDriver
 from ohmo.store.statements import Instance, Op
 from ohmo.storefile.inspection import AS_USUAL, WholeCheck, late_check
 from ohmo.storefile.recovery import Health, examine, suspicion

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from channels.record import record
-from ohmo.store.engines.migrations import NewerSchema
+from ohmo.database.migrations import NewerSchema
 from ohmo.storefile.inspection import problem
 
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ohmo.store.engines.migrations import TABLES
+from ohmo.database.migrations import TABLES
 from ohmo.storefile.archive import DATABASE, BackupError, backups, unpack
 from ohmo.storefile.restore_reconcile import reconcile
 from ohmo.storefile.staging_dir import staging_dir

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ohmo.contracts.errors import StoreError
+from ohmo.database.migrations import MIGRATIONS, TABLES, newest
 from ohmo.failpoints import Failpoint, inert
-from ohmo.store.engines.migrations import MIGRATIONS, TABLES, newest
 from ohmo.storefile.inspection import problem_of, reading
 from ohmo.storefile.recovery import create, into_place
 
@@ -71,7 +71,7 @@ def _open(url: str, *, writing: bool) -> End:
         return _File(Path(url.removeprefix(_SQLITE)), writing=writing)
     if url.startswith(("postgresql://", "postgres://")):
         try:
-            driver = importlib.import_module("ohmo.store.engines.postgres_transfer")
+            driver = importlib.import_module("ohmo.database.postgres_transfer")
         except ImportError as error:
             raise StoreError("PostgreSQL needs asyncpg: pip install 'ohmo[postgres]'") from error
         return cast("Callable[[str], End]", driver.Server)(url)

@@ -73,7 +73,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.codeintel",
         "ohmo.checkpoints",
         "ohmo.triage",
-        "ohmo.store.engines",
+        "ohmo.database",
     ),
     4: ("ohmo.engine", "ohmo.context", "ohmo.storefile"),
     5: ("ohmo.sessions", "ohmo.cron", "ohmo.swarm", "ohmo.harness"),
@@ -105,7 +105,7 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "lark_oapi": "channels.feishu.client",
     "anthropic": "ohmo.providers.anthropic",
     "openai": "ohmo.providers.openai",
-    "asyncpg": "ohmo.store.engines.postgres",
+    "asyncpg": "ohmo.database.postgres",
     "croniter": "ohmo.cron",
     "junitparser": "ohmo.triage.junit",
     "opentelemetry": "ohmo.tracing.spans",
@@ -251,7 +251,7 @@ def test_only_the_cli_imports_inside_functions_and_else_what_is_named_as_late() 
 
 
 BROAD = {  # the named boundaries where everything may be caught, each with its reason
-    "ohmo/store/engines/writer.py": "one bad operation must not take the writer and its neighbours down",
+    "ohmo/database/writer.py": "one bad operation must not take the writer and its neighbours down",
     "ohmo/lifecycle.py": "supervision",
     "ohmo/engine/executor.py": "tool execution: every exit is a value",
     "ohmo/gateway/switchboard.py": "channel supervision",

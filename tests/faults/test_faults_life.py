@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.store.engines.migrations import MIGRATIONS
+from ohmo.database.migrations import MIGRATIONS
 from tests.conformance.rig import Visible
 from tests.faults.conftest import Stage
 from tests.faults.directed_model import MARKER

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.failpoints import inert
-from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.storefile.recovery import bring_forward, create
 from tests.faults.daemon import ROOT
 

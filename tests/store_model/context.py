@@ -12,7 +12,7 @@ from ohmo.contracts.messages import UserStep
 from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Claim, PostRow
 from ohmo.store.inbox_claim import OWN, own_words
 from ohmo.store.outbox import receipts
-from ohmo.store.thread_locks import thread_id
+from ohmo.store.threads import thread_id
 from tests.store_model.tables import Letter, Model
 
 

@@ -31,7 +31,7 @@ from ohmo.contracts.store import (
     ThreadSettings,
 )
 from ohmo.store.statements import Hear, Listeners
-from ohmo.store.thread_locks import thread_id
+from ohmo.store.threads import thread_id
 
 K = TypeVar("K")
 

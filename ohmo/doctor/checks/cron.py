@@ -12,10 +12,10 @@ from ohmo.contracts.cron import BadJob, JobRow
 from ohmo.contracts.errors import ConfigError
 from ohmo.cron.recipes import BUNDLED, read_recipe, recipes
 from ohmo.cron.spec import digest, seconds_apart, span
+from ohmo.database.migrations import NewerSchema
+from ohmo.database.writer import run
 from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped, warning
 from ohmo.store.cron_jobs import jobs
-from ohmo.store.engines.migrations import NewerSchema
-from ohmo.store.engines.writer import run
 from ohmo.storefile import inspection
 
 LATE = timedelta(minutes=5)  # a slot that nobody claims

@@ -8,8 +8,8 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+from ohmo.database.migrations import NewerSchema
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
-from ohmo.store.engines.migrations import NewerSchema
 from ohmo.storefile import archive, inspection
 
 BIG_LOG = 256 * 2**20  # bytes of write-ahead log that is folded in by nobody

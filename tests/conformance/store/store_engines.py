@@ -26,7 +26,7 @@ async def memory_store(clock: Clock) -> AsyncGenerator[FullStore]:
 
 @asynccontextmanager
 async def postgres_store(url: str, clock: Clock) -> AsyncGenerator[FullStore]:
-    from ohmo.store.engines.postgres import (
+    from ohmo.database.postgres import (
         open_postgres,
     )  # only where its driver is installed: see the needs marker
 

@@ -12,8 +12,8 @@ from store_words import Clock, told
 
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.policy import BegunUnder
+from ohmo.database.migrations import MIGRATIONS
 from ohmo.failpoints import inert
-from ohmo.store.engines.migrations import MIGRATIONS
 from ohmo.storefile.recovery import bring_forward, create
 
 ROWS = Path(__file__).with_name("form_4.sql")

@@ -34,8 +34,8 @@ from store_words import (
 
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.store import CursorSave, End, Ruling, Seat
+from ohmo.database.sql_store import SqlStore
 from ohmo.failpoints import inert
-from ohmo.store.engines.sql_store import SqlStore
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
 from ohmo.storefile.open_store import open_sqlite
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ohmo.store.engines.cached_answer import CachedAnswer
+from ohmo.database.cached_answer import CachedAnswer
 
 
 @dataclass

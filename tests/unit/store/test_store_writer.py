@@ -16,7 +16,7 @@ import pytest
 from channels.errors import Unavailable
 from ohmo.contracts.errors import Conflict, Damaged
 from ohmo.contracts.store import Hint
-from ohmo.store.engines.writer import Writer
+from ohmo.database.writer import Writer
 from ohmo.store.statements import Instance, Moment, Op, Undo
 
 moment = Instance(lambda: datetime.fromtimestamp(0, UTC), "w").moment

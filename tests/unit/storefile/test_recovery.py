@@ -14,8 +14,8 @@ import pytest
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from ohmo.contracts.store import Seat
+from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.failpoints import inert
-from ohmo.store.engines.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.storefile.inspection import WholeCheck
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 from ohmo.storefile.recovery import Health, bring_forward, create, examine, suspicion

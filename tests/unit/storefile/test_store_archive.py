@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from ohmo.contracts.errors import StoreError
+from ohmo.database.migrations import MIGRATIONS
 from ohmo.failpoints import inert
-from ohmo.store.engines.migrations import MIGRATIONS
 from ohmo.storefile.archive import backups, make_backup, prune, wrong_with
 from ohmo.storefile.compaction import compact
 from ohmo.storefile.lock import hold_home

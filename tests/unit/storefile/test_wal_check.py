@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ohmo.contracts.errors import ConfigError
+from ohmo.database.migrations import MIGRATIONS
 from ohmo.failpoints import inert
-from ohmo.store.engines.migrations import MIGRATIONS
 from ohmo.storefile.archive import BackupError, backups, make_backup
 from ohmo.storefile.lock import hold_home
 from ohmo.storefile.open_store import open_sqlite

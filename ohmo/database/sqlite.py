@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from channels.errors import Unavailable
-from ohmo.store.engines.writer import Writer, failure, is_broken, run
+from ohmo.database.writer import Writer, failure, is_broken, run
 from ohmo.store.statements import Instance, Listeners, MakeOp, Moment, T
 
 BUSY_SECONDS = 30.0

@@ -9,6 +9,8 @@ from typing import Any, Concatenate, ParamSpec
 
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.store import Claim, OutRow
+from ohmo.database.cached_answer import CachedAnswer
+from ohmo.database.store_health import Availability, WatchedDriver, watch
 from ohmo.failpoints import Failpoint, inert
 from ohmo.store import (
     approvals,
@@ -19,15 +21,12 @@ from ohmo.store import (
     known_people,
     listing,
     maintenance,
-    naming,
     outbox,
     running_turns,
-    steps,
+    step_log,
     threads,
     usage_totals,
 )
-from ohmo.store.engines.cached_answer import CachedAnswer
-from ohmo.store.engines.store_health import Availability, WatchedDriver, watch
 from ohmo.store.statements import Driver, Hear, Moment, Op, T
 
 P = ParamSpec("P")
@@ -130,8 +129,8 @@ class SqlStore(_OverDriver):
     interrupt = writes(running_turns.interrupt, in_thread=True)
     bury = writes(running_turns.bury, in_thread=True)
     stop = writes(running_turns.stop, in_thread=True)
-    turn_cost = reads_now(steps.turn_cost)
-    steps = reads(steps.steps)
+    turn_cost = reads_now(step_log.turn_cost)
+    steps = reads(step_log.steps)
 
     # questions and people
     park = writes(approvals.park, in_thread=True)
@@ -203,6 +202,6 @@ class SqlStore(_OverDriver):
     posts = reads(listing.posts)
     last_delivery = reads(listing.last_delivery, slow=True)
     usage = reads_now(usage_totals.usage, slow=True)
-    names = reads_now(naming.names, slow=True)
+    names = reads_now(usage_totals.names, slow=True)
     thread_totals = reads_now(usage_totals.thread_totals, slow=True)
     thread_usage = reads(usage_totals.thread_usage, slow=True)

@@ -14,9 +14,9 @@ from typing import Any
 import asyncpg
 
 from ohmo.contracts.errors import StoreError
+from ohmo.database.migrations import migrate
+from ohmo.database.postgres import drive
 from ohmo.failpoints import inert
-from ohmo.store.engines.migrations import migrate
-from ohmo.store.engines.postgres import drive
 from ohmo.store.statements import Row
 
 

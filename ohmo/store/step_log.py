@@ -11,7 +11,7 @@ from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, CallStarted, Compaction, ModelStep, Step, UserStep
 from ohmo.store.codec import column, read_step, write_step
 from ohmo.store.statements import Moment, Op, instant
-from ohmo.store.thread_locks import TAKEN, Numbers
+from ohmo.store.threads import TAKEN, Numbers
 
 _KINDS: dict[type, str] = {
     UserStep: "user",

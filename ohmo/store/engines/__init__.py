@@ -1,1 +1,0 @@
-"""Drivers of the store (one SQLite file, PostgreSQL) and the store over either of them."""
