@@ -191,6 +191,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
                 FAILED,
             )
         )
+    if arguments is None and (Path(sys.prefix) / "versions").is_dir():  # it was upgraded once
+        from ohmo.service.versions import enter
+
+        enter("ohmo")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

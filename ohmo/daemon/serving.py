@@ -16,7 +16,6 @@ from typing import Any, cast
 
 import structlog
 
-import ohmo
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.assembly.house import House
@@ -33,11 +32,11 @@ from ohmo.lifecycle import notify, outcome, signals
 from ohmo.logs.writing import GRAVE, is_read_live, logging_to
 from ohmo.processes.family import adopt_orphans
 from ohmo.processes.sealed import seal
+from ohmo.service.health_gate import Connection, Trial
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading
 from ohmo.service.starts import Starts
-from ohmo.service.trial import Connection, Trial
-from ohmo.service.undoing import FOLDER, Undoing
+from ohmo.service.versions import installed
 from ohmo.storefile.lock import hold_home
 
 log = structlog.get_logger("ohmo.daemon")
@@ -270,24 +269,21 @@ def _trial(
     house: House, tell: Callable[[str], Awaitable[object]], environ: Mapping[str, str]
 ) -> Trial:
     """In case an upgrade started us and was killed since."""
-    site = Path(ohmo.__file__).parents[1]
-    folder = site.with_name(FOLDER)
+    versions = installed()
 
     def returns() -> bool:
         # systemd.exec(5) of both names: a unit of the system's manager, not of a person's; root
         # resumes there before each start
         of_system = "INVOCATION_ID" in environ and "MANAGERPID" not in environ
-        only_roots = cast(
-            "Callable[[Path], bool]", load("ohmo.service.systemd:only_roots")
-        )  # an upgrade that was killed is rare
-        return (os.access(folder, os.W_OK) and os.access(site, os.W_OK)) or (
-            of_system and only_roots(Path(sys.executable))
-        )
+        # by name: an upgrade that was killed is rare
+        only_roots = cast("Callable[[Path], bool]", load("ohmo.service.systemd:only_roots"))
+        return os.access(versions.folder, os.W_OK) or (of_system and only_roots(versions.python))
 
-    channels = lambda: {  # noqa: E731
-        name: Connection(one.state, one.detail) for name, one in house.board.report().items()
-    }
-    return Trial(Undoing(folder), house.config.home.root, channels, tell, returns)
+    def channels() -> Mapping[str, Connection]:
+        report = house.board.report()
+        return {name: Connection(one.state, one.detail) for name, one in report.items()}
+
+    return Trial(versions, house.config.home.root, channels, tell, returns)
 
 
 async def _until_stopped(

@@ -46,7 +46,7 @@ class Ground:
     """What one examination looks at. ``config`` None: it cannot be read, ``mistakes`` says why.
     ``ask``: GET of the local API, None when nobody answers. ``holder``: the pid in the lock of the
     home when somebody holds it, else None. ``kept`` None: somebody else than ohmo keeps it (a
-    container). ``upgrade``: how far an upgrade is that nobody works on; empty: there is none."""
+    container)."""
 
     home: Home
     environ: Mapping[str, str]
@@ -60,7 +60,7 @@ class Ground:
     now: datetime
     version: str
     kept: Kept | None = None
-    upgrade: str = ""
+    upgrade_interrupted: bool = False  # a version on trial, and nobody works on the upgrade
     patience: float = 30.0  # seconds one live check may take
 
     @property

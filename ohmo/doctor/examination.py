@@ -17,7 +17,7 @@ from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.discovery import scan
 from ohmo.doctor.contract import Check, Finding, Ground, Json, Kept, problem, skipped
 from ohmo.doctor.machine import Machine
-from ohmo.service.undoing import FOLDER, Undoing
+from ohmo.service.versions import installed
 from ohmo.storefile.lock import holder, is_held
 
 
@@ -58,7 +58,7 @@ def survey(
         config = load(file, environ=environ, manifests=manifests or None)
     except ConfigError as error:
         mistakes += tuple(str(error).splitlines())
-    undoing = Undoing(Path(ohmo.__file__).parents[1].with_name(FOLDER))
+    versions = installed()
     return Ground(
         home=home,
         environ=environ,
@@ -72,7 +72,7 @@ def survey(
         now=now or datetime.now(UTC),
         version=ohmo.__version__,
         kept=kept(),
-        upgrade=undoing.stage() if undoing.alone() else "",
+        upgrade_interrupted=versions.trial.exists() and not versions.owned(),
     )
 
 

@@ -26,6 +26,7 @@ from channels.record import record
 from ohmo.processes.family import adopt_orphans, descendants, send
 from ohmo.processes.sealed import seal
 from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
+from ohmo.service.versions import enter
 from ohmo.storefile.lock import holder, take
 
 FINAL = (
@@ -365,4 +366,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    enter("ohmo.service.supervisor", supervises=True)
     sys.exit(main(sys.argv[1:]))

@@ -66,7 +66,7 @@ RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 """
 _RESUME = """\
-# an interrupted `ohmo upgrade` is finished by any start of this Python that may write its packages; the user of the service may not
+# takes an interrupted `ohmo upgrade` back; the user of the service may not
 ExecStartPre=+-:{command}
 """
 _SYSTEM = """\
@@ -153,7 +153,8 @@ def unit(plan: Plan, *, system: bool, of_root: bool = False) -> str:
         stop=f"{STOP_WITHIN:g}",
     )
     if system:
-        resume = " ".join(quoted(word) for word in (plan.command[0], "-I", "-c", "pass"))
+        words = (plan.command[0], "-I", "-m", "ohmo.service.rollback")
+        resume = " ".join(quoted(word) for word in words)
         text += (_RESUME.format(command=resume) if of_root else "") + _SYSTEM.format(
             user=SYSTEM_USER, env=SYSTEM_ENV
         )

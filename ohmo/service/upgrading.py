@@ -1,5 +1,5 @@
-"""An upgrade that can be taken back: the installed packages and the state are kept aside, the new
-version has to prove itself, or the old one returns."""
+"""An upgrade: the new version is built in an environment of its own beside the present one, and
+stays in force only when it shows that it runs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
+import ohmo
+from channels.durable import write_whole
 from channels.record import record
 from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 from ohmo.service.contract import Manager, ServiceFailed
+from ohmo.service.health_gate import CONNECTED_WITHIN, LOOK, Connection, lacking
+from ohmo.service.rollback import Attempt, as_owner, copy, forget, go_back, make, store_files, turn
 from ohmo.service.starts import Starts
-from ohmo.service.trial import CONNECTED_WITHIN, Connection, lacking
-from ohmo.service.undoing import FOLDER, Undoing, as_owner, copy, make, resume, store_files
+from ohmo.service.versions import BUILT_FOR, Versions
 
 
 class UpgradeFailed(OhmoError):
-    """The new version did not prove itself; the old one is back."""
+    """The new version did not show that it runs; the old one is in force."""
 
 
-LOOK = 1.0  # seconds between two looks at the channels
-_UNFINISHED = (
-    "an upgrade was interrupted here and is taken back once ohmo has stopped: stop it, then upgrade"
-    " again"
-)
+_COPIED = ("bin", "etc", "include", "lib", "lib64", "pyvenv.cfg", "share")  # of an environment
 _UNDER_WAY = (
     "an upgrade was interrupted here; the daemon that runs shows within two minutes whether the new"
     " version stays (`ohmo logs` says so). Upgrade again then; stopped before, the old version"
@@ -39,109 +38,141 @@ _UNDER_WAY = (
 
 @record
 class Parts:
-    """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there; it
-    gets a descriptor that its installer keeps open, so that nobody takes back what is still being
-    written. ``healthy`` says why the new one is not well (empty: it is), ``channels`` asks the
-    daemon that runs; all raise OhmoError. ``service`` None: nothing was running. ``now`` and
-    ``sleep`` count seconds. ``reached`` hears each step of the way back."""
+    """What an upgrade works with. Whatever is called here raises OhmoError or OSError."""
 
-    site: Path
+    versions: Versions
+    prefix: Path  # the environment that runs this
     home: Home
-    install: Callable[[int], None]
-    healthy: Callable[[], str]
-    service: Manager | None
+    # puts the new version into an environment; its installer keeps the descriptor open, so that no
+    # other upgrade begins before it has ended
+    install: Callable[[Path, int], None]
+    healthy: Callable[[Path], str]  # why the version in an environment is not well; empty: it is
+    service: Manager | None  # None: nothing was running
     say: Callable[[str], None]
-    channels: Callable[[], Mapping[str, Connection]]
+    channels: Callable[[], Mapping[str, Connection]]  # asks the daemon that runs
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    reached: Callable[[str], None] = lambda _: None
+    reached: Callable[[str], None] = lambda _: None  # hears each step before it is taken
 
 
 class Upgrade:
-    """One attempt, from stop to a version that runs."""
+    """One attempt."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._before: Mapping[str, Connection] = {}
-        self._undoing = Undoing(parts.site.with_name(FOLDER), parts.reached)
-        self._state = parts.home.root / "backups" / "before-upgrade"
+        self._before: Mapping[str, Connection] = {}  # the channels as the old version left them
 
     def run(self) -> None:
-        """Raises UpgradeFailed once the old version is back, with the reason, or when another
-        upgrade is under way; ServiceFailed when even the old one does not start. Interrupted
-        anywhere, the next start of ohmo goes on with it (``ohmo.service.undoing``)."""
-        parts = self._parts
-        if parts.site.with_name(FOLDER).exists():
-            resume(parts.site.with_name(FOLDER), parts.say)
-        owned = self._undoing.hold(make=True)
+        """Raises UpgradeFailed once the old version is in force again, with the reason, or when
+        another upgrade is under way; ServiceFailed when even the old one does not start; OSError.
+        Killed anywhere, the next start of ohmo goes on with it (``ohmo.service.rollback``)."""
+        versions = self._parts.versions
+        owned = versions.own()
         if owned is None:
             raise UpgradeFailed("another upgrade is under way here")
         try:
-            if (
-                stage := self._undoing.stage()
-            ):  # what was kept of the old version is all that there is of it
-                raise UpgradeFailed(_UNDER_WAY if stage == "trying" else _UNFINISHED)
+            if versions.trial.exists():
+                raise UpgradeFailed(_UNDER_WAY)
             self._run(owned)
         finally:
-            if not self._undoing.stage():
-                shutil.rmtree(self._undoing.folder, ignore_errors=True)
             os.close(owned)
 
     def _run(self, owned: int) -> None:
         parts = self._parts
+        fresh = parts.versions.folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S.%f}"
         try:
-            if parts.service is not None:
-                self._before = self._channels()
-                parts.say("stopping the service")
-                parts.service.stop()
-            self._keep()
+            self._build(fresh, owned)
         except (OhmoError, OSError, KeyboardInterrupt) as error:
-            self._forget(error)
-        parts.say(f"kept what is installed, and the state in {self._state}")
-        why = self._attempt(owned)
-        if not why:
-            self._undoing.drop()
-            return
-        parts.say(f"going back: {why}")
-        self._return()
-        raise UpgradeFailed(
-            f"the upgrade was taken back: {why}; the old version is in place and your messages are"
-            " kept"
-        )
-
-    def _forget(self, error: BaseException) -> NoReturn:
-        """Nothing was replaced yet. Raises UpgradeFailed once the service runs again."""
-        if self._undoing.stage():
-            self._undoing.drop()
-        if self._parts.service is not None:
-            self._parts.service.start()
-        raise UpgradeFailed(f"nothing was changed: {_named(error)}") from error
-
-    def _attempt(self, owned: int) -> str:
-        """Why the new version is not good enough; empty when it is."""
-        parts = self._parts
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise UpgradeFailed(f"nothing was changed: {_named(error)}") from error
         try:
-            parts.install(owned)
-            if why := parts.healthy():
-                return why
-            self._undoing.tried()
-            if parts.service is None:
-                return ""
-            parts.service.start()
-            return parts.healthy() or self._connected() or self._steady()
+            attempt = self._put_in_force(fresh)
+            why = self._shows()
         except (OhmoError, OSError, KeyboardInterrupt) as error:  # TimeoutError is an OSError
-            return _named(error)
+            self._return(_named(error))
+        if why:
+            self._return(why)
+        forget(parts.versions, attempt, parts.reached)
+
+    def _build(self, fresh: Path, owned: int) -> None:
+        """The present environment once more, then the new version in it. The files are hard links:
+        an installer replaces files and does not write into them."""
+        parts = self._parts
+        in_use = (parts.prefix.name, (parts.versions.folder / "current").resolve().name)
+        for older in parts.versions.folder.iterdir():
+            if older.is_dir() and not older.is_symlink() and older.name not in in_use:
+                shutil.rmtree(older)
+        fresh.mkdir()
+        fresh.chmod(0o755)
+        for name in _COPIED:
+            source = parts.prefix / name
+            if source.is_dir() and not source.is_symlink():
+                shutil.copytree(source, fresh / name, symlinks=True, copy_function=_link)
+            elif source.exists():
+                _link(str(source), str(fresh / name))
+        write_whole(fresh / BUILT_FOR, self._built_for(), mode=0o644)
+        parts.reached("install")
+        parts.install(fresh, owned)
+        if why := parts.healthy(fresh):
+            raise UpgradeFailed(why)
+
+    def _built_for(self) -> str:
+        if self._parts.prefix == self._parts.versions.base:
+            return ohmo.__version__
+        return (self._parts.prefix / BUILT_FOR).read_text(encoding="utf-8")
+
+    def _put_in_force(self, fresh: Path) -> Attempt:
+        """Stops the service, keeps a copy of the store, and says what is on trial before it is."""
+        parts = self._parts
+        if parts.service is not None:
+            self._before = self._channels()
+            parts.say("stopping the service")
+            parts.service.stop()
+        root = parts.home.root
+        kept = root / "backups" / "before-upgrade"
+        with as_owner(root):
+            shutil.rmtree(kept, ignore_errors=True)
+            make(kept)
+            for file in store_files(root):
+                copy(file, kept / file.name)
+        parts.say(f"kept the state in {kept}")
+        attempt = Attempt(
+            name=fresh.name,
+            previous="" if parts.prefix == parts.versions.base else parts.prefix.name,
+            home=str(root),
+            kept=str(kept),
+            aside=str(root / "quarantine" / f"failed-upgrade-{datetime.now(UTC):%Y%m%d-%H%M%S}"),
+            connected=self._needed(),
+        )
+        parts.reached("trial")
+        attempt.write(parts.versions.trial)
+        parts.reached("switch")
+        parts.versions.switch(fresh)
+        return attempt
+
+    def _shows(self) -> str:
+        """Why the new version is not good enough; empty when it is."""
+        service = self._parts.service
+        if service is None:
+            return ""
+        service.start()
+        if why := self._connected():
+            return why
+        found = service.standing()
+        return "" if found.state == "running" else f"the service is {found.state} ({found.detail})"
 
     def _connected(self) -> str:
         """Why a channel that worked before does not work now. One that did not work before holds
         nothing back, but is named."""
-        parts, until = self._parts, self._parts.now() + CONNECTED_WITHIN
-        needed = self._needed()
+        parts = self._parts
+        until = parts.now() + CONNECTED_WITHIN
         parts.say("waiting until the channels are connected again")
-        while (found := lacking(needed, seen := self._channels())) is not None:
+        seen = self._channels()
+        while (found := lacking(self._needed(), seen)) is not None:
             if found.final or parts.now() >= until:
                 return found.why
             parts.sleep(LOOK)
+            seen = self._channels()
         for name, channel in seen.items():
             if channel.state not in ("connected", "off"):
                 parts.say(f"{name} is not connected, as before: {channel.detail or channel.state}")
@@ -157,53 +188,33 @@ class Upgrade:
         except OhmoError:
             return {}
 
-    def _steady(self) -> str:
-        assert self._parts.service is not None
-        found = self._parts.service.standing()
-        return "" if found.state == "running" else f"the service is {found.state} ({found.detail})"
-
-    def _keep(self) -> None:
-        """Packages as hard links: an installer replaces files and does not write into them. The
-        state as a copy."""
-        parts, undoing = self._parts, self._undoing
-        shutil.rmtree(undoing.packages, ignore_errors=True)
-        aside = parts.home.root / "quarantine" / f"failed-upgrade-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        undoing.begin(
-            site=parts.site,
-            home=parts.home.root,
-            kept=self._state,
-            aside=aside,
-            connected=self._needed(),
-        )
-        shutil.copytree(parts.site, undoing.packages, symlinks=True, copy_function=_link)
-        with as_owner(parts.home.root):
-            shutil.rmtree(self._state, ignore_errors=True)
-            make(self._state)
-            for file in store_files(parts.home.root):
-                copy(file, self._state / file.name)
-        undoing.arm()
-
-    def _return(self) -> None:
-        """The state only when the new version changed its form: otherwise what arrived meanwhile
-        would be lost."""
+    def _return(self, why: str) -> NoReturn:
+        """The old version is in force and runs as before; raises UpgradeFailed then."""
         parts = self._parts
+        if not parts.versions.trial.exists():
+            if parts.service is not None:
+                parts.service.start()
+            raise UpgradeFailed(f"nothing was changed: {why}")
+        parts.say(f"going back: {why}")
         if parts.service is not None:
             with suppress(ServiceFailed):
                 parts.service.stop()
-        aside = self._undoing.facts()["aside"]
-        with self._undoing.turn():
-            changed = self._undoing.take_back()
+        with turn(parts.versions.trial):
+            attempt = Attempt.read(parts.versions.trial)
+            changed = go_back(parts.versions, attempt, parts.reached)
         if changed:
             parts.say(
                 "the new version had changed the store's form: the state of before is back, the"
-                f" changed one lies in {aside}"
+                f" changed one lies in {attempt.aside}"
             )
         if parts.service is not None:
-            with as_owner(parts.home.root):
-                Starts(
-                    parts.home.root / "run" / "starts.json"
-                ).ended()  # the new version's deaths do not put the old one into safe mode
+            with as_owner(parts.home.root):  # its deaths do not put the old one into safe mode
+                Starts(parts.home.root / "run" / "starts.json").ended()
             parts.service.start()
+        raise UpgradeFailed(
+            f"the upgrade was taken back: {why}; the old version is in place and your messages are"
+            " kept"
+        )
 
 
 def _named(error: BaseException) -> str:

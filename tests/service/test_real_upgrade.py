@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import ohmo
-from ohmo.service.undoing import FOLDER
+from ohmo.service.versions import Versions
 from tests.faults.builds import built
 
 pytestmark = pytest.mark.timeout(300)
@@ -56,6 +56,7 @@ def wheel(folder: Path, version: str, added: Mapping[str, str]) -> Path:
         if path.is_file()
     }
     files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: ohmo\nVersion: {version}\n".encode()
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\nohmo = ohmo.cli.main:main\n"
     files[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
@@ -86,8 +87,9 @@ class Installed:
             folder / "environment", with_pip=importlib.util.find_spec("pip") is None, symlinks=True
         )
         self.python = folder / "environment" / "bin" / "python"
-        self.site = next((folder / "environment" / "lib").glob("python*/site-packages"))
-        (self.site / "here.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+        self.versions = Versions(folder / "environment")
+        site = next((folder / "environment" / "lib").glob("python*/site-packages"))
+        (site / "here.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
         self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
@@ -111,7 +113,7 @@ class Installed:
 
     def types(self, *words: str, code: int | None = 0) -> str:
         found = subprocess.run(
-            [self.python, "-P", "-m", "ohmo", *words],
+            [self.python.with_name("ohmo"), *words],
             env=self.environ,
             capture_output=True,
             text=True,
@@ -154,7 +156,7 @@ class Installed:
         begun = self.home / "begun"
         begun.unlink(missing_ok=True)
         whoever = subprocess.Popen(
-            [self.python, "-P", "-m", "ohmo", "upgrade", str(package)],
+            [self.python.with_name("ohmo"), "upgrade", str(package)],
             env=self.environ,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -166,15 +168,8 @@ class Installed:
         return whoever.returncode, said
 
     def leftovers(self) -> list[str]:
-        return [
-            path.name
-            for path in (
-                *self.site.parent.iterdir(),
-                *self.site.iterdir(),
-                *(self.home / "run").iterdir(),
-            )
-            if "upgrade" in path.name
-        ]
+        shown = [file.name for file in (self.home / "run").iterdir() if "upgrade" in file.name]
+        return shown + [self.versions.trial.name] * self.versions.trial.exists()
 
 
 @pytest.fixture(scope="module")
@@ -189,14 +184,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Generator[Installed]:
 def test_a_bad_version_whose_trial_nobody_watches_any_more_gives_way_by_itself(
     installed: Installed,
 ) -> None:
-    before, broken = (
-        installed.version(),
-        {"ohmo/daemon/__init__.py": LATE, "channels/web/adapter.py": BROKEN},
-    )
-    assert (
-        installed.upgraded(wheel(installed.folder / "bad", "0.2.0", broken), signal.SIGKILL)[0]
-        == -signal.SIGKILL
-    )
+    before = installed.version()
+    broken = {"ohmo/daemon/__init__.py": LATE, "channels/web/adapter.py": BROKEN}
+    package = wheel(installed.folder / "bad", "0.2.0", broken)
+    assert installed.upgraded(package, signal.SIGKILL)[0] == -signal.SIGKILL
     installed.until(lambda: installed.version() == before)
     assert installed.leftovers() == []
     log = (installed.home / "logs" / "service.log").read_text()
@@ -204,10 +195,8 @@ def test_a_bad_version_whose_trial_nobody_watches_any_more_gives_way_by_itself(
 
 
 def test_a_terminal_that_is_closed_takes_the_upgrade_back_at_once(installed: Installed) -> None:
-    before, package = (
-        installed.version(),
-        wheel(installed.folder / "closed", "0.2.2", {"ohmo/daemon/__init__.py": LATE}),
-    )
+    before = installed.version()
+    package = wheel(installed.folder / "closed", "0.2.2", {"ohmo/daemon/__init__.py": LATE})
     code, said = installed.upgraded(package, signal.SIGHUP)
     assert (code, installed.version(), installed.leftovers()) == (1, before, [])
     assert "the upgrade was taken back: interrupted; the old version is in place" in said
@@ -216,7 +205,20 @@ def test_a_terminal_that_is_closed_takes_the_upgrade_back_at_once(installed: Ins
 def test_a_good_version_shows_by_itself_that_it_runs_and_stays(installed: Installed) -> None:
     package = wheel(installed.folder / "good", "0.3.0", {"ohmo/daemon/__init__.py": LATE})
     assert installed.upgraded(package, signal.SIGKILL)[0] == -signal.SIGKILL
-    installed.until(lambda: not installed.site.with_name(FOLDER).exists())
+    installed.until(lambda: not installed.versions.trial.exists())
     installed.until(lambda: "it stays" in (installed.home / "logs" / "ohmo.jsonl").read_text())
     installed.types("service", "restart")
     assert (installed.version(), installed.leftovers()) == ("0.3.0", [])
+
+
+def test_the_next_upgrade_begins_with_that_one_and_the_service_needs_no_new_unit(
+    installed: Installed,
+) -> None:
+    said = installed.types("upgrade", str(wheel(installed.folder / "next", "0.4.0", {})))
+    assert "ohmo 0.4.0 is in place and running" in said
+    assert (installed.version(), installed.leftovers()) == ("0.4.0", [])
+    assert "0.4.0" in installed.types("--version")
+    assert "unchanged" in installed.types("service", "install", "--manager", "background")
+    broken = wheel(installed.folder / "torn", "0.5.0", {"ohmo/cli/main.py": "raise KeyError\n"})
+    assert "nothing was changed" in installed.types("upgrade", str(broken), code=1)
+    assert installed.version() == "0.4.0"

@@ -126,6 +126,7 @@ def _kept(environ: Mapping[str, str]) -> Kept | None:
     from ohmo.doctor.contract import Kept
     from ohmo.service.choice import Machine, choose
     from ohmo.service.systemd import SYSTEM_HOME
+    from ohmo.service.versions import installed
 
     if environ.get("OHMO_SERVICE") == "container":
         return None
@@ -134,7 +135,7 @@ def _kept(environ: Mapping[str, str]) -> Kept | None:
     try:
         found = choose(
             machine,
-            Path(sys.executable),
+            installed().python,
             home,
             system=home.root == SYSTEM_HOME / ".ohmo" and machine.booted_by_systemd,
         )

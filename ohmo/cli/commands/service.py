@@ -192,9 +192,10 @@ def logs(ctx: click.Context, system: bool, lines: int, follow: bool) -> None:
 def _manager(system: bool, kind: Kind | None = None) -> Manager:
     from ohmo.config.home import find_home
     from ohmo.service.choice import Machine, choose
+    from ohmo.service.versions import installed
 
     machine = Machine(sys.platform, Path("/"), os.environ, os.geteuid())
-    return choose(machine, Path(sys.executable), find_home(os.environ), system=system, kind=kind)
+    return choose(machine, installed().python, find_home(os.environ), system=system, kind=kind)
 
 
 def _client(system: bool) -> Client:

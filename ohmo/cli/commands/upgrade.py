@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -20,39 +21,41 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
     from ohmo.cli.show import clean
     from ohmo.config.home import Home, find_home
     from ohmo.service.choice import Machine, choose, run_command
+    from ohmo.service.health_gate import Connection
     from ohmo.service.systemd import SYSTEM_HOME
-    from ohmo.service.upgrading import Connection, Parts, Upgrade, UpgradeFailed
+    from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
+    from ohmo.service.versions import installed
     from ohmo.storefile.lock import is_held
 
-    site, installer = _installation()
+    installer = _installer()
+    versions = installed()
     wheel = Path(what)
     wanted = (
         str(wheel.absolute()) if wheel.is_file() or (os.sep in what and wheel.exists()) else what
     )
     home = Home(SYSTEM_HOME / ".ohmo") if system else find_home(os.environ)
-    service = choose(
-        Machine(sys.platform, Path("/"), os.environ, os.geteuid()),
-        Path(sys.executable),
-        home,
-        system=system,
-    )
+    machine = Machine(sys.platform, Path("/"), os.environ, os.geteuid())
+    service = choose(machine, versions.python, home, system=system)
     runs = service.installed() and service.standing().state in ("running", "starting", "restarting")
     if not runs and is_held(home.lock, unclear=False):
         raise click.ClickException("ohmo runs here, started by hand; stop it first, then upgrade")
 
-    def install(owned: int) -> None:
+    def python_of(environment: Path) -> str:
+        return str(environment / "bin" / Path(sys.executable).name)
+
+    def install(environment: Path, owned: int) -> None:
         # not from the folder somebody stands in: whoever writes there could hand the installer
         # modules and settings of theirs
-        ran = run_command(
-            [*installer, "--upgrade", "--", wanted], 1_800, inherits=(owned,), cwd=Path(sys.prefix)
-        )
+        command = [*installer(python_of(environment)), "--upgrade", "--", wanted]
+        ran = run_command(command, 1_800, inherits=(owned,), cwd=environment)
         if ran.code != 0:
             raise UpgradeFailed(f"it cannot be installed: {ran.last}")
 
-    def healthy() -> str:
-        ran = run_command([sys.executable, "-P", "-m", "ohmo", "--version"], 60)
+    def healthy(environment: Path) -> str:
+        new = [python_of(environment), "-P", "-m", "ohmo"]
+        ran = run_command([*new, "--version"], 60)
         if ran.code == 0 and not system:
-            ran = run_command([sys.executable, "-P", "-m", "ohmo", "config", "check"], 60)
+            ran = run_command([*new, "config", "check"], 60)
         return "" if ran.code == 0 else f"the new version does not run: {ran.last}"
 
     def channels() -> dict[str, Connection]:
@@ -65,17 +68,15 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
         }
 
     def say(line: str) -> None:
-        with suppress(
-            OSError
-        ):  # a terminal that was closed must not keep the old version from coming back
+        with suppress(OSError):  # a closed terminal must not keep the old version from coming back
             click.echo(line)
 
     _interrupted_by_any()
-    Upgrade(Parts(site, home, install, healthy, service if runs else None, say, channels)).run()
-    click.echo(
-        f"{run_command([sys.executable, '-P', '-m', 'ohmo', '--version'], 60).last} is in place"
-        + (" and running" if runs else "")
-    )
+    running = service if runs else None
+    prefix = Path(sys.prefix)
+    Upgrade(Parts(versions, prefix, home, install, healthy, running, say, channels)).run()
+    version = run_command([str(versions.python), "-P", "-m", "ohmo", "--version"], 60).last
+    click.echo(f"{version} is in place" + (" and running" if runs else ""))
 
 
 def _interrupted_by_any() -> None:
@@ -96,16 +97,15 @@ def _interrupted_by_any() -> None:
         signal.signal(number, interrupt)
 
 
-def _installation() -> tuple[Path, list[str]]:
-    """The folder ohmo is installed in, and the command that installs into it. Raises ClickException
-    where it cannot be done in place."""
+def _installer() -> Callable[[str], list[str]]:
+    """The command that installs into the environment of an interpreter. Raises ClickException where
+    ohmo has none that could be built once more."""
     import importlib.util
     import json
     import shutil
     from importlib.metadata import distribution
 
-    found = distribution("ohmo")
-    where = json.loads(found.read_text("direct_url.json") or "{}")
+    where = json.loads(distribution("ohmo").read_text("direct_url.json") or "{}")
     if where.get("dir_info", {}).get("editable"):
         raise click.ClickException(
             "ohmo runs from a checkout; there it is: git pull && make install && .venv/bin/ohmo"
@@ -115,20 +115,12 @@ def _installation() -> tuple[Path, list[str]]:
         raise click.ClickException(
             f"ohmo has no environment of its own ({sys.prefix}); upgrade it with what installed it"
         )
-    site = Path(str(found.locate_file(""))).resolve()
     if importlib.util.find_spec("pip") is not None:
-        return site, [
-            sys.executable,
-            "-P",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-input",
-        ]
-    if (uv := shutil.which("uv")) is not None:
-        return site, [uv, "pip", "install", "--quiet", "--python", sys.executable]
+        quietly = ("--quiet", "--disable-pip-version-check", "--no-input")
+        return lambda python: [python, "-P", "-m", "pip", "install", *quietly]
+    uv = shutil.which("uv")
+    if uv is not None:
+        return lambda python: [uv, "pip", "install", "--quiet", "--python", python]
     raise click.ClickException(
         "neither pip nor uv is there to install with; upgrade it with what installed it (pipx"
         " upgrade, uv tool upgrade)"

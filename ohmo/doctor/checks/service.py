@@ -64,11 +64,9 @@ def _keeper(_: Ground, kept: Kept) -> Finding:
 
 
 def _upgrade(ground: Ground) -> Finding:
-    if ground.upgrade in ("", "over"):
+    if not ground.upgrade_interrupted:
         return ok()
-    if ground.upgrade == "keeping":
-        return note("an upgrade was interrupted before it changed anything", "ohmo upgrade again")
-    if ground.holder is not None and ground.upgrade == "trying":
+    if ground.holder is not None:
         return note(
             "an upgrade was interrupted; the daemon shows by itself whether it stays",
             "ask again in two minutes; ohmo logs says how it went",

@@ -82,7 +82,7 @@ class Patient:
         self.kept: Kept | None = Kept(
             "background process", installed=True, standing=Standing("running", 4711)
         )
-        self.upgrade = ""
+        self.upgrade_interrupted = False
         self.broken: tuple[str, ...] = ()
         self.raw: list[RawChannel] = []  # channels beside those of the file
         self.write("config.yaml", CONFIG.replace("@WORK", str(self.work)))
@@ -127,7 +127,7 @@ class Patient:
             broken=self.broken,
             patience=20.0,
             kept=self.kept,
-            upgrade=self.upgrade,
+            upgrade_interrupted=self.upgrade_interrupted,
         )
 
 

@@ -18,31 +18,48 @@ import pytest
 from ohmo.config.home import Home
 from ohmo.service.background import Background
 from ohmo.service.contract import Plan, ServiceFailed
+from ohmo.service.rollback import as_owner, copy
 from ohmo.service.systemd import only_roots
-from ohmo.service.undoing import as_owner, copy
 from ohmo.service.upgrading import UpgradeFailed
 from ohmo.storefile.lock import hold_home, holder
+from tests.unit.service.test_upgrade_killed import Installation
 from tests.unit.service.test_upgrading import Scene
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65_534  # who the service runs as here; root upgrades it
 as_root = pytest.mark.needs("root")
+STARTS = """
+import os, sys
+from pathlib import Path
+from ohmo.service.rollback import resume
+from ohmo.service.versions import Versions
+
+os.setgroups([])
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[2]))
+resume(Versions(Path(sys.argv[1])), print)
+"""
+
+
+def opened(folder: Path) -> None:
+    """Everybody may walk through."""
+    for path in (folder, *folder.parents[:-2]):
+        path.chmod(path.stat().st_mode | 0o011)
+
+
+def given_away(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     """The installation is root's, the home the service's own user's; both can be reached by
-    everybody."""
-    for folder in (tmp_path, *tmp_path.parents[:-2]):
-        folder.chmod(folder.stat().st_mode | 0o011)
-    found = Scene(tmp_path)
-    for path in (found.home.root, *found.home.root.rglob("*")):
-        os.chown(path, NOBODY, NOBODY)
+    everybody. The new version does not start."""
+    opened(tmp_path)
+    found = Scene(tmp_path, wants=lambda version: version == "old")
+    given_away(found.home.root)
     return found
-
-
-def refuses(_: int) -> None:
-    raise UpgradeFailed("it cannot be installed")
 
 
 @as_root
@@ -56,25 +73,51 @@ def test_root_who_upgrades_follows_no_link_that_the_services_user_laid(
     home = scene.home.root
     (home / "ohmo.db-shadow").symlink_to(secret)
     with pytest.raises(UpgradeFailed, match="nothing was changed"):
-        scene.upgrade(refuses)
+        scene.upgrade()
     assert [path.name for path in home.rglob("ohmo.db-shadow") if not path.is_symlink()] == []
     scene.is_as_before()
     (home / "ohmo.db-shadow").unlink()
     (home / "backups" / "before-upgrade").rename(home / "backups" / "old")
     (home / "backups" / "before-upgrade").symlink_to(elsewhere)
     with pytest.raises(UpgradeFailed):
-        scene.upgrade(refuses)
+        scene.upgrade()
     assert list(elsewhere.iterdir()) == []
 
 
 @as_root
 def test_what_root_keeps_of_a_home_belongs_to_whom_the_home_belongs(scene: Scene) -> None:
-    with pytest.raises(UpgradeFailed, match="it cannot be installed"):
-        scene.upgrade(refuses)
+    with pytest.raises(UpgradeFailed, match="new is broken"):
+        scene.upgrade()
     kept = scene.home.root / "backups" / "before-upgrade"
     assert {path.stat().st_uid for path in (kept.parent, kept, *kept.iterdir())} == {NOBODY}
     assert os.geteuid() == 0
     scene.is_as_before()
+
+
+@as_root
+def test_the_services_user_puts_no_version_of_roots_back_and_root_does_before_the_next_start(
+    tmp_path: Path,
+) -> None:
+    opened(tmp_path)
+    one = Installation(tmp_path)
+    one.upgrade(when="trying", migrates=True)
+    given_away(one.home)
+    theirs = subprocess.run(
+        [sys.executable, "-c", STARTS, str(one.versions.base), str(NOBODY)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "cannot be taken back" in theirs.stdout
+    assert one.words() == []  # nothing was put back by halves
+    line = [str(one.python), "-I", "-m", "ohmo.service.rollback"]  # ExecStartPre=+ of the unit
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    assert "the version of before is back; its store too" in ran.stderr
+    assert one.start() == ("old", "")
+    assert one.words() == ["before"]
+    assert {path.stat().st_uid for path in one.home.rglob("*")} == {NOBODY}
 
 
 @as_root
@@ -140,7 +183,8 @@ def test_the_installer_of_an_upgrade_is_not_taken_from_the_folder_somebody_stand
         check=False,
     )
     assert not (tmp_path / "taken").exists()
-    assert f"{tmp_path / 'environment'} install" in ran.stderr
+    built = tmp_path / "environment" / "versions"
+    assert f"nothing was changed: it cannot be installed: {built}" in ran.stderr
     assert ran.stderr.rstrip().partition(";")[0].endswith(f"--upgrade -- {hostile / 'new.whl'}"), (
         sys.version
     )

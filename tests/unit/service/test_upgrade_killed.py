@@ -1,13 +1,13 @@
-"""An upgrade that is killed anywhere: the next start of the interpreter finds a whole version, and
-the store that belongs to it."""
+"""An upgrade that is killed anywhere: the next start finds a whole version, and the store that
+belongs to it."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import sqlite3
 import subprocess
 import sys
+import sysconfig
 import venv
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -15,18 +15,31 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.service.undoing import FOLDER, SHOWN, Undoing
+from ohmo.service.rollback import SHOWN, Attempt
+from ohmo.service.versions import Versions
 
 ROOT = Path(__file__).parents[3]
-RUNS = "from pathlib import Path\nprint((Path(__file__).parent / 'version').read_text(), end='')\n"
+# what stands for ohmo: it is found, and goes on as the version in force, as ohmo is and does
+RUNS = """
+import sys
+from pathlib import Path
+from ohmo.service.versions import enter
+
+enter("daemon")
+print((Path(sys.prefix) / "lib" / "version").read_text(), end="", flush=True)
+sys.stdin.read() if sys.argv[1:] == ["waits"] else None
+"""
 UPGRADES = """
 import os, signal, sqlite3, sys
 from pathlib import Path
 from ohmo.config.home import Home
-from ohmo.service.contract import Standing
-from ohmo.service.upgrading import Connection, Parts, Upgrade
+from ohmo.service.contract import ServiceFailed, Standing
+from ohmo.service.health_gate import Connection
+from ohmo.service.upgrading import Parts, Upgrade
+from ohmo.service.versions import Versions
 
-site, home, count, when, migrates = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5] == "yes"
+versions, home = Versions(Path(sys.argv[1])), Path(sys.argv[2])
+count, when, migrates = int(sys.argv[3]), sys.argv[4], sys.argv[5] == "yes"
 steps = []
 
 def die(step):
@@ -34,34 +47,32 @@ def die(step):
     if len(steps) == count:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def install(_):
+def install(environment, _):
+    (environment / "lib" / "version").unlink()
     if when == "installing":
-        (site / "ohmo" / "version").unlink()
-        (site / "ohmo" / "__main__.py").unlink()
         os.kill(os.getpid(), signal.SIGKILL)
-    (site / "ohmo" / "version").unlink()
-    (site / "ohmo" / "version").write_text("new")
-    (site / "added.py").write_text("")
-    if migrates:
-        with sqlite3.connect(home / "ohmo.db") as connection:
-            connection.execute("UPDATE meta SET value = '2'")
-            connection.execute("DELETE FROM said")
-        connection.close()
-
-looks = []
-
-def healthy():
-    looks.append("")
-    if when == "trying" and len(looks) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "" if len(looks) == 1 or when == "good" else "the new version is not well"
+    (environment / "lib" / "version").write_text("new")
 
 class Service:
-    def start(self): pass
+    def start(self):
+        if versions.in_force() == versions.base:
+            return
+        if migrates:
+            with sqlite3.connect(home / "ohmo.db") as connection:
+                connection.execute("UPDATE meta SET value = '2'")
+                connection.execute("DELETE FROM said")
+            connection.close()
+        if when == "trying":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if when != "good":
+            raise ServiceFailed("the new version is not well")
     def stop(self): pass
     def standing(self): return Standing("running")
 
-parts = Parts(site, Home(home), install, healthy, Service(), print, lambda: {"web": Connection("connected")}, reached=die)
+channels = lambda: {"web": Connection("connected")}
+parts = Parts(
+    versions, versions.base, Home(home), install, lambda _: "", Service(), print, channels, reached=die
+)
 try:
     Upgrade(parts).run()
 except Exception as error:
@@ -77,11 +88,12 @@ class Installation:
         self.folder = folder
         self.home = folder / "home"
         venv.create(folder / "environment", with_pip=False, symlinks=True)
+        self.versions = Versions(folder / "environment")
         self.python = folder / "environment" / "bin" / "python"
-        self.site = next((folder / "environment" / "lib").glob("python*/site-packages"))
-        (self.site / "ohmo").mkdir()
-        (self.site / "ohmo" / "__main__.py").write_text(RUNS)
-        (self.site / "ohmo" / "version").write_text("old")
+        site = next((folder / "environment" / "lib").glob("python*/site-packages"))
+        (site / "rest.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
+        (site / "daemon.py").write_text(RUNS)
+        (folder / "environment" / "lib" / "version").write_text("old")
         self.home.mkdir()
         with closing(sqlite3.connect(self.home / "ohmo.db")) as connection, connection:
             connection.execute("CREATE TABLE meta (name TEXT, value TEXT)")
@@ -92,9 +104,9 @@ class Installation:
     def upgrade(
         self, *, die_at: int = 0, when: str = "", migrates: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        given = [str(self.site), str(self.home), str(die_at), when, "yes" if migrates else "no"]
+        given = [str(self.versions.base), str(self.home), str(die_at), when]
         return subprocess.run(
-            [sys.executable, "-c", UPGRADES, *given],
+            [sys.executable, "-c", UPGRADES, *given, "yes" if migrates else "no"],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -105,7 +117,7 @@ class Installation:
     def start(self) -> tuple[str, str]:
         """What the version that is started now calls itself, and what is said about it."""
         ran = subprocess.run(
-            [str(self.python), "-P", "-m", "ohmo"],
+            [str(self.python), "-P", "-m", "daemon"],
             capture_output=True,
             text=True,
             timeout=60,
@@ -113,15 +125,21 @@ class Installation:
         )
         return ran.stdout, ran.stderr
 
+    def waits(self) -> subprocess.Popen[bytes]:
+        """One that runs until its input ends."""
+        return subprocess.Popen(
+            [str(self.python), "-P", "-m", "daemon", "waits"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
     def words(self) -> list[str]:
         with closing(sqlite3.connect(self.home / "ohmo.db")) as connection:
             return [row[0] for row in connection.execute("SELECT text FROM said")]
 
     def leftovers(self) -> list[str]:
-        here = [*self.site.parent.iterdir(), *self.site.iterdir(), *self.home.iterdir()]
-        return [
-            path.name for path in here if "upgrade" in path.name or path.name.endswith(".returning")
-        ]
+        here = [*self.versions.folder.glob("*"), *self.home.iterdir(), *self.home.glob("run/*")]
+        return [path.name for path in here if path.suffix in (".json", ".returning", ".shown")]
 
 
 @contextmanager
@@ -146,21 +164,16 @@ def test_killed_at_every_step_of_an_upgrade_that_fails_the_next_start_is_the_old
         one = Installation(tmp_path / str(count))
         ran = one.upgrade(die_at=count, migrates=migrates)
         version, said = one.start()
-        copies = (
-            [FOLDER] if count == 1 else []
-        )  # nothing was replaced yet; the next upgrade clears them up
-        assert (version, one.words(), one.leftovers()) == ("old", ["before"], copies), (
+        assert (version, one.words(), one.leftovers()) == ("old", ["before"], []), (
             f"killed at step {count}: {said}"
         )
-        assert not (one.site / "added.py").exists()
         if ran.returncode == 0:
             assert "the upgrade was taken back" in ran.stdout
-            assert count > 8
+            assert count > (8 if migrates else 6)
             return
         assert ran.returncode == -9
-        assert len(list((one.home / "quarantine").glob("failed-upgrade-*/ohmo.db"))) == int(
-            migrates and count > 1
-        )
+        kept_aside = list((one.home / "quarantine").glob("failed-upgrade-*/ohmo.db"))
+        assert len(kept_aside) == int(migrates and count > 3)
     raise AssertionError("it never came to an end")
 
 
@@ -172,31 +185,23 @@ def test_killed_at_every_step_of_an_upgrade_that_is_good_it_stays_only_when_it_w
         one = Installation(tmp_path / str(count))
         ran = one.upgrade(die_at=count, when="good")
         versions.append(one.start()[0])
-        assert (one.words(), one.leftovers()) == (["before"], [FOLDER] if count == 1 else []), (
-            f"killed at step {count}"
-        )
-        assert (one.site / "added.py").exists() == (versions[-1] == "new")
+        assert (one.words(), one.leftovers()) == (["before"], []), f"killed at step {count}"
         assert one.start() == (versions[-1], "")
         if ran.returncode == 0:
             break
-    assert versions == [
-        "old",
-        "old",
-        "old",
-        "new",
-        "new",
-    ]  # installing, trying, over, clear up, and not killed
+    # install, trial, switch, over, clear up, and not killed
+    assert versions == ["old", "old", "old", "old", "new", "new"]
 
 
-def test_killed_while_packages_are_replaced_the_next_start_is_the_old_version(
+def test_killed_while_the_new_version_is_installed_the_old_one_was_never_touched(
     installation: Installation,
 ) -> None:
     assert installation.upgrade(when="installing").returncode == -9
-    version, said = installation.start()
-    assert version == "old"
-    assert "an upgrade was interrupted; the version of before is back" in said
     assert installation.start() == ("old", "")
-    assert installation.leftovers() == []
+    assert "the upgrade was taken back" in installation.upgrade().stdout
+    assert installation.upgrade(when="good").returncode == 0
+    assert installation.start() == ("new", "")
+    assert len([one for one in installation.versions.folder.iterdir() if one.is_dir()]) == 2
 
 
 def test_killed_while_the_new_version_is_tried_the_next_start_is_the_old_version(
@@ -217,57 +222,62 @@ def test_a_version_that_is_tried_is_not_taken_away_from_under_a_daemon_that_begi
     installation: Installation,
 ) -> None:
     installation.upgrade(when="trying")
-    undoing = Undoing(installation.site.with_name(FOLDER))
-    reader, writer = os.pipe()
-    with held(undoing.folder / "lock"):  # whoever upgrades is still there when it starts
-        waits = [str(installation.python), "-c", "import os, sys; os.write(1, b'.'); os.read(0, 1)"]
-        daemon = subprocess.Popen(waits, stdin=reader, stdout=subprocess.PIPE)
+    with held(installation.versions.folder / "lock"):  # whoever upgrades is still there
+        daemon = installation.waits()
         assert daemon.stdout is not None
-        daemon.stdout.read(1)
-    assert installation.start()[0] == "new"
-    assert "shows within two minutes whether the new version stays" in installation.upgrade().stdout
-    os.write(writer, b".")
+        assert daemon.stdout.read(3) == b"new"
+    assert installation.start() == ("new", "")
+    ran = installation.upgrade()
+    assert "shows within two minutes whether the new version stays" in ran.stdout
     daemon.communicate(timeout=60)
-    os.close(reader)
-    os.close(writer)
     assert installation.start()[0] == "old"
 
 
 def test_a_version_whose_daemon_showed_what_it_can_stays(installation: Installation) -> None:
     installation.upgrade(when="trying")
-    undoing, shown = Undoing(installation.site.with_name(FOLDER)), installation.home / "run" / SHOWN
+    attempt = Attempt.read(installation.versions.trial)
+    shown = installation.home / "run" / SHOWN
     shown.parent.mkdir()
     shown.write_text("another upgrade")
-    assert not undoing.has_shown()
-    shown.write_text(undoing.facts()["name"])
+    assert not attempt.has_shown()
+    shown.write_text(attempt.name)
     assert installation.start() == ("new", "")
     assert installation.leftovers() == []
-    assert not shown.exists()
 
 
-def test_a_second_upgrade_after_a_killed_one_begins_with_a_whole_version(
-    installation: Installation,
-) -> None:
-    installation.upgrade(when="installing")
-    ran = installation.upgrade()
-    assert "the version of before is back" in ran.stdout
-    assert installation.start() == ("old", "")
-
-
-def test_an_upgrade_over_an_interrupted_one_does_not_keep_its_torn_packages_for_the_old_version(
-    installation: Installation,
-) -> None:
-    installation.upgrade(when="installing")
+def test_nothing_is_taken_back_under_a_daemon_that_runs(installation: Installation) -> None:
+    installation.upgrade(when="trying")
     with held(installation.home / "lock"):
-        assert "stop it, then upgrade again" in installation.upgrade().stdout
+        assert installation.start() == ("new", "")
     assert installation.start()[0] == "old"
 
 
-def test_nothing_is_taken_back_under_a_daemon_that_runs_or_an_installer_that_still_writes(
+def test_who_starts_while_somebody_takes_it_back_waits_and_starts_the_old_version(
     installation: Installation,
 ) -> None:
-    installation.upgrade(when="installing")
-    for lock in (installation.home / "lock", installation.site.parent / ".ohmo-upgrade" / "lock"):
-        with held(lock):
-            assert installation.start()[0] == ""
-    assert installation.start()[0] == "old"
+    installation.upgrade(when="trying")
+    with held(installation.versions.trial):
+        starts = installation.waits()
+        assert starts.stdout is not None
+        with pytest.raises(subprocess.TimeoutExpired):
+            starts.wait(1.0)
+    assert starts.communicate(timeout=60)[0] == b"old"
+
+
+def test_a_link_that_leads_nowhere_is_said_and_nothing_else_is_run_instead(
+    installation: Installation,
+) -> None:
+    installation.upgrade(when="good")
+    (installation.versions.in_force() / "bin" / "python").unlink()
+    version, said = installation.start()
+    assert version == ""
+    assert "leads to no version that can be started" in said
+
+
+def test_what_cannot_be_taken_back_runs_and_says_what_to_do(installation: Installation) -> None:
+    installation.upgrade(when="trying")
+    installation.versions.trial.write_text("{")
+    version, said = installation.start()
+    assert version == "new"
+    assert "cannot be taken back" in said
+    assert "-m ohmo.service.rollback" in said

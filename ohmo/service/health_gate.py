@@ -4,30 +4,23 @@ meanwhile, by the daemon itself."""
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 import structlog
 
 from channels.durable import write_whole
 from channels.record import record
-from ohmo.service.undoing import SHOWN, Undoing, resume
+from ohmo.service.rollback import SHOWN, Attempt, forget
+from ohmo.service.versions import Versions
 
 log = structlog.get_logger("ohmo.upgrade")
-CONNECTED_WITHIN = (
-    120.0  # seconds in which every channel that was connected before has to be connected again
-)
+CONNECTED_WITHIN = 120.0  # seconds for every channel that was connected before to be so again
 LOOK = 1.0  # seconds between two looks
-_FINAL = (
-    "auth_failed",
-    "conflict",
-    "failed",
-    "off",
-)  # states of a channel that waiting does not mend
+# states of a channel that waiting does not mend
+_FINAL = ("auth_failed", "conflict", "failed", "off")
 
 
 @record
@@ -67,15 +60,13 @@ def lacking(needed: Iterable[str], seen: Mapping[str, Connection]) -> Lacking | 
 
 @record
 class Trial:
-    """For a daemon that an upgrade started, in case whoever upgrades is killed. ``undoing``: beside
-    the packages it runs from; ``channels`` says how each is, ``tell`` tells the owner. ``returns``:
-    whether the next start can put the old version back; a daemon that ends for nothing would only
-    end again."""
+    """For a daemon that an upgrade started, in case whoever upgrades is killed."""
 
-    undoing: Undoing
+    versions: Versions
     home: Path
     channels: Callable[[], Mapping[str, Connection]]
-    tell: Callable[[str], Awaitable[object]]
+    tell: Callable[[str], Awaitable[object]]  # the owner
+    # whether the next start can put the old version back; else this one would only end again
     returns: Callable[[], bool]
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -83,8 +74,9 @@ class Trial:
     async def failed(self) -> str:
         """Why this version has to give way; never returns while it has not to. When the process
         ends then, its next start finds the old version."""
-        if await self._untried_alone():
-            why = await self._lacks()
+        attempt = await self._left_alone()
+        if attempt is not None:
+            why = await self._lacks(attempt)
             if why and await asyncio.to_thread(self.returns):
                 await self.tell(
                     "The upgrade was interrupted, and the new version did not show that it runs:"
@@ -95,11 +87,11 @@ class Trial:
                 await self.tell(
                     "The upgrade was interrupted, and the new version did not show that it runs:"
                     f" {why}. It stays until the owner of its packages puts the version of before"
-                    f" back: stop ohmo, run `{sys.executable} -c pass` as that user, and start ohmo"
-                    " again."
+                    f" back: stop ohmo, run `{self.versions.python} -m ohmo.service.rollback` as"
+                    " that user, and start ohmo again."
                 )
             else:
-                while not await asyncio.to_thread(self._stay):
+                while not await asyncio.to_thread(self._stays, attempt):
                     await self.sleep(LOOK)
                 await self.tell(
                     "The upgrade was interrupted. The new version has shown since that it runs, and"
@@ -107,55 +99,41 @@ class Trial:
                 )
         return await asyncio.get_running_loop().create_future()
 
-    async def _untried_alone(self) -> bool:
-        """Waits while whoever upgrades looks; false: nothing has to be shown."""
+    async def _left_alone(self) -> Attempt | None:
+        """Waits while whoever upgrades looks; None: nothing has to be shown."""
         told = False
-        while True:
+        while await asyncio.to_thread(self.versions.trial.exists):
             try:
-                stands = await asyncio.to_thread(self._stands)
-            except (
-                OSError,
-                ValueError,
-                KeyError,
-            ):  # cleared up between two looks, or damaged: neither ends what works
+                attempt = await asyncio.to_thread(Attempt.read, self.versions.trial)
+                if attempt.home != str(self.home) or await asyncio.to_thread(attempt.has_shown):
+                    return None
+                if not await asyncio.to_thread(self.versions.owned):
+                    return attempt
+            except FileNotFoundError:  # decided between two looks
+                return None
+            except (OSError, ValueError):  # what is damaged ends nothing that works
                 if not told:
-                    log.exception("upgrade_cannot_be_read", folder=str(self.undoing.folder))
-                told, stands = True, "watched"
-            if stands != "watched":
-                return stands == "alone"
+                    log.exception("upgrade_cannot_be_read", file=str(self.versions.trial))
+                told = True
             await self.sleep(LOOK)
+        return None
 
-    def _stands(self) -> Literal["untried", "watched", "alone"]:
-        """Whether this version has to show anything, and whether whoever upgrades is still there to
-        look."""
-        if self.undoing.stage() != "trying":
-            return "untried"
-        facts = self.undoing.facts()
-        if facts["home"] != str(self.home) or self._shown() == facts["name"]:
-            return "untried"
-        return "alone" if self.undoing.alone() else "watched"
-
-    def _shown(self) -> str:
-        with suppress(FileNotFoundError):
-            return (self.home / "run" / SHOWN).read_text(encoding="utf-8")
-        return ""
-
-    async def _lacks(self) -> str:
-        needed = self.undoing.facts()["connected"].splitlines()
-        log.warning("upgrade_interrupted", needed=needed)
+    async def _lacks(self, attempt: Attempt) -> str:
+        log.warning("upgrade_interrupted", needed=attempt.connected)
         until = self.now() + CONNECTED_WITHIN
-        while (found := lacking(needed, self.channels())) is not None:
+        while (found := lacking(attempt.connected, self.channels())) is not None:
             if found.final or self.now() >= until:
                 return found.why
             await self.sleep(LOOK)
         return ""
 
-    def _stay(self) -> bool:
+    def _stays(self, attempt: Attempt) -> bool:
         """Whether it could be written down. Where the packages belong to somebody else, whoever
         starts next as them clears up."""
         try:
-            write_whole(self.home / "run" / SHOWN, self.undoing.facts()["name"])
-            resume(self.undoing.folder, lambda line: log.warning("upgrade_taken_back", why=line))
+            write_whole(self.home / "run" / SHOWN, attempt.name)
+            with suppress(PermissionError):
+                forget(self.versions, attempt)
         except OSError:
             log.exception("upgrade_not_settled")
             return False

@@ -9,32 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.service.trial import CONNECTED_WITHIN, Connection, Trial
-from ohmo.service.undoing import FOLDER, SHOWN, Undoing
+from ohmo.service.health_gate import CONNECTED_WITHIN, Connection, Trial
+from ohmo.service.rollback import SHOWN, Attempt
+from ohmo.service.versions import Versions
 
 UP, DOWN = Connection("connected"), Connection("reconnecting", "the platform cannot be reached")
 
 
 class Stand:
-    """An upgrade that is at ``trying``, and a daemon with these looks at its channels; the last one
-    stays."""
+    """A version on trial, and its daemon with these looks at its channels; the last one stays."""
 
     def __init__(self, folder: Path, *looks: Mapping[str, Connection]) -> None:
-        self.site = folder / "site-packages"
         self.home = folder / "home"
-        for one in (self.site, self.home / "run", self.home / "kept"):
-            one.mkdir(parents=True)
-        self.undoing = Undoing(self.site.with_name(FOLDER))
-        self.owned = self.undoing.hold(make=True)
-        self.undoing.begin(
-            site=self.site,
-            home=self.home,
-            kept=self.home / "kept",
-            aside=self.home / "aside",
-            connected=["slack", "web"],
-        )
-        self.undoing.arm()
-        self.undoing.tried()
+        (self.home / "run").mkdir(parents=True)
+        self.versions = Versions(folder / "environment")
+        self.versions.base.mkdir()
+        self.owned = self.versions.own()
+        kept, aside = str(self.home / "kept"), str(self.home / "aside")
+        attempt = Attempt("new", "", str(self.home), kept, aside, ["slack", "web"])
+        attempt.write(self.versions.trial)
         self._looks = list(looks)
         self.time = 0.0
         self.told = list[str]()
@@ -61,7 +54,7 @@ class Stand:
 
     def trial(self, home: Path | None = None) -> Trial:
         return Trial(
-            self.undoing,
+            self.versions,
             home or self.home,
             self.channels,
             self.tell,
@@ -79,7 +72,7 @@ async def test_it_stays_when_every_channel_is_connected_again(tmp_path: Path) ->
     await asyncio.wait_for(stand.shown_at_last.wait(), 20)
     assert "it stays" in stand.told[0]
     assert stand.time == 5.0  # three seconds watched by whoever upgraded, two looks of its own
-    assert not stand.undoing.folder.exists()
+    assert not stand.versions.trial.exists()
     assert not (stand.home / "run" / SHOWN).exists()
     assert not failed.done()
     failed.cancel()
@@ -101,7 +94,7 @@ async def test_it_gives_way_when_one_does_not_come_back(
         stand.trial().failed(), 20
     )
     assert stand.time == 3.0 + waited
-    assert stand.undoing.stage() == "trying"  # the next start takes it back
+    assert stand.versions.trial.exists()  # the next start takes it back
     assert "The version of before comes back now" in stand.told[0]
 
 
@@ -113,7 +106,7 @@ async def test_a_daemon_of_another_home_and_one_that_nobody_upgrades_show_nothin
     stand.owned = None
     for trial in (
         stand.trial(tmp_path / "other"),
-        Trial(Undoing(tmp_path / "nothing"), stand.home, dict, stand.tell, lambda: True),
+        Trial(Versions(tmp_path / "nothing"), stand.home, dict, stand.tell, lambda: True),
     ):
         failed = asyncio.create_task(trial.failed())
         _, waits = await asyncio.wait([failed], timeout=0.2)
@@ -133,13 +126,13 @@ async def test_it_stays_up_and_says_what_to_do_when_nobody_here_may_put_the_old_
     assert waits
     failed.cancel()
     assert len(stand.told) == 1
-    assert "-c pass` as that user" in stand.told[0]
+    assert "-m ohmo.service.rollback` as that user" in stand.told[0]
 
 
 @pytest.mark.parametrize("damage", ["cut", "folder", "other words"])
-async def test_a_damaged_journal_ends_nothing(tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_record_of_a_trial_ends_nothing(tmp_path: Path, damage: str) -> None:
     stand = Stand(tmp_path, {"slack": UP, "web": UP})
-    journal = stand.undoing.folder / "journal.json"
+    journal = stand.versions.trial
     whole = journal.read_text()
     journal.unlink()
     if damage == "folder":
