@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +18,10 @@ class RotatingFile:
     """Appends lines; at ``max_bytes``, and at the first line of a new day (UTC), the file becomes
     ``.1`` and the oldest of ``keep`` goes. ``.1`` stays as it is, so that whoever follows the log
     reads it to its end; older ones are compressed. A file that cannot be turned over grows to twice
-    its size. Any OSError is the caller's to survive."""
+    its size. Any OSError is the caller's to survive.
+
+    Not ``logging.handlers.RotatingFileHandler``: for all of this (also mode 0600, a line that was
+    cut, a full disk that is told of) each of its methods would have to be replaced."""
 
     def __init__(
         self,
@@ -50,26 +54,20 @@ class RotatingFile:
             raise
 
     def close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            try:
-                file.close()
-            except OSError:
-                return
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
 
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._file = os.fdopen(handle, "ab", buffering=0)
         found = os.fstat(handle)
-        self._size, self._day = (
-            found.st_size,
-            int(found.st_mtime // 86_400) if found.st_size else self._today(),
-        )
-        if self._size and os.pread(handle, 1, self._size - 1) not in (
-            b"\n",
-            b"",
-        ):  # a line was cut by a full disk or a kill
+        self._size = found.st_size
+        self._day = int(found.st_mtime // 86_400) if found.st_size else self._today()
+        last = os.pread(handle, 1, self._size - 1) if self._size else b""
+        if last not in (b"\n", b""):  # a line was cut by a full disk or a kill
             self._size += self._file.write(b"\n")
 
     def _turn_over(self, more: int) -> None:
@@ -85,10 +83,8 @@ class RotatingFile:
     def _rotate(self) -> None:
         self.close()
         for number in range(self._keep - 1, 0, -1):
-            for ending in (
-                ".gz",
-                "",
-            ):  # where both are there, the packed one was cut by a kill, and the plain one takes its place
+            # where both are there, the packed one was cut by a kill; the plain one takes its place
+            for ending in (".gz", ""):
                 older = self._numbered(number, ending)
                 if older.exists():
                     older.replace(self._numbered(number + 1, ending))

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Collection, Generator, Mapping, MutableMapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,10 +23,13 @@ from ohmo.logs.redaction import Redactor
 from ohmo.logs.rotating import RotatingFile
 
 GRAVE = frozenset({"warning", "error", "critical"})
+_HEAD = ("at", "level", "event")  # of a line that a person reads
 
 
-class Writer:
-    """The thread behind the log."""
+class Writer(QueueListener):
+    """The thread behind the log: cleans what it is handed, shows it and writes it. What hands it
+    over never waits; what finds no room in the queue or on the disk is counted, and the count is
+    written as soon as there is room."""
 
     def __init__(
         self,
@@ -36,15 +40,15 @@ class Writer:
         grave: frozenset[str] | None = None,
     ) -> None:
         """``grave``: the only levels shown to ``human``; None: all."""
+        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue(depth)
+        super().__init__(self._events)
         self._file = file
         self._redactor = redactor
         self._human = human
         self._grave = grave
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(depth)
         self._lost = 0
         self._counting = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-        self._thread.start()
+        self.start()
 
     @property
     def lost(self) -> int:
@@ -54,35 +58,34 @@ class Writer:
     def put(self, event: dict[str, Any]) -> None:
         """Never waits."""
         try:
-            self._queue.put_nowait(event)
+            self._events.put_nowait(event)
         except queue.Full:
             self._count(1)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what is queued, for at most ``timeout`` seconds."""
+        """Write what is queued, for at most ``timeout`` seconds: ``stop`` would wait for a disk
+        that hangs."""
         try:
-            self._queue.put(None, timeout=timeout)
+            self._events.put(None, timeout=timeout)
         except queue.Full:
             return
+        assert self._thread is not None
         self._thread.join(timeout)
+        if not self._thread.is_alive():
+            self._file.close()
 
-    def _run(self) -> None:
-        while (event := self._queue.get()) is not None:
-            clean: dict[str, Any] = self._redactor.value(event)
-            if self._human is not None and (
-                self._grave is None or clean.get("level") in self._grave
-            ):
-                self._show(clean)
-            self._write(clean)
-        self._file.close()
+    def handle(self, record: Any) -> None:
+        clean: dict[str, Any] = self._redactor.value(record)
+        if self._grave is None or clean.get("level") in self._grave:
+            self._show(clean)
+        self._write(clean)
 
     def _write(self, event: dict[str, Any]) -> None:
         lost = self._lost
         try:
             if lost:
-                self._file.write(
-                    _line({"at": _now(), "level": "warning", "event": "log.lost", "lines": lost})
-                )
+                said = {"at": _now(), "level": "warning", "event": "log.lost", "lines": lost}
+                self._file.write(_line(said))
                 self._count(-lost)
             self._file.write(_line(event))
         except OSError:
@@ -93,25 +96,19 @@ class Writer:
             self._lost += lines
 
     def _show(self, event: Mapping[str, Any]) -> None:
-        rest = " ".join(
-            f"{key}={_short(value)}"
-            for key, value in event.items()
-            if key not in ("at", "level", "event", "exception") and value != ""
-        )
         if self._human is None or not _takes(self._human):
             return
-        text = (
-            f"{str(event.get('at', ''))[:19]}Z {event.get('level', '')!s:7}"
-            f" {event.get('event', '')} {rest}".rstrip()
-        )
+        at, level, name = (str(event.get(key, "")) for key in _HEAD)
+        fields = [
+            f"{key}={_short(value)}"
+            for key, value in event.items()
+            if key not in (*_HEAD, "exception") and value != ""
+        ]
+        lines = [" ".join([f"{at[:19]}Z", f"{level:7}", name, *fields])]
+        if "exception" in event:
+            lines.append(event["exception"])
         try:
-            print(
-                text,
-                *([event["exception"]] if "exception" in event else []),
-                sep="\n",
-                file=self._human,
-                flush=True,
-            )
+            print(*lines, sep="\n", file=self._human, flush=True)
         except (OSError, ValueError):
             self._human = None  # the terminal is gone
 
@@ -172,49 +169,44 @@ def is_read_live() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None under pythonw
 
 
-class _FromLibraries(logging.Handler):
+class _FromLibraries(QueueHandler):
     """What SDKs say through ``logging``."""
 
     def __init__(self, writer: Writer) -> None:
-        super().__init__()
+        super().__init__(writer.queue)
         self._writer = writer
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def prepare(self, record: logging.LogRecord) -> dict[str, Any]:
         try:
             message = record.getMessage()
         except (TypeError, ValueError):  # a library's own format and arguments do not fit
             message = str(record.msg)
-        self._writer.put(
-            _event(
-                record.levelname.lower(),
-                {"event": message, "logger": record.name, "exc_info": record.exc_info},
-            )
-        )
+        fields = {"event": message, "logger": record.name, "exc_info": record.exc_info}
+        return _event(record.levelname.lower(), fields)
+
+    def enqueue(self, record: Any) -> None:
+        self._writer.put(record)
 
 
 def _event(level: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
     fields = dict(event)
     failure = fields.pop("exc_info", None)
-    plain = {
-        "at": _now(),
-        "level": level,
-        "event": str(fields.pop("event", "")),
-        **{key: _plain(value) for key, value in fields.items()},
-    }
-    text = _exception(failure)
-    return {**plain, "exception": text} if text else plain
+    found = {"at": _now(), "level": level, "event": str(fields.pop("event", ""))}
+    found |= {key: _plain(value) for key, value in fields.items()}
+    if text := _exception(failure):
+        found["exception"] = text
+    return found
 
 
 def _exception(failure: object) -> str:
+    """``failure``: as ``logging`` takes it in ``exc_info``."""
     if failure is True:
         failure = sys.exception()
     if isinstance(failure, tuple):
         failure = failure[1] if len(failure) > 1 else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return (
-        "".join(traceback.format_exception(failure)).rstrip()
-        if isinstance(failure, BaseException)
-        else ""
-    )
+    if not isinstance(failure, BaseException):
+        return ""
+    return "".join(traceback.format_exception(failure)).rstrip()
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
