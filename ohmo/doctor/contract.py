@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from channels.contract import Manifest
 from channels.record import record
 from ohmo.config.home import Home
 from ohmo.config.load import Config
+from ohmo.cron.zones import local_zone, zone_of
 from ohmo.doctor.machine import Machine
 from ohmo.service.contract import Standing
 
@@ -64,6 +65,12 @@ class Ground:
     patience: float = 30.0  # seconds one live check may take
 
     @property
+    def zone(self) -> tzinfo:
+        """In which times are told: as in the configuration, else this machine's."""
+        written = "local" if self.config is None else self.config.cron.timezone
+        return zone_of(local_zone(self.environ) if written == "local" else written)
+
+    @property
     def closed(self) -> bool:
         """The home is there, and not for us to look at."""
         return self.home.root.is_dir() and not self.machine.may_read(self.home.root)
@@ -86,6 +93,7 @@ class Ground:
         return self.config.database if self.config is not None else self.home.database
 
 
+T = TypeVar("T")
 Examine = Callable[[Ground], Finding]
 Mend = Callable[[Ground], str]
 
@@ -120,3 +128,39 @@ def warning(text: str, next: str) -> Finding:
 
 def problem(text: str, next: str) -> Finding:
     return Finding("problem", text, next)
+
+
+def needs(
+    find: Callable[[Ground], T | Finding],
+) -> Callable[[Callable[[Ground, T], Finding]], Examine]:
+    """For a check that looks at something that may not be there: it is handed what ``find`` found,
+    or is not run, and ``find`` says why."""
+
+    def with_it(look: Callable[[Ground, T], Finding]) -> Examine:
+        def examine(ground: Ground) -> Finding:
+            found = find(ground)
+            return found if isinstance(found, Finding) else look(ground, found)
+
+        return examine
+
+    return with_it
+
+
+def config(ground: Ground) -> Config | Finding:
+    """The configuration, when it can be read."""
+    if ground.config is None:
+        return skipped("config.yaml cannot be read; see configuration.file")
+    return ground.config
+
+
+def status(ground: Ground) -> Json | Finding:
+    """What the daemon says of itself, when one runs and answers."""
+    if ground.holder is None:
+        return skipped("no daemon is running")
+    found = ground.ask("/api/v1/status")
+    return found if found is not None else skipped("it does not answer; see daemon.answers")
+
+
+def kept(ground: Ground) -> Kept | Finding:
+    """Who keeps the daemon, unless a container engine does."""
+    return skipped("a container engine keeps it") if ground.kept is None else ground.kept

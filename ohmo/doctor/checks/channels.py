@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from channels.errors import AuthFailed, ChannelError
 from ohmo.config.channels import Opened, RawChannel, open_channels
-from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
-from ohmo.doctor.steps import credentials
+from ohmo.doctor.contract import (
+    Check,
+    Finding,
+    Ground,
+    Json,
+    config,
+    needs,
+    note,
+    ok,
+    problem,
+    skipped,
+    status,
+    warning,
+)
 from ohmo.setup.connecting import connected_as
 
-UNREAD = "config.yaml cannot be read; see configuration.file"
 SDKS = {
     "slack": "slack_sdk",
     "discord": "discord",
@@ -21,33 +31,54 @@ SDKS = {
     "matrix": "mautrix",
 }
 INDOORS = ("web", "console")
+NO_REASON = "no reason is known"
+# the platforms' own pages where a token is made: the exact place for each
+_PAGES = {
+    "slack": (
+        "api.slack.com/apps, your app: OAuth & Permissions (xoxb-) and Basic Information, App-Level"
+        " Tokens (xapp-, connections:write)"
+    ),
+    "discord": (
+        "discord.com/developers/applications, your application, Bot: Reset Token; Message Content"
+        " Intent on"
+    ),
+    "telegram": "@BotFather: /token shows it, /revoke makes a new one",
+    "feishu": (
+        "open.feishu.cn/app (open.larksuite.com/app), your app, Credentials & Basic Info: App ID"
+        " and App Secret"
+    ),
+    "matrix": (
+        "log the bot in once more (Element: Settings, Help & About, Access Token) and keep that"
+        " device for ohmo alone"
+    ),
+}
 
 
-def _on(ground: Ground) -> Iterable[RawChannel]:
-    return (
-        [channel for channel in ground.config.channels if channel.enabled]
-        if ground.config is not None
-        else []
+def _credentials(channel: str) -> str:
+    """One line: where this platform's credentials come from."""
+    return _PAGES.get(channel, f"put valid credentials under channels.{channel}")
+
+
+def _enabled(ground: Ground) -> list[RawChannel] | Finding:
+    found = config(ground)
+    if isinstance(found, Finding):
+        return found
+    return [channel for channel in found.channels if channel.enabled]
+
+
+@needs(_enabled)
+def _some(_: Ground, enabled: list[RawChannel]) -> Finding:
+    if enabled:
+        return ok()
+    return problem(
+        "no channel is enabled: nobody can talk to it",
+        "set channels.web.enabled: true, or ohmo init --channel NAME",
     )
 
 
-def _some(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    return (
-        ok()
-        if any(_on(ground))
-        else problem(
-            "no channel is enabled: nobody can talk to it",
-            "set channels.web.enabled: true, or ohmo init --channel NAME",
-        )
-    )
-
-
-def _sdk(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    for channel in _on(ground):
+@needs(_enabled)
+def _sdk(ground: Ground, enabled: list[RawChannel]) -> Finding:
+    for channel in enabled:
         if (module := SDKS.get(channel.name)) and not ground.machine.has_module(module):
             return problem(
                 f"{channel.name}: its SDK is not installed", f"pip install 'ohmo[{channel.name}]'"
@@ -55,10 +86,9 @@ def _sdk(ground: Ground) -> Finding:
     return ok()
 
 
-def _keys(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    for channel in _on(ground):
+@needs(_enabled)
+def _keys(ground: Ground, enabled: list[RawChannel]) -> Finding:
+    for channel in enabled:
         if (
             channel.name == "matrix"
             and channel.settings.get("encryption") is True
@@ -71,11 +101,10 @@ def _keys(ground: Ground) -> Finding:
     return ok()
 
 
-def _deaf(ground: Ground) -> Finding:
+@needs(_enabled)
+def _deaf(_: Ground, enabled: list[RawChannel]) -> Finding:
     """The bot ignores everybody, and which policy says so."""
-    if ground.config is None:
-        return skipped(UNREAD)
-    for channel in _on(ground):
+    for channel in enabled:
         policy = channel.policy
         private = policy.dm == "off" or (policy.dm == "allowlist" and not policy.allow.people)
         groups = policy.groups == "off" or (
@@ -91,12 +120,11 @@ def _deaf(ground: Ground) -> Finding:
     return ok()
 
 
-def _silent_groups(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
+@needs(_enabled)
+def _silent_groups(_: Ground, enabled: list[RawChannel]) -> Finding:
     deaf = [
         channel.name
-        for channel in _on(ground)
+        for channel in enabled
         if channel.name not in INDOORS
         and channel.policy.groups == "allowlist"
         and not channel.policy.allow.groups
@@ -109,11 +137,10 @@ def _silent_groups(ground: Ground) -> Finding:
     )
 
 
-def _twins(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
+@needs(_enabled)
+def _twins(ground: Ground, enabled: list[RawChannel]) -> Finding:
     seen: dict[tuple[str, str], str] = {}
-    for channel in _on(ground):
+    for channel in enabled:
         manifest = ground.manifests.get(channel.name)
         for secret in manifest.secrets if manifest is not None else ():
             written = channel.settings.get(secret)
@@ -131,75 +158,49 @@ def _twins(ground: Ground) -> Finding:
     return ok()
 
 
-def _rows(ground: Ground) -> dict[str, Any] | Finding:
-    if ground.holder is None:
-        return skipped("no daemon is running")
-    status = ground.ask("/api/v1/status")
-    return (
-        dict(status["channels"])
-        if status is not None
-        else skipped("the daemon does not answer; see daemon.answers")
-    )
-
-
 def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str], str]) -> Check:
     """What the running daemon says of its channels."""
 
-    def examine(ground: Ground) -> Finding:
-        rows = _rows(ground)
-        if isinstance(rows, Finding):
-            return rows
-        found = [(label, row) for label, row in rows.items() if row["state"] in states]
-        if not found:
+    @needs(status)
+    def examine(_: Ground, status: Json) -> Finding:
+        rows = [(label, row) for label, row in status["channels"].items() if row["state"] in states]
+        if not rows:
             return ok()
-        said = "; ".join(
-            f"{label}: {row['state']}: {row['detail'] or 'no reason is known'}"
-            for label, row in found
-        )
-        return problem(
-            said, "; ".join(dict.fromkeys(step(label.partition("/")[0]) for label, _ in found))
-        )
+        said = [f"{label}: {row['state']}: {row['detail'] or NO_REASON}" for label, row in rows]
+        steps = dict.fromkeys(step(label.partition("/")[0]) for label, _ in rows)
+        return problem("; ".join(said), "; ".join(steps))
 
     return Check(name, title, examine)
 
 
-def _quiet(ground: Ground) -> Finding:
-    rows = _rows(ground)
-    if isinstance(rows, Finding):
-        return rows
-    slow = [label for label, row in rows.items() if row["state"] == "starting"]
-    return (
-        warning(
-            f"{', '.join(slow)}: still starting",
-            "ask again in a minute; then ohmo logs --level warning",
-        )
-        if slow
-        else ok()
+@needs(status)
+def _quiet(_: Ground, status: Json) -> Finding:
+    slow = [label for label, row in status["channels"].items() if row["state"] == "starting"]
+    if not slow:
+        return ok()
+    return warning(
+        f"{', '.join(slow)}: still starting",
+        "ask again in a minute; then ohmo logs --level warning",
     )
 
 
 def _live(name: str) -> Check:
-    def examine(ground: Ground) -> Finding:
-        if ground.config is None:
-            return skipped(UNREAD)
-        wanted = [channel for channel in _on(ground) if channel.name == name]
+    @needs(_enabled)
+    def examine(ground: Ground, enabled: list[RawChannel]) -> Finding:
+        wanted = [channel for channel in enabled if channel.name == name]
         if not wanted:
             return skipped("not enabled")
         for one in open_channels(wanted, ground.manifests):
             failure = asyncio.run(_try(one, ground.patience))
-            if failure is not None:
-                refused = isinstance(failure, AuthFailed)
-                text = (
-                    f"{name}:"
-                    f" {'the platform refuses our credentials: ' if refused else ''}{failure or type(failure).__name__}"
-                )
+            if isinstance(failure, AuthFailed):
+                text = str(failure) or type(failure).__name__
                 return problem(
-                    text,
-                    (
-                        credentials(name)
-                        if refused
-                        else "see that this machine reaches the platform (network, proxy, api_url)"
-                    ),
+                    f"{name}: the platform refuses our credentials: {text}", _credentials(name)
+                )
+            if failure is not None:
+                return problem(
+                    f"{name}: {failure or type(failure).__name__}",
+                    "see that this machine reaches the platform (network, proxy, api_url)",
                 )
         return ok("connected with the credentials of config.yaml")
 
@@ -223,7 +224,7 @@ CHECKS = (
     Check("channels.twins", "no two accounts share a token", _twins),
     Check("channels.starting", "no channel is stuck at its start", _quiet),
     _state(
-        "channels.refused", "no platform refuses our credentials", ("auth_failed",), credentials
+        "channels.refused", "no platform refuses our credentials", ("auth_failed",), _credentials
     ),
     _state(
         "channels.conflict",

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from channels.proxies import is_loopback
 from ohmo.config.channels import open_channels
+from ohmo.config.load import Config
 from ohmo.discovery import load
-from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped
+from ohmo.doctor.contract import Check, Finding, Ground, config, needs, ok, problem, skipped
 
 if TYPE_CHECKING:
     from ohmo.doctor.dates import Away
@@ -31,12 +32,11 @@ _SET = (
 )
 
 
-def _clock(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped("config.yaml cannot be read; see configuration.file")
+@needs(config)
+def _clock(ground: Ground, config: Config) -> Finding:
     urls = _elsewhere(
         f"{one.scheme}://{one.netloc.rpartition('@')[2]}/"
-        for one in map(urlsplit, _addresses(ground))
+        for one in map(urlsplit, _addresses(ground, config))
         if one.hostname
     )
     if not urls:
@@ -63,16 +63,13 @@ def _clock(ground: Ground) -> Finding:
     )
 
 
-def _addresses(ground: Ground) -> Iterable[str]:
-    assert ground.config is not None
+def _addresses(ground: Ground, config: Config) -> Iterable[str]:
     enabled = [
-        channel
-        for channel in ground.config.channels
-        if channel.enabled and channel.name in _ADDRESS
+        channel for channel in config.channels if channel.enabled and channel.name in _ADDRESS
     ]
     for one in open_channels(enabled, ground.manifests):
         yield str(getattr(one.settings, _ADDRESS[one.manifest.name], ""))
-    profile = ground.config.profile
+    profile = config.profile
     if profile.base_url is not None:
         yield profile.base_url
     for maker, url in _MAKERS.items() if profile.base_url is None else ():

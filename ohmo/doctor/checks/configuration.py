@@ -8,12 +8,21 @@ from pathlib import Path
 
 from ohmo.config.load import Config
 from ohmo.contracts.errors import OhmoError
-from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
-from ohmo.doctor.shadows import shadows
+from ohmo.doctor.contract import (
+    Check,
+    Finding,
+    Ground,
+    config,
+    needs,
+    note,
+    ok,
+    problem,
+    skipped,
+    warning,
+)
 from ohmo.permissions.rules import Rule, parse_rule
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-UNREAD = "config.yaml cannot be read; see configuration.file"
 
 
 def _file(ground: Ground) -> Finding:
@@ -57,10 +66,9 @@ def _packages(ground: Ground) -> Finding:
     return problem(ground.broken[0], "repair this package, or uninstall it with pip")
 
 
-def _workspace(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    folder = ground.config.workspace
+@needs(config)
+def _workspace(ground: Ground, config: Config) -> Finding:
+    folder = config.workspace
     if folder.exists() and not folder.is_dir():
         return problem(f"workspace: {folder} is not a folder", "set workspace to a folder you own")
     if not folder.exists():
@@ -83,10 +91,9 @@ def _make_workspace(ground: Ground) -> str:
     return f"created {ground.config.workspace}"
 
 
-def _wide(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    folder = ground.config.workspace.resolve()
+@needs(config)
+def _wide(ground: Ground, config: Config) -> Finding:
+    folder = config.workspace.resolve()
     user = Path(ground.environ.get("HOME", "/")).resolve()
     if folder in (Path("/"), user):
         return warning(
@@ -103,10 +110,9 @@ def _wide(ground: Ground) -> Finding:
     return ok()
 
 
-def _owner(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    if ground.config.owner or ground.config.access.roles.owner:
+@needs(config)
+def _owner(_: Ground, config: Config) -> Finding:
+    if config.owner or config.access.roles.owner:
         return ok()
     return note(
         "nobody is owner: notices are seen in the browser only",
@@ -114,11 +120,10 @@ def _owner(ground: Ground) -> Finding:
     )
 
 
-def _reachable(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    on = {channel.name for channel in ground.config.channels if channel.enabled}
-    deaf = [owner for owner in ground.config.owner if owner.partition(":")[0] not in on]
+@needs(config)
+def _reachable(_: Ground, config: Config) -> Finding:
+    on = {channel.name for channel in config.channels if channel.enabled}
+    deaf = [owner for owner in config.owner if owner.partition(":")[0] not in on]
     if not deaf:
         return ok()
     return problem(
@@ -127,10 +132,9 @@ def _reachable(ground: Ground) -> Finding:
     )
 
 
-def _twice(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    roles = ground.config.access.roles
+@needs(config)
+def _twice(_: Ground, config: Config) -> Finding:
+    roles = config.access.roles
     seen: dict[str, str] = {}
     for role in type(roles).model_fields:
         for person in getattr(roles, role):
@@ -149,22 +153,20 @@ def rules(config: Config) -> Iterator[tuple[str, Rule]]:
             yield kind, parse_rule(text)
 
 
-def _rules_read(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
+@needs(config)
+def _rules_read(_: Ground, config: Config) -> Finding:
     try:
-        return ok(f"{sum(1 for _ in rules(ground.config))} rules")
+        return ok(f"{sum(1 for _ in rules(config))} rules")
     except ValueError as error:
         return problem(f"permissions: {error}", "mend or remove this rule in config.yaml")
 
 
-def _rules_agree(ground: Ground) -> Finding:
+@needs(config)
+def _rules_agree(_: Ground, config: Config) -> Finding:
     """deny beats ask beats allow: what a higher list decides whole is left nothing below."""
-    if ground.config is None:
-        return skipped(UNREAD)
     above: list[tuple[str, Rule]] = []
     try:
-        for kind, rule in rules(ground.config):
+        for kind, rule in rules(config):
             for other, higher in above:
                 if other != kind and shadows(higher, rule):
                     return warning(
@@ -178,10 +180,9 @@ def _rules_agree(ground: Ground) -> Finding:
     return ok()
 
 
-def _zone(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    written = ground.config.cron.timezone
+@needs(config)
+def _zone(ground: Ground, config: Config) -> Finding:
+    written = config.cron.timezone
     zone = ground.environ.get("TZ", "").lstrip(":") if written == "local" else written
     if not zone or zone.startswith("/"):
         return ok()
@@ -196,10 +197,9 @@ def _zone(ground: Ground) -> Finding:
     return ok(zone)
 
 
-def _port(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    address = ground.config.control.address
+@needs(config)
+def _port(ground: Ground, config: Config) -> Finding:
+    address = config.control.address
     if (
         address is None
         or ground.holder is not None
@@ -214,10 +214,9 @@ def _port(ground: Ground) -> Finding:
     )
 
 
-def _listen(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    address = ground.config.control.address
+@needs(config)
+def _listen(ground: Ground, config: Config) -> Finding:
+    address = config.control.address
     if address is None or address[0] in LOOPBACK:
         return ok()
     if ground.environ.get("OHMO_SERVICE") == "container":
@@ -228,33 +227,60 @@ def _listen(ground: Ground) -> Finding:
     )
 
 
-def _backups(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    if ground.config.backups.every is not None:
-        return ok(f"every {ground.config.backups.every}")
+@needs(config)
+def _backups(_: Ground, config: Config) -> Finding:
+    if config.backups.every is not None:
+        return ok(f"every {config.backups.every}")
     return note(
         "backups.every: never; nothing brings a lost disk back",
         "write backups: {every: 24h, keep: 7} into config.yaml",
     )
 
 
-def _secrets(ground: Ground) -> Finding:
+@needs(config)
+def _secrets(_: Ground, config: Config) -> Finding:
     """Secrets of what is on are proved at reading; this looks at what the optional ones of a
     profile lead to."""
-    if ground.config is None:
-        return skipped(UNREAD)
-    key = ground.config.profile.api_key
+    key = config.profile.api_key
     if key is None or key.kind not in ("file", "keyring"):
         return ok()
     try:
-        ground.config.vault.reveal(key)
+        config.vault.reveal(key)
     except OhmoError as error:
         return problem(
-            f"profiles.{ground.config.profile_name}.api_key: {error}",
+            f"profiles.{config.profile_name}.api_key: {error}",
             "put the key there, or write env:NAME",
         )
     return ok()
+
+
+def shadows(higher: Rule, lower: Rule) -> bool:
+    """Whether everything that ``lower`` could decide is decided by ``higher`` before it. ``higher``
+    stands in a list that beats the other's, or says the same."""
+    if not higher.names(lower.tool):
+        return False
+    if higher.pattern is None or higher.pattern == lower.pattern:
+        return True
+    if lower.pattern is None or higher.tool != lower.tool:
+        return False
+    return (_shadows_command if lower.tool == "Bash" else _shadows_path)(
+        higher.pattern, lower.pattern
+    )
+
+
+def _shadows_command(higher: str, lower: str) -> bool:
+    """``git:*`` is before ``git status:*`` and ``git status``."""
+    if not higher.endswith(":*"):
+        return False
+    begins, words = higher.removesuffix(":*").split(), lower.removesuffix(":*").split()
+    return words[: len(begins)] == begins
+
+
+def _shadows_path(higher: str, lower: str) -> bool:
+    """``/srv/**`` is before ``/srv/a/*.txt``, not before ``/srv/../etc``."""
+    if not higher.endswith("/**") or any(sign in higher[:-3] for sign in "*?["):
+        return False
+    return lower.startswith(higher[:-2]) and ".." not in lower.split("/")
 
 
 CHECKS = (

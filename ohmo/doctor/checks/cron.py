@@ -26,7 +26,7 @@ _NOT_READ = "the store cannot be read; see store.sound"
 Look = Callable[[Ground, sqlite3.Connection, Sequence[JobRow]], Finding]
 
 
-def _jobs(look: Look) -> Callable[[Ground], Finding]:
+def _with_jobs(look: Look) -> Callable[[Ground], Finding]:
     """With the jobs that are not paused."""
 
     def examine(ground: Ground) -> Finding:
@@ -48,6 +48,7 @@ def _ms(ground: Ground, ago: timedelta = timedelta()) -> int:
     return int((ground.now - ago).timestamp() * 1000)
 
 
+@_with_jobs
 def _failing(_: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     last = (
         "SELECT state, reason FROM occurrences WHERE job = ? AND state IN ('done','failed') ORDER"
@@ -68,6 +69,7 @@ def _failing(_: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) 
     )
 
 
+@_with_jobs
 def _missed(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT COUNT(*) FROM occurrences WHERE job = ? AND state = 'missed' AND due >= ?"
     missed = {
@@ -84,6 +86,7 @@ def _missed(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRo
     )
 
 
+@_with_jobs
 def _late(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     if ground.holder is None:
         return skipped("ohmo does not run")
@@ -103,6 +106,7 @@ def _late(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Find
     )
 
 
+@_with_jobs
 def _open(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT MIN(due) FROM occurrences WHERE job = ? AND state = 'claimed'"
     old = [
@@ -121,6 +125,7 @@ def _open(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]
     )
 
 
+@_with_jobs
 def _target(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     if ground.config is None:
         return skipped("config.yaml cannot be read")
@@ -143,6 +148,7 @@ def _target(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fi
     )
 
 
+@_with_jobs
 def _secret(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     if ground.config is None:
         return skipped("config.yaml cannot be read")
@@ -158,6 +164,7 @@ def _secret(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fi
     return ok()
 
 
+@_with_jobs
 def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     changed = [
         row.name
@@ -175,6 +182,7 @@ def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Findi
     )
 
 
+@_with_jobs
 def _often(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     often = [
         (row.name, apart)
@@ -190,6 +198,7 @@ def _often(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fin
     )
 
 
+@_with_jobs
 def _programs(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     for row in rows:
         for command, program in _PROGRAMS.items():
@@ -216,14 +225,14 @@ def _line(text: str) -> str:
 
 
 CHECKS = (
-    Check("cron.failing", "no job fails", _jobs(_failing)),
-    Check("cron.missed", "no run was missed lately", _jobs(_missed)),
-    Check("cron.late", "jobs begin when they are due", _jobs(_late)),
-    Check("cron.open", "runs end", _jobs(_open)),
-    Check("cron.target", "reports have a way to go", _jobs(_target)),
-    Check("cron.secret", "what jobs need is there", _jobs(_secret)),
-    Check("cron.allowed", "rules of jobs were allowed as they are", _jobs(_allowed)),
-    Check("cron.often", "no job asks the model every few seconds", _jobs(_often)),
-    Check("cron.programs", "programs that recipes ask are there", _jobs(_programs)),
+    Check("cron.failing", "no job fails", _failing),
+    Check("cron.missed", "no run was missed lately", _missed),
+    Check("cron.late", "jobs begin when they are due", _late),
+    Check("cron.open", "runs end", _open),
+    Check("cron.target", "reports have a way to go", _target),
+    Check("cron.secret", "what jobs need is there", _secret),
+    Check("cron.allowed", "rules of jobs were allowed as they are", _allowed),
+    Check("cron.often", "no job asks the model every few seconds", _often),
+    Check("cron.programs", "programs that recipes ask are there", _programs),
     Check("cron.recipes", "recipes can be read", _recipes),
 )

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped
+from ohmo.config.load import Config
+from ohmo.doctor.contract import Check, Finding, Ground, config, needs, note, ok, problem, skipped
 from ohmo.providers.trial import Trial, try_model
 
-UNREAD = "config.yaml cannot be read; see configuration.file"
 
-
-def _key(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    profile = ground.config.profile
+@needs(config)
+def _key(ground: Ground, config: Config) -> Finding:
+    profile = config.profile
     if profile.provider == "offline":
         return note(
             "provider: offline; tools can be tried by hand",
@@ -24,7 +22,7 @@ def _key(ground: Ground) -> Finding:
         profile.provider != "auto"
         or known
         or profile.base_url is not None
-        or ground.config.vault.find(profile.api_key)
+        or config.vault.find(profile.api_key)
     ):
         return ok()
     return note(
@@ -35,13 +33,12 @@ def _key(ground: Ground) -> Finding:
     )
 
 
-def _chain(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    names = [ground.config.profile_name, *(name for name, _ in ground.config.fallback)]
+@needs(config)
+def _chain(_: Ground, config: Config) -> Finding:
+    names = [config.profile_name, *(name for name, _ in config.fallback)]
     keys = {
         name: (profile.provider, profile.base_url, tuple(profile.models))
-        for name, profile in ground.config.written.profiles.items()
+        for name, profile in config.written.profiles.items()
     }
     same = [
         name
@@ -56,10 +53,9 @@ def _chain(ground: Ground) -> Finding:
     )
 
 
-def _wire(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    profile = ground.config.profile
+@needs(config)
+def _wire(_: Ground, config: Config) -> Finding:
+    profile = config.profile
     if (
         profile.base_url is None
         or not profile.base_url.startswith("http://")
@@ -67,10 +63,10 @@ def _wire(ground: Ground) -> Finding:
     ):
         return ok()
     host = profile.base_url.removeprefix("http://").split("/")[0].rsplit(":", 1)[0].strip("[]")
-    if host in ("127.0.0.1", "localhost", "::1") or not ground.config.vault.find(profile.api_key):
+    if host in ("127.0.0.1", "localhost", "::1") or not config.vault.find(profile.api_key):
         return ok()
     return problem(
-        f"profiles.{ground.config.profile_name}.base_url: the key goes to {host} unencrypted",
+        f"profiles.{config.profile_name}.base_url: the key goes to {host} unencrypted",
         "write https:// there",
     )
 
@@ -78,14 +74,13 @@ def _wire(ground: Ground) -> Finding:
 def _live(number: int) -> Check:
     """The active profile (0), or the first that is tried after it (1)."""
 
-    def examine(ground: Ground) -> Finding:
-        if ground.config is None:
-            return skipped(UNREAD)
-        chain = [(ground.config.profile_name, ground.config.profile), *ground.config.fallback]
+    @needs(config)
+    def examine(ground: Ground, config: Config) -> Finding:
+        chain = [(config.profile_name, config.profile), *config.fallback]
         if number >= len(chain):
             return skipped("no profile is tried after the first")
         found = asyncio.run(
-            try_model(ground.config, ground.environ, *chain[number], limit=ground.patience)
+            try_model(config, ground.environ, *chain[number], limit=ground.patience)
         )
         return _said(found, chain[number][0])
 

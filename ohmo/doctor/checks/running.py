@@ -7,7 +7,19 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ohmo.doctor.contract import Check, Finding, Ground, Json, note, ok, problem, skipped, warning
+from ohmo.doctor.contract import (
+    Check,
+    Finding,
+    Ground,
+    Json,
+    needs,
+    note,
+    ok,
+    problem,
+    skipped,
+    status,
+    warning,
+)
 
 ALONE = "no daemon is running"
 RECENT, DAY = timedelta(hours=1), timedelta(days=1)
@@ -22,13 +34,6 @@ def _running(ground: Ground) -> Finding:
     )
 
 
-def _status(ground: Ground) -> Json | Finding:
-    if ground.holder is None:
-        return skipped(ALONE)
-    found = ground.ask("/api/v1/status")
-    return found if found is not None else skipped("it does not answer; see daemon.answers")
-
-
 def _answers(ground: Ground) -> Finding:
     if ground.holder is None:
         return skipped(ALONE)
@@ -41,10 +46,8 @@ def _answers(ground: Ground) -> Finding:
     )
 
 
-def _ready(ground: Ground) -> Finding:
-    status = _status(ground)
-    if isinstance(status, Finding):
-        return status
+@needs(status)
+def _ready(_: Ground, status: Json) -> Finding:
     return (
         ok()
         if status["ready"]
@@ -52,10 +55,8 @@ def _ready(ground: Ground) -> Finding:
     )
 
 
-def _version(ground: Ground) -> Finding:
-    status = _status(ground)
-    if isinstance(status, Finding):
-        return status
+@needs(status)
+def _version(ground: Ground, status: Json) -> Finding:
     if status["version"] == ground.version:
         return ok()
     return warning(
@@ -63,18 +64,14 @@ def _version(ground: Ground) -> Finding:
     )
 
 
-def _warnings(ground: Ground) -> Finding:
-    status = _status(ground)
-    if isinstance(status, Finding):
-        return status
+@needs(status)
+def _warnings(_: Ground, status: Json) -> Finding:
     lines = [str(line) for line in status.get("warnings", [])]
     return warning(lines[0], "ohmo status shows all of them") if lines else ok()
 
 
-def _model(ground: Ground) -> Finding:
-    status = _status(ground)
-    if isinstance(status, Finding):
-        return status
+@needs(status)
+def _model(ground: Ground, status: Json) -> Finding:
     wanted = ground.config.profile.provider if ground.config is not None else "offline"
     if status["model"] != "offline" or wanted == "offline":
         return ok(str(status["model"]))
@@ -84,10 +81,8 @@ def _model(ground: Ground) -> Finding:
     )
 
 
-def _parked(ground: Ground) -> Finding:
-    status = _status(ground)
-    if isinstance(status, Finding):
-        return status
+@needs(status)
+def _parked(_: Ground, status: Json) -> Finding:
     count = int(status.get("turns_parked", 0))
     return (
         note(f"{count} turns wait for somebody's answer", "ohmo approvals list") if count else ok()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from ohmo.doctor.contract import (
+    Check,
+    Finding,
+    Ground,
+    Kept,
+    kept,
+    needs,
+    note,
+    ok,
+    problem,
+    skipped,
+    warning,
+)
 
-from ohmo.doctor.contract import Check, Finding, Ground, Kept, note, ok, problem, skipped, warning
 
-
-def _kept(look: Callable[[Ground, Kept], Finding]) -> Callable[[Ground], Finding]:
-    def examine(ground: Ground) -> Finding:
-        if ground.kept is None:
-            return skipped("a container engine keeps it")
-        return look(ground, ground.kept)
-
-    return examine
-
-
+@needs(kept)
 def _asked(_: Ground, kept: Kept) -> Finding:
     if not kept.broken:
         return ok(kept.manager)
@@ -24,6 +26,7 @@ def _asked(_: Ground, kept: Kept) -> Finding:
     )
 
 
+@needs(kept)
 def _installed(ground: Ground, kept: Kept) -> Finding:
     if kept.installed or kept.broken:
         return ok(kept.manager)
@@ -35,6 +38,7 @@ def _installed(ground: Ground, kept: Kept) -> Finding:
     )
 
 
+@needs(kept)
 def _current(_: Ground, kept: Kept) -> Finding:
     if not kept.stale:
         return ok()
@@ -44,6 +48,7 @@ def _current(_: Ground, kept: Kept) -> Finding:
     )
 
 
+@needs(kept)
 def _state(_: Ground, kept: Kept) -> Finding:
     found = kept.standing
     if found is None or found.state not in ("failed", "restarting"):
@@ -54,6 +59,7 @@ def _state(_: Ground, kept: Kept) -> Finding:
     )
 
 
+@needs(kept)
 def _keeper(_: Ground, kept: Kept) -> Finding:
     if kept.standing is None or not kept.standing.alone:
         return ok()
@@ -78,10 +84,10 @@ def _upgrade(ground: Ground) -> Finding:
 
 
 CHECKS = (
-    Check("service.asked", "its manager answers", _kept(_asked)),
-    Check("service.installed", "somebody starts it again", _kept(_installed)),
-    Check("service.current", "it starts what is installed", _kept(_current)),
-    Check("service.state", "it did not give up", _kept(_state)),
-    Check("service.keeper", "its keeper lives", _kept(_keeper)),
+    Check("service.asked", "its manager answers", _asked),
+    Check("service.installed", "somebody starts it again", _installed),
+    Check("service.current", "it starts what is installed", _current),
+    Check("service.state", "it did not give up", _state),
+    Check("service.keeper", "its keeper lives", _keeper),
     Check("service.upgrade", "no upgrade was interrupted", _upgrade),
 )

@@ -8,8 +8,9 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+from channels.wall_clock import wall
+from ohmo.doctor.contract import Check, Finding, Ground, needs, note, ok, problem, skipped, warning
 from ohmo.database.migrations import NewerSchema
-from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
 from ohmo.storefile import archive, inspection
 
 BIG_LOG = 256 * 2**20  # bytes of write-ahead log that is folded in by nobody
@@ -18,7 +19,7 @@ OLD = timedelta(minutes=10)
 ELSEWHERE = "the store is not a file"
 
 
-def _there(ground: Ground) -> Path | Finding:
+def _file(ground: Ground) -> Path | Finding:
     """The file to look at, or why there is none."""
     path = ground.database
     if path is None:
@@ -26,11 +27,13 @@ def _there(ground: Ground) -> Path | Finding:
     return path if path.exists() else skipped("there is no store yet; the first start makes it")
 
 
-def _read(look: Callable[[Ground, sqlite3.Connection], Finding]) -> Callable[[Ground], Finding]:
+def _with_store(
+    look: Callable[[Ground, sqlite3.Connection], Finding],
+) -> Callable[[Ground], Finding]:
     """With a read-only connection; a store that cannot be read is ``store.sound``'s to tell."""
 
     def examine(ground: Ground) -> Finding:
-        path = _there(ground)
+        path = _file(ground)
         if isinstance(path, Finding):
             return path
         try:
@@ -42,10 +45,8 @@ def _read(look: Callable[[Ground, sqlite3.Connection], Finding]) -> Callable[[Gr
     return examine
 
 
-def _sound(ground: Ground) -> Finding:
-    path = _there(ground)
-    if isinstance(path, Finding):
-        return path
+@needs(_file)
+def _sound(_: Ground, path: Path) -> Finding:
     try:
         found = inspection.problem(path)
     except NewerSchema:
@@ -61,10 +62,8 @@ def _sound(ground: Ground) -> Finding:
     )
 
 
-def _version(ground: Ground) -> Finding:
-    path = _there(ground)
-    if isinstance(path, Finding):
-        return path
+@needs(_file)
+def _version(_: Ground, path: Path) -> Finding:
     try:
         inspection.version(path)
     except NewerSchema as error:
@@ -76,10 +75,8 @@ def _version(ground: Ground) -> Finding:
     return ok()
 
 
-def _log(ground: Ground) -> Finding:
-    path = _there(ground)
-    if isinstance(path, Finding):
-        return path
+@needs(_file)
+def _log(_: Ground, path: Path) -> Finding:
     log = path.with_name(path.name + "-wal")
     size = log.stat().st_size if log.exists() else 0
     if size < BIG_LOG:
@@ -90,6 +87,7 @@ def _log(ground: Ground) -> Finding:
     )
 
 
+@_with_store
 def _hollow(_: Ground, connection: sqlite3.Connection) -> Finding:
     pages, free, size = (
         int(connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -103,6 +101,7 @@ def _hollow(_: Ground, connection: sqlite3.Connection) -> Finding:
     )
 
 
+@_with_store
 def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
     found = inspection.broken_laws(connection)
     return (
@@ -115,6 +114,7 @@ def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
     )
 
 
+@_with_store
 def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
     count = int(
         connection.execute(
@@ -131,6 +131,7 @@ def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
     )
 
 
+@_with_store
 def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:
     count = int(
         connection.execute(
@@ -146,6 +147,7 @@ def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:
     )
 
 
+@_with_store
 def _waiting(ground: Ground, connection: sqlite3.Connection) -> Finding:
     row = connection.execute(
         "SELECT MIN(at), COUNT(*) FROM inbox WHERE state = 'waiting' AND kind IN ('message','wake')"
@@ -165,6 +167,7 @@ def _waiting(ground: Ground, connection: sqlite3.Connection) -> Finding:
     )
 
 
+@_with_store
 def _clock(ground: Ground, connection: sqlite3.Connection) -> Finding:
     newest = connection.execute("SELECT MAX(at) FROM inbox").fetchone()[0]
     ahead = 0 if newest is None else int(newest) - int(ground.now.timestamp() * 1000)
@@ -177,6 +180,7 @@ def _clock(ground: Ground, connection: sqlite3.Connection) -> Finding:
     )
 
 
+@_with_store
 def _asking(_: Ground, connection: sqlite3.Connection) -> Finding:
     count = int(
         connection.execute("SELECT COUNT(*) FROM people WHERE role = 'asking'").fetchone()[0]
@@ -191,15 +195,12 @@ def _asking(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 def _folder(ground: Ground) -> Path:
-    return (
-        ground.config.backups.folder if ground.config is not None else None
-    ) or ground.home.backups
+    written = None if ground.config is None else ground.config.backups.folder
+    return written or ground.home.backups
 
 
-def _recent(ground: Ground) -> Finding:
-    path = _there(ground)
-    if isinstance(path, Finding):
-        return path
+@needs(_file)
+def _recent(ground: Ground, _: Path) -> Finding:
     if ground.config is None or ground.config.backups.every is None:
         return skipped("backups.every says never")
     found = archive.backups(_folder(ground), ground.now)
@@ -211,7 +212,7 @@ def _recent(ground: Ground) -> Finding:
     age = ground.now - found[-1].made
     if age < -timedelta(hours=1):
         return warning(
-            f"every backup is dated in the future, the newest {found[-1].made:%Y-%m-%d %H:%M} UTC",
+            f"every backup is dated in the future, the newest {wall(found[-1].made, ground.zone)}",
             "set the clock right (timedatectl), then ohmo backup",
         )
     if age <= 2 * ground.config.backups.every + timedelta(hours=1):
@@ -238,13 +239,13 @@ CHECKS = (
     Check("store.sound", "the store is whole", _sound),
     Check("store.version", "the store is not newer than this ohmo", _version),
     Check("store.log", "its log is folded in", _log),
-    Check("store.hollow", "it holds no large emptiness", _read(_hollow)),
-    Check("store.laws", "its rules hold", _read(_laws)),
-    Check("store.dead_letters", "no message ended unanswered", _read(_dead_letters)),
-    Check("store.dead_posts", "every answer was delivered", _read(_dead_posts)),
-    Check("store.waiting", "nothing waits long", _read(_waiting)),
-    Check("store.clock", "the clock goes forward", _read(_clock)),
-    Check("store.asking", "nobody waits at the door", _read(_asking)),
+    Check("store.hollow", "it holds no large emptiness", _hollow),
+    Check("store.laws", "its rules hold", _laws),
+    Check("store.dead_letters", "no message ended unanswered", _dead_letters),
+    Check("store.dead_posts", "every answer was delivered", _dead_posts),
+    Check("store.waiting", "nothing waits long", _waiting),
+    Check("store.clock", "the clock goes forward", _clock),
+    Check("store.asking", "nobody waits at the door", _asking),
     Check("backup.recent", "there is a recent backup", _recent),
     Check("backup.whole", "the newest backup is whole", _whole),
 )

@@ -715,3 +715,11 @@ def test_an_interrupted_upgrade_is_told_with_what_comes_next(
     if not runs:
         patient.status = None
     assert step in finding(patient, "service.upgrade").next
+
+
+def test_times_are_told_in_the_zone_of_the_configuration(patient: Patient) -> None:
+    assert "timezone: Europe/Berlin" in patient.home.config.read_text()
+    for one in patient.home.backups.iterdir():
+        one.rename(one.with_name("ohmo-20990101T080000Z.tar.gz"))
+    text = finding(patient, "backup.recent").text
+    assert text.endswith("the newest 2099-01-01 09:00 CET (Europe/Berlin)")
