@@ -63,7 +63,7 @@ from ohmo.upkeep.store_watch import StoreWatch
 
 @record(kw_only=True)
 class House:
-    """Everything that lives, not yet started: ``ohmo.daemon.life`` starts it."""
+    """Everything that lives, not yet started: ``ohmo.daemon.startup`` starts it."""
 
     # what it was built from
     config: Config

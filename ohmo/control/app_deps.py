@@ -9,7 +9,7 @@ from ohmo.control.keys import Keys
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.ids import NewId
-from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.peer_process import Ancestry
 
 
 @record

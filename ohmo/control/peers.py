@@ -18,8 +18,7 @@ from weakref import WeakKeyDictionary
 from aiohttp import web
 
 from ohmo.control.responses import Refusal
-from ohmo.processes.ancestry import Ancestry, Place
-from ohmo.processes.connections import place_of
+from ohmo.processes.peer_process import Ancestry, Place, place_of
 
 # Routes, as they are added: what says nothing private; what the recipe of the morning brief reads
 # with `ohmo … list`; and a webhook, whose signature says whose it is. None changes what one may.

@@ -33,7 +33,7 @@ from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.discovery import load
 from ohmo.ids import IdSource, NewId
-from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.peer_process import Ancestry
 
 Heard = Callable[[str, Event], None]
 _APPLICATION = (

@@ -1,8 +1,8 @@
-"""The long life of the house, and the short one for a single command."""
+"""The daemon: run until it is stopped, or for one command."""
 
 from __future__ import annotations
 
-from ohmo.daemon.errand import one_shot
+from ohmo.daemon.one_shot import one_shot
 from ohmo.daemon.serving import Order, serve
 
 __all__ = ["Order", "one_shot", "serve"]

@@ -24,18 +24,16 @@ from ohmo.config.envfile import env_file
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
-from ohmo.daemon.life import SETTLED, living, tasks
-from ohmo.daemon.loop import run
+from ohmo.daemon.config_reload import ConfigReload
+from ohmo.daemon.event_loop import heartbeat, run
+from ohmo.daemon.startup import SETTLED, started, tasks
 from ohmo.discovery import load
 from ohmo.failpoints import from_environment
 from ohmo.lifecycle import notify, outcome, signals
 from ohmo.logs.writing import GRAVE, is_read_live, logging_to
-from ohmo.processes.family import adopt_orphans
-from ohmo.processes.sealed import seal
+from ohmo.processes.process_tree import adopt_orphans, seal
+from ohmo.service.crash_loop import CrashLoop
 from ohmo.service.health_gate import Connection, Trial
-from ohmo.service.heartbeat import heartbeat
-from ohmo.service.rereading import Rereading
-from ohmo.service.starts import Starts
 from ohmo.service.versions import installed
 from ohmo.storefile.lock import hold_home
 
@@ -49,17 +47,14 @@ class Fatal(OhmoError):
 
 @record
 class Order:
-    """How the daemon was asked to run. ``environ``: with what ``.env`` adds. ``note``: what the
-    owner has to hear of the configuration. ``reread`` loads it afresh (ConfigError), ``good`` is
-    called with it once it proved itself. ``since``: when it began to be read, in nanoseconds of the
-    epoch."""
+    """How the daemon was asked to run."""
 
-    reread: Callable[[], Config]
-    since: int
-    environ: Mapping[str, str]
+    reread: Callable[[], Config]  # loads the configuration afresh; raises ConfigError
+    since: int  # nanoseconds of the epoch: when the present one began to be read
+    environ: Mapping[str, str]  # with what ``.env`` adds
     safe: bool = False
-    note: str = ""
-    good: Callable[[Config], object] = lambda _: None
+    note: str = ""  # what the owner has to hear of the configuration
+    good: Callable[[Config], object] = lambda _: None  # is told a configuration that worked
 
     @property
     def service(self) -> bool:
@@ -102,14 +97,13 @@ def _served(config: Config, order: Order, seams: Seams) -> int:
     config.home.prepare()
     # The journal and the file of our own supervisor get every line; whoever else has our stderr
     # wants to know of trouble.
-    whole = is_read_live() or order.service
-    grave, secrets = None if whole else GRAVE, lambda: config.vault.values
-    with (
-        hold_home(config.home.root),
-        logging_to(config.home.log, secrets=secrets, human=sys.stderr, grave=grave),
-    ):
-        starts = Starts(config.home.root / "run" / "starts.json")
-        crashing = order.service and starts.begin()
+    grave = None if is_read_live() or order.service else GRAVE
+    log_file = logging_to(
+        config.home.log, secrets=lambda: config.vault.values, human=sys.stderr, grave=grave
+    )
+    with hold_home(config.home.root), log_file:
+        crash_loop = CrashLoop(config.home.root / "run" / "starts.json")
+        crashing = order.service and crash_loop.begin()
         notes = [order.note] if order.note else []
         if crashing:
             notes.append(
@@ -120,23 +114,17 @@ def _served(config: Config, order: Order, seams: Seams) -> int:
             log.error("safe_mode", why="three starts within a minute came to no good end")
         elif order.safe:
             notes.append("Safe mode, as asked (--safe): no plugins, no hooks, no cron.")
-        code = run(
-            _live(
-                replace(config, safe=order.safe or crashing),
-                order,
-                seams,
-                _Word(starts, tuple(notes)),
-            )
-        )
-        starts.ended()
+        config = replace(config, safe=order.safe or crashing)
+        code = run(_run_until_stopped(config, order, seams, _Told(crash_loop, tuple(notes))))
+        crash_loop.ended()
         return code
 
 
 @record
-class _Word:
-    """What stands in the status from the start, and who remembers what was told."""
+class _Told:
+    """What stands in the status from the start, and who remembers what the owner was told."""
 
-    starts: Starts
+    crash_loop: CrashLoop
     notes: tuple[str, ...] = ()
 
 
@@ -145,49 +133,54 @@ def _say(line: str, code: int) -> int:
     return code
 
 
-async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
-    """One life after the other: each ends with a signal, or with a configuration to go on with."""
+async def _run_until_stopped(config: Config, order: Order, seams: Seams, told: _Told) -> int:
+    """One run after the other: each ends with a signal, or with a configuration to go on with."""
     stopping = asyncio.Event()
-    rereading = Rereading(
+    reload = ConfigReload(
         order.reread, config.file or config.home.config, env_file(config.home), since=order.since
     )
     last: Config | None = None
-    with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):
+    with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=reload.asked.set):
         async with heartbeat(seams.environ):
             while True:
                 try:
-                    found = await _life(config, order, seams, word, stopping, rereading)
+                    found = await _run_once(config, order, seams, told, stopping, reload)
                 except ConfigError as error:
                     if last is None:
                         raise
                     log.exception("configuration_does_not_start")
-                    rereading.problem = (
+                    reload.problem = (
                         f"The changed configuration does not start: {error}. The old one goes on."
                     )
-                    config, last = last, None
+                    config = last
+                    last = None
                     continue
                 if found is None:
                     return OK
-                config, last = replace(found, safe=config.safe), config
-                word = replace(word, notes=tuple(note for note in word.notes if note != order.note))
+                last = config
+                config = replace(found, safe=config.safe)
+                told = replace(told, notes=tuple(note for note in told.notes if note != order.note))
                 if found is not last:
                     log.info("configuration_changed", file=str(config.file))
 
 
-async def _life(
+async def _run_once(
     config: Config,
     order: Order,
     seams: Seams,
-    word: _Word,
+    told: _Told,
     stopping: asyncio.Event,
-    rereading: Rereading,
+    reload: ConfigReload,
 ) -> Config | None:
     """From ready to a stop; the new configuration, when that is why it stops."""
-    standing = lambda: (*word.notes, *([rereading.problem] if rereading.problem else []))  # noqa: E731
-    async with living(config, seams, notes=standing) as (house, doors):
+
+    def notes() -> tuple[str, ...]:
+        return (*told.notes, reload.problem) if reload.problem else told.notes
+
+    async with started(config, seams, notes=notes) as (house, doors):
         _announce(house, doors, order)
-        for note in standing():
-            if word.starts.first_time(note):
+        for note in notes():
+            if told.crash_loop.first_time(note):
                 await house.notices.tell(note, note)
 
         async def tell(line: str) -> None:
@@ -199,28 +192,17 @@ async def _life(
             found = await _until_stopped(
                 house,
                 stopping,
-                rereading.changed(config, tell),
+                reload.changed(config, tell),
                 _trial(house, tell, order.environ).failed(),
             )
-            notify(
-                seams.environ,
-                (
-                    "STOPPING=1"
-                    if found is None
-                    else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}"
-                ),
-            )
-            log.info(
-                "stopping",
-                running=house.pool.running,
-                because=(
-                    "we were asked to"
-                    if found is None
-                    else "of a new configuration"
-                    if found is not config
-                    else "of /restart"
-                ),
-            )
+            if found is None:
+                because = "we were asked to"
+                notify(seams.environ, "STOPPING=1")
+            else:
+                because = "of a new configuration" if found is not config else "of /restart"
+                now = time.monotonic_ns() // 1000
+                notify(seams.environ, f"RELOADING=1\nMONOTONIC_USEC={now}")
+            log.info("stopping", running=house.pool.running, because=because)
             if found is not None:
                 with suppress(ConfigError):  # said when it does not start
                     house.adopt(found)
@@ -234,29 +216,20 @@ async def _remember(config: Config, order: Order) -> None:
 
 
 def _announce(house: House, doors: Doors, order: Order) -> None:
-    model, link = house.agent.model, doors.login_link()
+    model = house.agent.model
+    link = doors.login_link()
     if model.model == "offline":
         print(
             f"No model yet ({model.explanation}); docs/models.md says how. Tools can be tried by"
             " hand."
         )
-    if (
-        order.service
-    ):  # what is printed is kept in a log, and a link that logs in does not belong there
-        print(
-            f"ohmo is ready at {doors.url or doors.socket}; `ohmo login` prints a link for the"
-            " browser",
-            flush=True,
-        )
+    if order.service:  # what is printed is kept in a log, where no link that logs in belongs
+        said = f" at {doors.url or doors.socket}; `ohmo login` prints a link for the browser"
+    elif link is None:
+        said = f" at {doors.socket}"
     else:
-        print(
-            (
-                f"ohmo is ready. Open this link once: {link}"
-                if link is not None
-                else f"ohmo is ready at {doors.socket}"
-            ),
-            flush=True,
-        )
+        said = f". Open this link once: {link}"
+    print(f"ohmo is ready{said}", flush=True)
 
 
 async def _ready(doors: Doors, environ: Mapping[str, str]) -> None:
@@ -295,11 +268,9 @@ async def _until_stopped(
     """A signal, a new configuration, the wish for a new life with the present one, a store that
     only a restart can mend, or an upgrade that ``failed``."""
     fatal = house.store.fatal
-    stop, new, again = (
-        asyncio.ensure_future(stopping.wait()),
-        asyncio.ensure_future(changed),
-        asyncio.ensure_future(house.again.wait()),
-    )
+    stop = asyncio.ensure_future(stopping.wait())
+    new = asyncio.ensure_future(changed)
+    again = asyncio.ensure_future(house.again.wait())
     tried = asyncio.ensure_future(failed)
     waits: list[asyncio.Future[Any]] = [stop, new, again, fatal, tried]
     try:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from ohmo.processes.capture import Ends, Spill
-from ohmo.processes.family import (
+from ohmo.processes.process_tree import (
     adopt_orphans,
     descendants,
     die_with_parent,

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from channels.record import record
-from ohmo.processes.family import adopt_orphans, descendants, send
-from ohmo.processes.sealed import seal
+from ohmo.processes.process_tree import adopt_orphans, descendants, seal, send
 from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
 from ohmo.service.versions import enter
 from ohmo.storefile.lock import holder, take

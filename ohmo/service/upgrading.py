@@ -18,9 +18,9 @@ from channels.record import record
 from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 from ohmo.service.contract import Manager, ServiceFailed
+from ohmo.service.crash_loop import CrashLoop
 from ohmo.service.health_gate import CONNECTED_WITHIN, LOOK, Connection, lacking
 from ohmo.service.rollback import Attempt, as_owner, copy, forget, go_back, make, store_files, turn
-from ohmo.service.starts import Starts
 from ohmo.service.versions import BUILT_FOR, Versions
 
 
@@ -209,7 +209,7 @@ class Upgrade:
             )
         if parts.service is not None:
             with as_owner(parts.home.root):  # its deaths do not put the old one into safe mode
-                Starts(parts.home.root / "run" / "starts.json").ended()
+                CrashLoop(parts.home.root / "run" / "starts.json").ended()
             parts.service.start()
         raise UpgradeFailed(
             f"the upgrade was taken back: {why}; the old version is in place and your messages are"

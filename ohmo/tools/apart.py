@@ -9,8 +9,8 @@ import resource
 import sys
 from contextlib import suppress
 
-from ohmo.processes.family import die_with_parent
-from ohmo.processes.surroundings import child_environment
+from ohmo.processes.child_environment import child_environment
+from ohmo.processes.process_tree import die_with_parent
 
 _MEMORY = 1 << 30  # bytes of address space
 

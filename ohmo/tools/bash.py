@@ -11,10 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.permissions.shell import DEFAULT_PATH, Shell
-from ohmo.processes.job import JobEnded, Stream
+from ohmo.processes.child_environment import child_environment
+from ohmo.processes.job import Command, JobEnded, Stream
 from ohmo.processes.keeper import COLUMNS, ROWS
-from ohmo.processes.runner import Command
-from ohmo.processes.surroundings import child_environment
 from ohmo.tools.answers import Trouble, description, failed, said
 from ohmo.tools.inputs import Sound
 from ohmo.tools.jobs import Background

@@ -15,7 +15,7 @@ from channels.record import record
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.tool import Judged
 from ohmo.permissions.paths import SensitivePaths
-from ohmo.processes.runner import ProcessRunner
+from ohmo.processes.job import ProcessRunner
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.stamps import FileStamps
 from ohmo.tools.jobs import BackgroundJobs

@@ -32,7 +32,7 @@ from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
 from ohmo.permissions.shell import Shell
-from ohmo.processes.runner import Command, ProcessRunner
+from ohmo.processes.job import Command, ProcessRunner
 from ohmo.tools.answers import Trouble
 from ohmo.tools.web.fetch import Fetcher
 
@@ -43,7 +43,7 @@ MARK = "97.531"  # seconds nobody sleeps by chance
 HOUSE = f"""
 import asyncio
 from pathlib import Path
-from ohmo.processes.runner import Command, ProcessRunner
+from ohmo.processes.job import Command, ProcessRunner
 async def main():
     order = Command(("bash", "-c", "setsid sleep {MARK} & (trap '' TERM; sleep {MARK}) & sleep {MARK}"), Path("/"), {ENVIRON!r}, Path(__import__("sys").argv[1]), None)
     await asyncio.gather(*(ProcessRunner().run(order, print) for _ in range(3)))

@@ -118,7 +118,7 @@ def test_a_command_that_is_interrupted_while_its_house_starts_ends(home: Path) -
     script = """
 import signal
 from ohmo.cli.house import settings, surroundings
-from ohmo.daemon.errand import one_shot
+from ohmo.daemon.one_shot import one_shot
 found, environ = settings(), surroundings()
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.05)

@@ -82,7 +82,7 @@ from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Listen, Place
 from ohmo.control.webhooks import Webhooks
 from ohmo.ids import IdSource
-from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.peer_process import Ancestry
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 USAGE = Usage("small-model", "turn", 100, 50, 10, 20, 1500)

@@ -27,7 +27,7 @@ from ohmo.control.ports import Ports
 from ohmo.control.server import Doors
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.ids import IdSource
-from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.peer_process import Ancestry
 from ohmo_testing.house import ManualClock
 from tests.store_model.store import MemoryStore
 from tests.unit.control.small_house import SmallHouse

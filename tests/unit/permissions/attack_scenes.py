@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.shell import Shell
-from ohmo.processes.surroundings import child_environment
+from ohmo.processes.child_environment import child_environment
 from tests.unit.permissions.permission_house import House
 
 CANARY = "k4n4ry-0f-0hm0"  # in every secret; whoever prints it has told one

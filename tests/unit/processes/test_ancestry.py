@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.peer_process import Ancestry
 
 _LINUX = pytest.mark.needs("linux")
 ROOT, INIT = 10, 1
@@ -113,9 +113,9 @@ def test_a_real_child_is_inside_a_real_parent_outside_and_who_has_ended_nowhere(
 
 STORY = '''
 import asyncio, os, subprocess, sys, time
-from ohmo.processes.ancestry import Ancestry
-from ohmo.processes.family import adopt_orphans, descendants
-from ohmo.processes.orphans import bury
+from ohmo.processes.peer_process import Ancestry
+from ohmo.processes.process_tree import adopt_orphans, descendants
+from ohmo.processes.housekeeping import reap
 adopt_orphans()
 away = """
 import os, time
@@ -137,7 +137,7 @@ async def at_once(_):
 own = subprocess.Popen(["true"])
 own.wait()
 try:
-    asyncio.run(bury(at_once))
+    asyncio.run(reap(at_once))
 except EOFError:
     pass
 print(descendants(os.getpid()))

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.processes.family import marked
-from ohmo.processes.job import Job
-from ohmo.processes.runner import Command, ProcessRunner
+from ohmo.processes.job import Command, Job, ProcessRunner
+from ohmo.processes.process_tree import marked
 
 
 @pytest.mark.parametrize("last", ['{"ended": {"out": ["x', "", '{"progress": '])

@@ -12,7 +12,7 @@ import pytest
 
 STORY = """
 import ctypes, json, os, sys
-from ohmo.processes.sealed import seal
+from ohmo.processes.process_tree import seal
 if os.geteuid() == 0:  # from here on nobody in particular; that alone seals a process, until its next program
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)

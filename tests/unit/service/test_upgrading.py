@@ -11,8 +11,8 @@ import pytest
 
 from ohmo.config.home import Home
 from ohmo.service.contract import Log, ServiceFailed, Standing
+from ohmo.service.crash_loop import CrashLoop
 from ohmo.service.health_gate import CONNECTED_WITHIN, Connection
-from ohmo.service.starts import Starts
 from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
 from ohmo.service.versions import BUILT_FOR, Versions
 
@@ -191,7 +191,7 @@ def test_the_old_version_does_not_come_back_in_safe_mode_for_the_new_ones_deaths
     tmp_path: Path,
 ) -> None:
     scene = Scene(tmp_path)
-    starts = Starts(scene.home.root / "run" / "starts.json")
+    starts = CrashLoop(scene.home.root / "run" / "starts.json")
     (scene.home.root / "run").mkdir()
 
     def dying(version: str) -> bool:

@@ -21,7 +21,7 @@ from tool_calls import Call
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.shell import Shell
-from ohmo.processes.runner import Command, ProcessRunner
+from ohmo.processes.job import Command, ProcessRunner
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.keyboard import waits_for_keyboard
 from ohmo.tools.workbench import Limits, Workbench
@@ -218,7 +218,7 @@ async def test_everything_dies_with_a_killed_daemon(tmp_path: Path) -> None:
 import asyncio
 from pathlib import Path
 from ohmo.permissions.shell import Shell
-from ohmo.processes.runner import Command, ProcessRunner
+from ohmo.processes.job import Command, ProcessRunner
 async def main():
     runner = ProcessRunner()
     await asyncio.gather(*(runner.run(Command(("bash", "-c", "setsid sleep 92.51 & (trap '' TERM; sleep 92.52) & sleep 92.53"), Path("/"), {{"PATH": "/usr/bin:/bin"}},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.daemon.allocator import EVERY, give_back, trimming
+from ohmo.processes.housekeeping import TRIM, give_back, trimming
 
 
 def resident() -> int:
@@ -44,7 +44,7 @@ async def test_it_is_done_once_a_minute() -> None:
     life = asyncio.create_task(give_back(lambda: given.append(1), sleep))
     await asyncio.wait_for(twice.wait(), 20)
     life.cancel()
-    assert (slept, given) == ([EVERY] * 3, [1, 1])
+    assert (slept, given) == ([TRIM] * 3, [1, 1])
 
 
 async def test_a_library_without_it_costs_nothing() -> None:

@@ -14,17 +14,17 @@ from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.lifecycle import within
 
-log = structlog.get_logger("ohmo.rereading")
+log = structlog.get_logger("ohmo.config_reload")
 TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 LOOK = 2.0  # seconds between two looks; a file counts as written when two looks see the same
 Stamp = tuple[int, int, int] | None
 
 
-class Rereading:
+class ConfigReload:
     """``reread`` loads the configuration afresh and raises ConfigError. ``file`` may not be there
     yet; ``secrets``: a file beside it, whose change is always taken over, since nobody compares
     secrets. ``since``: when the present one began to be read, in nanoseconds of the epoch; what was
-    written later is new. ``asked``: somebody wants it now (SIGHUP)."""
+    written later is new."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class Rereading:
         self._secrets = secrets
         now = self._stamps()
         self._seen = now if since is None else (_before(now[0], since), _before(now[1], since))
-        self.asked = asyncio.Event()
-        self.problem = ""
+        self.asked = asyncio.Event()  # somebody wants it now (SIGHUP)
+        self.problem = ""  # why the file as it stands is not taken over
 
     async def changed(self, present: Config, tell: Callable[[str], Awaitable[object]]) -> Config:
         """Waits for a configuration that loads and differs from ``present`` (or was asked for).

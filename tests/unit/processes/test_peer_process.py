@@ -10,17 +10,17 @@ import sys
 
 import pytest
 
-from ohmo.processes.connections import _end_of, _is_here, _read
+from ohmo.processes.peer_process import _end_of, _is_here, _read
 
 pytestmark = pytest.mark.needs("linux")
 
 # A house and, at its side, somebody who is not below it; both are nobody in particular.
 STORY = """
 import ctypes, encodings.ascii, encodings.idna, json, os, signal, socket, sys, time
-from ohmo.processes.ancestry import Ancestry
-from ohmo.processes.connections import place_of
-from ohmo.processes.family import adopt_orphans, descendants, send
-from ohmo.processes.sealed import seal
+from ohmo.processes.peer_process import Ancestry
+from ohmo.processes.peer_process import place_of
+from ohmo.processes.process_tree import adopt_orphans, descendants, send
+from ohmo.processes.process_tree import seal
 host, far = sys.argv[1:3]
 signal.alarm(30)
 if os.geteuid() == 0:
@@ -82,9 +82,9 @@ os.kill(stranger, 9)
 # Root's process with two children that became somebody: the house, and a tunnel.
 LOGIN = """
 import ctypes, encodings.ascii, encodings.idna, json, os, signal, socket, time
-from ohmo.processes.ancestry import Ancestry
-from ohmo.processes.connections import place_of
-from ohmo.processes.family import descendants, send
+from ohmo.processes.peer_process import Ancestry
+from ohmo.processes.peer_process import place_of
+from ohmo.processes.process_tree import descendants, send
 signal.alarm(30)
 door = socket.create_server(("127.0.0.1", 0))
 ready, go = os.pipe()

@@ -18,10 +18,10 @@ from ohmo.config.home import Home
 from ohmo.config.lastgood import boot, copy_of, remember
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError
+from ohmo.daemon.config_reload import ConfigReload
+from ohmo.daemon.event_loop import ends_itself, heartbeat, period
 from ohmo.lifecycle import outcome
-from ohmo.service.heartbeat import ends_itself, heartbeat, period
-from ohmo.service.rereading import Rereading
-from ohmo.service.starts import Starts
+from ohmo.service.crash_loop import CrashLoop
 
 
 def manifests() -> Mapping[str, Manifest]:
@@ -40,17 +40,17 @@ def test_after_three_starts_in_a_minute_the_fourth_is_a_safe_one(tmp_path: Path)
     clock = Clock()
     found: list[bool] = []
     for _ in range(4):
-        found.append(Starts(tmp_path / "starts.json", clock).begin())
+        found.append(CrashLoop(tmp_path / "starts.json", clock).begin())
         clock.time += 5
     assert found == [False, False, False, True]
     clock.time += 120
-    assert not Starts(tmp_path / "starts.json", clock).begin()
+    assert not CrashLoop(tmp_path / "starts.json", clock).begin()
 
 
 def test_a_stop_in_good_order_is_no_crash(tmp_path: Path) -> None:
     clock = Clock()
     for _ in range(6):
-        starts = Starts(tmp_path / "starts.json", clock)
+        starts = CrashLoop(tmp_path / "starts.json", clock)
         assert not starts.begin()
         starts.ended()
 
@@ -58,18 +58,18 @@ def test_a_stop_in_good_order_is_no_crash(tmp_path: Path) -> None:
 def test_a_clock_that_was_set_back_makes_no_crash_loop(tmp_path: Path) -> None:
     clock = Clock()
     for _ in range(3):
-        Starts(tmp_path / "starts.json", clock).begin()
+        CrashLoop(tmp_path / "starts.json", clock).begin()
     clock.time -= 3600
-    assert not Starts(tmp_path / "starts.json", clock).begin()
+    assert not CrashLoop(tmp_path / "starts.json", clock).begin()
 
 
 def test_the_same_thing_is_told_once_over_all_lives(tmp_path: Path) -> None:
     clock = Clock()
-    told = [Starts(tmp_path / "starts.json", clock).first_time("safe mode") for _ in range(3)]
+    told = [CrashLoop(tmp_path / "starts.json", clock).first_time("safe mode") for _ in range(3)]
     assert told == [True, False, False]
-    assert Starts(tmp_path / "starts.json", clock).first_time("something else")
+    assert CrashLoop(tmp_path / "starts.json", clock).first_time("something else")
     clock.time += 7 * 3600
-    assert Starts(tmp_path / "starts.json", clock).first_time("safe mode")
+    assert CrashLoop(tmp_path / "starts.json", clock).first_time("safe mode")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_same_thing_is_told_once_over_all_lives(tmp_path: Path) -> None:
 )
 def test_a_damaged_record_of_starts_never_stops_a_start(tmp_path: Path, content: str) -> None:
     (tmp_path / "starts.json").write_text(content)
-    starts = Starts(tmp_path / "starts.json", Clock())
+    starts = CrashLoop(tmp_path / "starts.json", Clock())
     assert not starts.begin()
     assert starts.first_time("x")
 
@@ -161,7 +161,7 @@ async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_
     file, environ, told = tmp_path / "config.yaml", environ_of(tmp_path), list[str]()
     file.write_text("limits: {queue: 10}\n")
     present = load(environ=environ)
-    rereading = Rereading(lambda: load(environ=environ), tmp_path / "config.yaml", look=0.02)
+    reload = ConfigReload(lambda: load(environ=environ), tmp_path / "config.yaml", look=0.02)
 
     async def tell(line: str) -> None:
         told.append(line)
@@ -170,11 +170,11 @@ async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_
         while len(told) < told_so_far:
             await asyncio.sleep(0.01)
 
-    changing = asyncio.create_task(rereading.changed(present, tell))
+    changing = asyncio.create_task(reload.changed(present, tell))
     file.write_text("limits: {queue: 10\n")
     await asyncio.wait_for(until(1), 20)
     assert "config.yaml:" in told[0]
-    assert rereading.problem == told[0]
+    assert reload.problem == told[0]
     os.utime(file, ns=(1, 1))  # touched, still the same mistake: not told again
     file.write_text("limits: {queu: 10}\n")
     await asyncio.wait_for(until(2), 20)
@@ -183,7 +183,7 @@ async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_
     file.write_text("limits: {queue: 20}\n")
     found = await asyncio.wait_for(changing, 20)
     assert found.limits.queue == 20
-    assert rereading.problem == ""
+    assert reload.problem == ""
     assert len(told) == 2
 
 
@@ -195,16 +195,16 @@ async def test_a_first_configuration_and_a_new_token_are_noticed_while_the_house
     async def tell(line: str) -> None:
         raise AssertionError(line)
 
-    rereading = Rereading(
+    reload = ConfigReload(
         lambda: load(environ={**environ, **read(secrets)}), file, secrets, look=0.02
     )
     present = load(environ=environ)
     assert present.file is None
-    changing = asyncio.create_task(rereading.changed(present, tell))
+    changing = asyncio.create_task(reload.changed(present, tell))
     file.write_text("limits: {queue: 10}\n")
     present = await asyncio.wait_for(changing, 20)
     assert present.limits.queue == 10
-    changing = asyncio.create_task(rereading.changed(present, tell))
+    changing = asyncio.create_task(reload.changed(present, tell))
     secrets.write_text("TELEGRAM_TOKEN=new\n")
     secrets.chmod(0o600)
     assert (await asyncio.wait_for(changing, 20)).source.data == present.source.data
@@ -223,12 +223,12 @@ async def test_what_was_written_while_the_house_was_still_starting_is_taken_over
     async def tell(line: str) -> None:
         told.append(line)
 
-    unchanged = Rereading(lambda: load(environ=environ), file, since=since, look=0.02)
+    unchanged = ConfigReload(lambda: load(environ=environ), file, since=since, look=0.02)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(unchanged.changed(present, tell), 0.3)
     file.write_text("limits: {queue: 20}\n")
-    rereading = Rereading(lambda: load(environ=environ), file, since=since, look=0.02)
-    assert (await asyncio.wait_for(rereading.changed(present, tell), 20)).limits.queue == 20
+    reload = ConfigReload(lambda: load(environ=environ), file, since=since, look=0.02)
+    assert (await asyncio.wait_for(reload.changed(present, tell), 20)).limits.queue == 20
     assert told == []
 
 
@@ -236,13 +236,13 @@ async def test_asking_for_a_reload_takes_the_same_file_over_again(tmp_path: Path
     environ = environ_of(tmp_path)
     (tmp_path / "config.yaml").write_text("limits: {queue: 10}\n")
     present = load(environ=environ)
-    rereading = Rereading(lambda: load(environ=environ), tmp_path / "config.yaml", look=30)
-    rereading.asked.set()
+    reload = ConfigReload(lambda: load(environ=environ), tmp_path / "config.yaml", look=30)
+    reload.asked.set()
 
     async def tell(line: str) -> None:
         raise AssertionError(line)
 
-    assert (await asyncio.wait_for(rereading.changed(present, tell), 20)).limits.queue == 10
+    assert (await asyncio.wait_for(reload.changed(present, tell), 20)).limits.queue == 10
 
 
 def test_the_outermost_boundary_tells_a_crash_from_an_end() -> None:

@@ -1,5 +1,6 @@
-"""Finds and ends the descendants of a process; Linux through /proc and a subreaper, elsewhere by
-process group."""
+"""The tree of processes below this one: finds and ends it (Linux through /proc and a subreaper,
+elsewhere by process group), and keeps it out of this process, whose environment and memory hold
+keys."""
 
 from __future__ import annotations
 
@@ -8,13 +9,16 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
-_LOOKS, _LOOK = (
-    50,
-    0.002,
-)  # times and seconds between them, for a process that seems to have no environment
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+OPEN = "OHMO_DUMPABLE"  # set to 1: debuggers, py-spy and core dumps work as usual
+# times, and seconds between them, for a process that seems to have no environment
+_LOOKS = 50
+_LOOK = 0.002
 _LINUX = sys.platform == "linux"
 _LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None
 
@@ -29,6 +33,16 @@ def die_with_parent() -> None:
     """The kernel kills this process when its parent dies. Kept over exec, lost over fork."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def seal(environ: Mapping[str, str]) -> bool:
+    """prctl(2), PR_SET_DUMPABLE 0: /proc/PID/environ, mem, maps and fd of this process are root's
+    alone, nobody but root may trace it, and it leaves no core dump. A command that is started from
+    here is its own program again (execve(2)). True: it is so now; elsewhere than on Linux, or where
+    ``OHMO_DUMPABLE=1`` asks for it, everything stays as it was."""
+    if _LIBC is None or environ.get(OPEN) == "1":
+        return False
+    return _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
 def _children(pid: int) -> list[int]:

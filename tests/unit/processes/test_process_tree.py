@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from ohmo.processes.family import MARK, marked, sweep
+from ohmo.processes.process_tree import MARK, marked, sweep
 
 _LINUX = pytest.mark.needs("linux")
 

@@ -1,15 +1,21 @@
-"""The event loop's sign of life: it feeds the service manager's watchdog itself, so that a loop
-that hangs is restarted and its stack is in the log."""
+"""The event loop: which one, what is told when several parts of it fail, and its sign of life, which
+feeds the service manager's watchdog: a loop that hangs is restarted, and its stack is in the log."""
 
 from __future__ import annotations
 
 import asyncio
 import faulthandler
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import importlib.util
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import structlog
 
+from channels.task_groups import main_error
+from ohmo.contracts.errors import OhmoError
+from ohmo.discovery import load
 from ohmo.lifecycle import notify
 
 log = structlog.get_logger("ohmo.heartbeat")
@@ -21,6 +27,20 @@ SILENT = 15.0  # seconds without one after which every thread's stack is written
 # seconds after which a container without a watchdog of its own is ended, so that its engine starts
 # it again
 DEADLY = 30.0
+
+
+def run(life: Coroutine[Any, Any, int]) -> int:
+    """On uvloop where it imports, on plain asyncio otherwise."""
+    try:
+        return _runner()(life)
+    except BaseExceptionGroup as group:
+        raise main_error(group, OhmoError) from group  # one of our own says most
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
+    if os.environ.get("OHMO_LOOP") == "asyncio" or importlib.util.find_spec("uvloop") is None:
+        return asyncio.run
+    return cast("Callable[[Coroutine[Any, Any, int]], int]", load("uvloop:run"))
 
 
 def period(environ: Mapping[str, str]) -> float:

@@ -1,4 +1,4 @@
-"""One life of the house: started in order, stopped in reverse."""
+"""Starts everything in its order, and stops it in reverse."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from ohmo.assembly.upkeep import expiry
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
-from ohmo.daemon.allocator import give_back, trimming
 from ohmo.lifecycle import supervised
-from ohmo.processes.orphans import bury
+from ohmo.processes.housekeeping import give_back, reap, trimming
 from ohmo.storefile.open_store import open_store
 from ohmo.storefile.restore import finish_restore
 from ohmo.storefile.staging_dir import sweep
@@ -38,7 +37,7 @@ DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
 
 
 @asynccontextmanager
-async def living(
+async def started(
     config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False
 ) -> AsyncGenerator[tuple[House, Doors]]:
     """The house, started in order; on the way out stopped in reverse. The caller owns the home.
@@ -46,9 +45,8 @@ async def living(
     connects, no turn runs, no job is due."""
     _prepare_workspace(config.workspace)
     finish_restore(config.home.root)  # one that was killed in the middle
-    await asyncio.to_thread(
-        sweep, config.home.root
-    )  # the backups' folder may hang: keep_backups sweeps it, when everything is awake
+    # the backups' folder may hang: keep_backups sweeps it, when everything is awake
+    await asyncio.to_thread(sweep, config.home.root)
     seams.recall(config.home.root)
     wired = wire(config, seams.clock, seams.began)
     async with AsyncExitStack() as stack:
@@ -73,7 +71,7 @@ async def living(
             house.control.serving(_nobody_starts if still else partial(_calm, house, FIRST))
         )
         group = await stack.enter_async_context(tasks())
-        for name, work in () if still else _lives(house, config):
+        for name, work in () if still else _background_tasks(house, config):
             group(name, work)
         if watcher is not None:
             stack.push_async_callback(asyncio.to_thread, watcher.close)
@@ -88,9 +86,8 @@ async def living(
             yield house, doors
         finally:
             house.status.ready = False
-            await house.pool.drain(
-                0.0 if store.fatal.done() else DRAIN
-            )  # what runs on a dead store can end nothing any more
+            # what runs on a dead store can end nothing any more
+            await house.pool.drain(0.0 if store.fatal.done() else DRAIN)
             await house.agent.workbench.background.close()
 
 
@@ -105,7 +102,9 @@ def _prepare_workspace(folder: Path) -> None:
         ) from error
 
 
-def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
+def _background_tasks(
+    house: House, config: Config
+) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
     """In the order of the start: what can speak and think before what can hear."""
     return [
         ("bus", house.bus.run),
@@ -116,7 +115,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("store", house.store_watch.run),
         ("memory", house.memory_watch.run),
         ("allocator", lambda: give_back(trimming())),
-        ("orphans", bury),
+        ("orphans", reap),
         ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
         ("full_auto", house.full_auto.run),
         ("upkeep", lambda: let_go(config, house.store, house.seams.clock.before)),
@@ -147,7 +146,10 @@ async def tasks() -> AsyncGenerator[Callable[[str, Callable[[], Awaitable[object
 async def _calm(house: House, longest: float) -> None:
     """Returns when no channel waits for its first moment any more, an import would hold all of them
     up; after ``longest`` seconds in any case."""
-    starting = lambda: any(channel.state == "starting" for channel in house.board.report().values())  # noqa: E731
+
+    def starting() -> bool:
+        return any(channel.state == "starting" for channel in house.board.report().values())
+
     if not starting():
         return
     with suppress(TimeoutError):

@@ -18,7 +18,7 @@ MOST = 3  # starts within the window after which the next one is a safe one
 AGAIN = 6 * 3600.0  # seconds after which the same thing is told again
 
 
-class Starts:
+class CrashLoop:
     """A small file in the home. It never stops a start: what cannot be read counts as nothing, what
     cannot be written is forgotten."""
 
