@@ -72,10 +72,10 @@ class Trial:
     def _channels_connect(self, surroundings: Mapping[str, str]) -> bool:
         from ohmo.doctor.examination import examine, survey
 
-        ground = survey(surroundings, lambda _: None)
+        facts = survey(surroundings, lambda _: None)
         fine = True
         for one in examine(
-            ground, live=True, only=tuple(f"channels.{name}" for name in platforms.NAMES)
+            facts, live=True, only=tuple(f"channels.{name}" for name in platforms.NAMES)
         ):
             name = one.check.name.partition(".")[2]
             if one.finding.state == "ok":

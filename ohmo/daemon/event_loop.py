@@ -1,5 +1,5 @@
-"""The event loop: which one, what is told when several parts of it fail, and its sign of life, which
-feeds the service manager's watchdog: a loop that hangs is restarted, and its stack is in the log."""
+"""The event loop: which one, what is told when several parts of it fail, and its sign of life for
+the watchdog of the service manager: a loop that hangs is restarted, its stack is in the log."""
 
 from __future__ import annotations
 

@@ -165,7 +165,8 @@ def _unattended(config: Config) -> Iterator[Risk]:
 def _network(config: Config) -> Iterator[Risk]:
     address = config.control.address
     if address is not None and address[0] not in LOOPBACK:
-        grave: Severity = "high" if address[0] in ("0.0.0.0", "::", "*") else "medium"  # noqa: S104 - compared, not bound
+        everywhere = address[0] in ("0.0.0.0", "::", "*")  # noqa: S104 - compared, not bound
+        grave: Severity = "high" if everywhere else "medium"
         yield Risk(
             "listens",
             grave,

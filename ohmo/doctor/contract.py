@@ -1,4 +1,4 @@
-"""What a check is, what it finds, and the ground it stands on."""
+"""What a check is, what it finds, and what it looks at."""
 
 from __future__ import annotations
 
@@ -22,44 +22,40 @@ Json = dict[str, Any]
 
 @record
 class Finding:
-    """``text``: what was seen, one line. ``next``: what to do about it; empty only for ok, note and
-    skipped."""
+    """What a check saw."""
 
     state: State
-    text: str
-    next: str = ""
+    text: str  # one line
+    next: str = ""  # what to do about it; empty only for ok, note and skipped
 
 
 @record
 class Kept:
-    """Who keeps the daemon of this home. ``stale``: what is installed is not what would be
-    installed now. ``broken``: why nobody can tell."""
+    """Who keeps the daemon of this home."""
 
     manager: str = ""
     installed: bool = False
-    stale: bool = False
+    stale: bool = False  # what is installed is not what would be installed now
     standing: Standing | None = None
-    broken: str = ""
+    broken: str = ""  # why nobody can tell
 
 
 @record
-class Ground:
-    """What one examination looks at. ``config`` None: it cannot be read, ``mistakes`` says why.
-    ``ask``: GET of the local API, None when nobody answers. ``holder``: the pid in the lock of the
-    home when somebody holds it, else None. ``kept`` None: somebody else than ohmo keeps it (a
-    container)."""
+class Facts:
+    """What one examination looks at."""
 
     home: Home
     environ: Mapping[str, str]
-    config: Config | None
-    mistakes: tuple[str, ...]
+    config: Config | None  # None: it cannot be read
+    mistakes: tuple[str, ...]  # why
     manifests: Mapping[str, Manifest]
-    broken: tuple[str, ...]
-    ask: Callable[[str], Json | None]
-    holder: str | None
+    broken: tuple[str, ...]  # channel packages that cannot be read
+    ask: Callable[[str], Json | None]  # GET of the local API; None: nobody answers
+    holder: str | None  # pid in the lock of the home; None: nobody holds it
     machine: Machine
     now: datetime
     version: str
+    # None: somebody else than ohmo keeps it (a container)
     kept: Kept | None = None
     upgrade_interrupted: bool = False  # a version on trial, and nobody works on the upgrade
     patience: float = 30.0  # seconds one live check may take
@@ -94,20 +90,20 @@ class Ground:
 
 
 T = TypeVar("T")
-Examine = Callable[[Ground], Finding]
-Mend = Callable[[Ground], str]
+Examine = Callable[[Facts], Finding]
+Mend = Callable[[Facts], str]
 
 
 @record
 class Check:
-    """``mend`` puts it right, may be repeated, and returns what it did in a few words. ``live``: it
-    speaks to the world and runs only with --live."""
+    """One thing that may be wrong."""
 
     name: str
     title: str
     examine: Examine = field(repr=False)
+    # puts it right, may be repeated, and returns what it did in a few words
     mend: Mend | None = field(default=None, repr=False)
-    live: bool = False
+    live: bool = False  # it speaks to the world and runs only with --live
 
 
 def ok(text: str = "") -> Finding:
@@ -131,36 +127,36 @@ def problem(text: str, next: str) -> Finding:
 
 
 def needs(
-    find: Callable[[Ground], T | Finding],
-) -> Callable[[Callable[[Ground, T], Finding]], Examine]:
+    find: Callable[[Facts], T | Finding],
+) -> Callable[[Callable[[Facts, T], Finding]], Examine]:
     """For a check that looks at something that may not be there: it is handed what ``find`` found,
     or is not run, and ``find`` says why."""
 
-    def with_it(look: Callable[[Ground, T], Finding]) -> Examine:
-        def examine(ground: Ground) -> Finding:
-            found = find(ground)
-            return found if isinstance(found, Finding) else look(ground, found)
+    def with_it(look: Callable[[Facts, T], Finding]) -> Examine:
+        def examine(facts: Facts) -> Finding:
+            found = find(facts)
+            return found if isinstance(found, Finding) else look(facts, found)
 
         return examine
 
     return with_it
 
 
-def config(ground: Ground) -> Config | Finding:
+def config(facts: Facts) -> Config | Finding:
     """The configuration, when it can be read."""
-    if ground.config is None:
+    if facts.config is None:
         return skipped("config.yaml cannot be read; see configuration.file")
-    return ground.config
+    return facts.config
 
 
-def status(ground: Ground) -> Json | Finding:
+def status(facts: Facts) -> Json | Finding:
     """What the daemon says of itself, when one runs and answers."""
-    if ground.holder is None:
+    if facts.holder is None:
         return skipped("no daemon is running")
-    found = ground.ask("/api/v1/status")
+    found = facts.ask("/api/v1/status")
     return found if found is not None else skipped("it does not answer; see daemon.answers")
 
 
-def kept(ground: Ground) -> Kept | Finding:
+def kept(facts: Facts) -> Kept | Finding:
     """Who keeps the daemon, unless a container engine does."""
-    return skipped("a container engine keeps it") if ground.kept is None else ground.kept
+    return skipped("a container engine keeps it") if facts.kept is None else facts.kept

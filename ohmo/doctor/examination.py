@@ -1,4 +1,4 @@
-"""Surveys the ground, runs every check, and mends what can be mended."""
+"""Surveys the facts, runs every check, and mends what can be mended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ohmo.config.home import find_home
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.discovery import scan
-from ohmo.doctor.contract import Check, Finding, Ground, Json, Kept, problem, skipped
+from ohmo.doctor.contract import Check, Facts, Finding, Json, Kept, problem, skipped
 from ohmo.doctor.machine import Machine
 from ohmo.service.versions import installed
 from ohmo.storefile.lock import holder, is_held
@@ -44,7 +44,7 @@ def survey(
     machine: Machine | None = None,
     now: datetime | None = None,
     kept: Callable[[], Kept | None] = lambda: None,
-) -> Ground:
+) -> Facts:
     """Reads, and changes nothing. Raises ConfigError only when there is no home to look at."""
     home = find_home(environ)
     mistakes: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def survey(
     except ConfigError as error:
         mistakes += tuple(str(error).splitlines())
     versions = installed()
-    return Ground(
+    return Facts(
         home=home,
         environ=environ,
         config=config,
@@ -76,12 +76,12 @@ def survey(
     )
 
 
-def examine(ground: Ground, *, live: bool = False, only: Sequence[str] = ()) -> list[Result]:
+def examine(facts: Facts, *, live: bool = False, only: Sequence[str] = ()) -> list[Result]:
     """``only``: names, or the part before their dot."""
-    return [Result(one, _look(one, ground, live=live)) for one in checks() if _wanted(one, only)]
+    return [Result(one, _look(one, facts, live=live)) for one in checks() if _wanted(one, only)]
 
 
-def mend(ground: Ground, results: Sequence[Result], again: Callable[[], Ground]) -> list[Result]:
+def mend(facts: Facts, results: Sequence[Result], again: Callable[[], Facts]) -> list[Result]:
     """Mends what is marked so and was found wanting, then looks at everything again."""
     done: dict[str, str] = {}
     for one in results:
@@ -90,11 +90,11 @@ def mend(ground: Ground, results: Sequence[Result], again: Callable[[], Ground])
             and one.finding.state in ("warning", "problem", "note")
             and one.finding.next
         ):
-            if ground.not_ours:
-                done[one.check.name] = f"left as it is: {ground.home.root}: {ground.not_ours}"
+            if facts.not_ours:
+                done[one.check.name] = f"left as it is: {facts.home.root}: {facts.not_ours}"
                 continue
             try:
-                done[one.check.name] = one.check.mend(ground)
+                done[one.check.name] = one.check.mend(facts)
             except (OSError, OhmoError) as error:
                 done[one.check.name] = (
                     f"could not be mended: {getattr(error, 'strerror', None) or error}"
@@ -116,17 +116,17 @@ def _wanted(check: Check, only: Sequence[str]) -> bool:
     return not only or check.name in only or check.name.partition(".")[0] in only
 
 
-def _look(check: Check, ground: Ground, *, live: bool) -> Finding:
+def _look(check: Check, facts: Facts, *, live: bool) -> Finding:
     if check.live and not live:
         return skipped("asked only with --live")
     if (
-        ground.closed
+        facts.closed
         and check.name.partition(".")[0] != "machine"
         and check.name not in ("home.folder", "home.owner")
     ):
         return skipped("the home is closed to you; see home.owner")
     try:
-        return check.examine(ground)
+        return check.examine(facts)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return problem(

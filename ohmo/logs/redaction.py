@@ -8,7 +8,7 @@ from binascii import Error as NoBase64
 from binascii import a2b_base64
 from collections.abc import Callable, Collection
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 BLOT = "********"
 REDACTED = "[redacted]"  # the same in words that are rendered: asterisks are markup there
@@ -43,7 +43,9 @@ _SHAPES = (
 )
 _SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
 _IN_CONTEXT = re.compile(  # the word before it gives it away; that word stays
-    r"(?P<before>\b(?:Bearer|Basic)\s+(?!Info)|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
+    r"(?P<before>\b(?:Bearer|Basic)\s+(?!Info)"
+    r"|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}"
+    r"|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
     re.IGNORECASE,
 )
 _PRIVATE_FIELD = re.compile(
@@ -52,7 +54,8 @@ _PRIVATE_FIELD = re.compile(
 # bidirectional controls reorder what a person reads; control characters command terminals; lone
 # surrogates cannot be written
 _UNSAFE = re.compile(
-    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+    "\ud800-\udfff]"
 )
 _SHORTEST_SECRET = 6
 _SHORTEST_IN_WORDS = 8  # what is shorter may be a word that people use
@@ -138,9 +141,10 @@ class Redactor:
         if isinstance(value, str):
             return BLOT if value and _PRIVATE_FIELD.search(field) else self.text(value)
         if isinstance(value, dict):
-            return {self.text(str(key)): self.value(item, str(key)) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            items = cast("dict[Any, Any]", value).items()
+            return {self.text(str(key)): self.value(item, str(key)) for key, item in items}
         if isinstance(value, list):
-            return [self.value(item, field) for item in value]  # pyright: ignore[reportUnknownVariableType]
+            return [self.value(item, field) for item in cast("list[Any]", value)]
         return value
 
 

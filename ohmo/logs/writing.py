@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -166,7 +166,8 @@ def logging_to(
 
 def is_read_live() -> bool:
     """Standard error is a terminal: a person reads along."""
-    return sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None under pythonw
+    stderr = cast("TextIO | None", sys.stderr)  # None: it was closed before the start
+    return stderr is not None and stderr.isatty()
 
 
 class _FromLibraries(QueueHandler):
@@ -203,7 +204,8 @@ def _exception(failure: object) -> str:
     if failure is True:
         failure = sys.exception()
     if isinstance(failure, tuple):
-        failure = failure[1] if len(failure) > 1 else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        parts = cast("tuple[Any, ...]", failure)
+        failure = parts[1] if len(parts) > 1 else None
     if not isinstance(failure, BaseException):
         return ""
     return "".join(traceback.format_exception(failure)).rstrip()
@@ -215,9 +217,10 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if depth < 6 and isinstance(value, Mapping):
-        return {str(key): _plain(item, depth + 1) for key, item in list(value.items())}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        items = list(cast("Mapping[Any, Any]", value).items())
+        return {str(key): _plain(item, depth + 1) for key, item in items}
     if depth < 6 and isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth + 1) for item in list(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return [_plain(item, depth + 1) for item in list(cast("Collection[Any]", value))]
     try:
         return str(value)
     except (TypeError, ValueError, AttributeError, RuntimeError):

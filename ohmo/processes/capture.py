@@ -123,7 +123,8 @@ class Spill:
         os.fsync(self._file)
         os.close(self._file)
         self._file = None
-        os.replace(self._part, self._path)  # noqa: PTH105 - ``channels.durable`` would bring pathlib into every keeper
+        # ``channels.durable`` would bring pathlib into every keeper
+        os.replace(self._part, self._path)  # noqa: PTH105
         return self._path
 
     def _straighten(self, cut: int) -> None:

@@ -282,7 +282,8 @@ def _become(
         ):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
+        path = "/proc/self/oom_score_adj"
+        with suppress(OSError), open(path, "w", encoding="ascii") as score:  # noqa: PTH123
             score.write("500")  # when memory ends, the command goes first, not the daemon
         os.chdir(order["cwd"])
         os.closerange(3, 256)

@@ -108,8 +108,9 @@ def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
         return "unclear"
     held, closed = _holders(found.inode)
     places = {ancestry.place(pid) for pid in held}
-    if places:
-        return "inside" if "inside" in places else "unclear" if "unclear" in places else "outside"
+    for place in ("inside", "unclear", "outside"):  # one of them inside is enough
+        if place in places:
+            return place
     if any(_may_hide(pid) for pid in _pids() if ancestry.place(pid) != "outside"):
         return "unclear"  # it may be theirs
     if os.getuid() not in (0, found.owner) or any(map(_is_of_a_login, closed)):

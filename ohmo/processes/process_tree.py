@@ -49,7 +49,8 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as listing:  # noqa: PTH123
+            path = f"/proc/{pid}/task/{task}/children"
+            with open(path, encoding="ascii") as listing:  # noqa: PTH123
                 found += map(int, listing.read().split())
     except OSError:
         return found
@@ -62,7 +63,8 @@ def _parents() -> dict[int, list[int]]:
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123
+                path = f"/proc/{name}/stat"
+                with open(path, encoding="utf-8", errors="replace") as stat:  # noqa: PTH123
                     parent = int(stat.read().rpartition(")")[2].split()[1])
                 table.setdefault(parent, []).append(int(name))
     return table
@@ -105,7 +107,8 @@ def reads_terminal(pid: int, terminal: str) -> bool:
             words = file.read().split()
         if len(words) < 2 or words[0] not in ("0", "63"):  # read: x86-64, aarch64
             return False
-        return os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}") in (terminal, "/dev/tty")  # noqa: PTH115
+        leads_to = os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")  # noqa: PTH115
+        return leads_to in (terminal, "/dev/tty")
     except (OSError, ValueError):
         return False
 
@@ -117,7 +120,8 @@ def marked(mark: str) -> list[int]:
     """Everybody whose environment carries ``OHMO_JOB=mark``: what is left when the keeper itself
     was killed."""
     wanted = f"{MARK}={mark}".encode()
-    pids = (int(name) for name in (os.listdir("/proc") if _LINUX else []) if name.isdigit())  # noqa: PTH208
+    names = os.listdir("/proc") if _LINUX else []  # noqa: PTH208
+    pids = (int(name) for name in names if name.isdigit())
     return [pid for pid in pids if wanted in _environment(pid)]
 
 

@@ -159,7 +159,7 @@ class Background:
             return Standing("stopped", None, restarts, why, alone=True)
         return Standing(state, daemon, restarts, detail)
 
-    def log(self, lines: int, follow: bool) -> Log:  # noqa: ARG002 - who reads the file counts its lines
+    def log(self, lines: int, follow: bool) -> Log:  # noqa: ARG002 - its reader counts lines
         return Log(file=self._plan.home.root / "logs" / "service.log")
 
     def supervised(self) -> bool:

@@ -14,13 +14,9 @@ from ohmo.contracts.errors import OhmoError
 
 READY_WITHIN = 90.0  # seconds a start may take before we stop waiting for it
 STOP_WITHIN = 30.0  # seconds from SIGTERM to SIGKILL: 10 s of drain and what each part may take
-NEVER_AGAIN = (
-    1,
-    2,
-    3,
-    75,
-    78,
-)  # exit codes after which another start would end the same way; 75: another instance, 78: configuration
+# exit codes after which another start would end the same way; 75: another instance, 78:
+# configuration
+NEVER_AGAIN = (1, 2, 3, 75, 78)
 # seconds without a sign of life from the event loop after which the daemon is ended with its stack
 # in the log
 WATCHDOG = 20

@@ -28,10 +28,8 @@ from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
 from ohmo.service.versions import enter
 from ohmo.storefile.lock import holder, take
 
-FINAL = (
-    0,
-    *NEVER_AGAIN,
-)  # exit codes after which another start would end the same way, or nobody wants one
+# exit codes after which another start would end the same way, or nobody wants one
+FINAL = (0, *NEVER_AGAIN)
 _LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
 _ROUNDS = 100  # of killing what was left; who is stuck in the kernel cannot be waited for
 _SUSPENDED = 10.0  # seconds one wait of at most two took: the machine slept, and so did the daemon
@@ -39,30 +37,28 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred, unix(7)
 
 
 @record
-class Pace:
-    """Seconds. ``start``: to the daemon's first READY=1; ``hang``: without a sign of life from the
-    event loop; ``abort``: from SIGABRT, which writes the stacks, to SIGKILL; ``stop``: from SIGTERM
-    to SIGKILL."""
+class Timeouts:
+    """Seconds."""
 
-    start: float = 300.0
-    hang: float = WATCHDOG
-    abort: float = 5.0
-    stop: float = STOP_WITHIN
+    start: float = 300.0  # to the daemon's first READY=1
+    hang: float = WATCHDOG  # without a sign of life from the event loop
+    abort: float = 5.0  # from SIGABRT, which writes the stacks, to SIGKILL
+    stop: float = STOP_WITHIN  # from SIGTERM to SIGKILL
     first: float = 1.0  # between an end and the next start; doubling, up to ``most``
     most: float = 60.0
-    quiet: float = 600.0  # a life this long makes the next restart a quick one again
+    quiet: float = 600.0  # a daemon that ran so long is restarted quickly again
 
 
 class Supervisor:
     """One home, one daemon."""
 
     def __init__(
-        self, home: Path, command: Sequence[str], environ: Mapping[str, str], pace: Pace
+        self, home: Path, command: Sequence[str], environ: Mapping[str, str], timeouts: Timeouts
     ) -> None:
         self._home = home
         self._command = command
         self._environ = dict(environ)
-        self._pace = pace
+        self._timeouts = timeouts
         self._log = home / "logs" / "service.log"
         self._state = home / "run" / "service.state"
         self._asked_to_stop = False
@@ -85,7 +81,7 @@ class Supervisor:
     def run(self) -> int:
         """Until it is stopped or starting again would not help; 0 then, because whoever keeps us
         shall not start us again."""
-        pause = self._pace.first
+        pause = self._timeouts.first
         found = self._orphan()
         self._listen(found[1] if found else "")
         while True:
@@ -100,7 +96,9 @@ class Supervisor:
                 return self._end("stopped", "stopped as asked")
             if code in FINAL:
                 return self._end("stopped" if code == 0 else "failed", self._last_words(code))
-            pause = self._pace.first if time.monotonic() - began > self._pace.quiet else pause
+            pause = (
+                self._timeouts.first if time.monotonic() - began > self._timeouts.quiet else pause
+            )
             why = _ending(code)
             self._restarts += 1
             self._say(f"the daemon ended ({why}); start {self._restarts + 1} in {pause:g} s")
@@ -108,7 +106,7 @@ class Supervisor:
             self._sleep(pause)
             if self._asked_to_stop:
                 return self._end("stopped", "stopped as asked")
-            pause = min(self._pace.most, pause * 2)
+            pause = min(self._timeouts.most, pause * 2)
 
     def _listen(self, name: str) -> None:
         """Where the daemon says READY=1 and WATCHDOG=1: a name that lies on no disk on Linux, a
@@ -123,7 +121,10 @@ class Supervisor:
             name = str(self._home / "run" / "notify")
             Path(name).unlink(missing_ok=True)
             self._socket.bind(name)
-        self._environ |= {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": str(int(self._pace.hang * 1e6))}
+        self._environ |= {
+            "NOTIFY_SOCKET": name,
+            "WATCHDOG_USEC": str(int(self._timeouts.hang * 1e6)),
+        }
         self._environ.setdefault("OHMO_SERVICE", "background")
 
     def _orphan(self) -> tuple[int, str] | None:
@@ -220,19 +221,19 @@ class Supervisor:
         now = time.monotonic()
         if self._asked_to_stop and not self._kill_at:
             self._send(signal.SIGTERM)
-            self._kill_at = now + self._pace.stop
+            self._kill_at = now + self._timeouts.stop
         elif self._kill_at and now > self._kill_at:
             self._send(signal.SIGKILL)
             self._kill_at = now + 1.0
         elif not self._kill_at and now - self._beat > (
-            self._pace.hang if self._ready else self._pace.start
+            self._timeouts.hang if self._ready else self._timeouts.start
         ):
             self._say(
                 f"no sign of life for {now - self._beat:.0f} s: ended; the stack of every thread"
                 " stands above or below this line"
             )
             self._send(signal.SIGABRT)
-            self._kill_at = now + self._pace.abort
+            self._kill_at = now + self._timeouts.abort
 
     def _send(self, number: int) -> None:
         if self._daemon is not None:
@@ -256,7 +257,7 @@ class Supervisor:
         while not self._asked_to_stop and (left := until - time.monotonic()) > 0:
             select.select([self._wake], [], [], left)
             self._forget_wakes()
-            _bury()
+            _reap()
 
     def _clear(self) -> None:
         """What an earlier life left below us ends, as systemd's KillMode=mixed ends it: the next
@@ -267,7 +268,7 @@ class Supervisor:
                 return
             send(left, signal.SIGKILL)
             time.sleep(0.01)
-            _bury()
+            _reap()
 
     def _end(self, state: str, detail: str) -> int:
         self._say(f"{state}: {detail}")
@@ -326,7 +327,7 @@ def _heard(_number: int, _frame: object) -> None:
     """The descriptor of ``set_wakeup_fd`` does the work; a handler must only exist."""
 
 
-def _bury() -> None:
+def _reap() -> None:
     """Whoever was left to us and has ended."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -342,11 +343,13 @@ def _ending(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def pace_of(environ: Mapping[str, str]) -> Pace:
+def timeouts_of(environ: Mapping[str, str]) -> Timeouts:
     """``OHMO_WATCHDOG``: seconds without a sign of life, for whoever wants it stricter or has a
     slow machine."""
     text = environ.get("OHMO_WATCHDOG", "")
-    return Pace(hang=max(2.0, float(text))) if text.replace(".", "", 1).isdigit() else Pace()
+    return (
+        Timeouts(hang=max(2.0, float(text))) if text.replace(".", "", 1).isdigit() else Timeouts()
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -361,7 +364,7 @@ def main(arguments: Sequence[str]) -> int:
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     adopt_orphans()
     seal(os.environ)
-    return Supervisor(home, arguments, os.environ, pace_of(os.environ)).run()
+    return Supervisor(home, arguments, os.environ, timeouts_of(os.environ)).run()
 
 
 if __name__ == "__main__":

@@ -29,10 +29,12 @@ from ohmo.service.contract import (
 
 UNIT = "ohmo.service"
 SYSTEM_USER, SYSTEM_HOME, SYSTEM_ENV = "ohmo", Path("/var/lib/ohmo"), Path("/etc/ohmo/env")
-HIDDEN = (Path("/home"), Path("/root"), Path("/tmp"), Path("/var/tmp"), Path("/run/user"))  # noqa: S108 - what the system unit cannot see
+# what the system unit cannot see
+HIDDEN = tuple(Path(folder) for folder in ("/home", "/root", "/tmp", "/var/tmp", "/run/user"))  # noqa: S108
 
 _HEAD = """\
-# Written by `ohmo service install`; a change here is lost at the next install. To change something: {edit}
+# Written by `ohmo service install`; a change here is lost at the next install. \
+To change something: {edit}
 [Unit]
 Description=ohmo, a personal agent
 {order}StartLimitIntervalSec=600
@@ -45,11 +47,13 @@ ExecStart={command}
 ExecReload=/bin/kill -HUP $MAINPID
 WorkingDirectory={folder}
 {environment}
-# 1, 2, 3 will never start, 75 another instance, 78 configuration, 203 and 217 no such program or user: starting again would not help
+# 1, 2, 3 will never start, 75 another instance, 78 configuration, 203 and 217 no such program \
+or user: starting again would not help
 Restart=on-failure
 RestartSec=1
 RestartPreventExitStatus={never_again} 203 217
-# the event loop itself feeds this; what hangs is ended with SIGABRT, and the stack of every thread is in the log
+# the event loop itself feeds this; what hangs is ended with SIGABRT, and \
+the stack of every thread is in the log
 WatchdogSec={watchdog}
 TimeoutStartSec=300
 TimeoutStopSec={stop}
@@ -74,7 +78,8 @@ User={user}
 Group={user}
 StateDirectory=ohmo
 StateDirectoryMode=0700
-# tokens: NAME=value lines in this file (root, 0600), or LoadCredential= and file:/run/credentials/ohmo.service/NAME (docs/service.md)
+# tokens: NAME=value lines in this file (root, 0600), or \
+LoadCredential= and file:/run/credentials/ohmo.service/NAME (docs/service.md)
 EnvironmentFile=-{env}
 CapabilityBoundingSet=
 AmbientCapabilities=
@@ -99,7 +104,8 @@ DevicePolicy=closed
 RestrictNamespaces=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 # what @sandbox holds, by name, because older systemd does not know that group
-SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp
+SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule \
+landlock_restrict_self seccomp
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 """

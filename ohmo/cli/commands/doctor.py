@@ -49,7 +49,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
     from ohmo.cli.show import as_json_text, clean, some
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import ConfigError, OhmoError
-    from ohmo.doctor.contract import Ground
+    from ohmo.doctor.contract import Facts
     from ohmo.doctor.examination import checks, examine, mend, survey
 
     known = {name for one in checks() for name in (one.name, one.name.partition(".")[0])}
@@ -64,7 +64,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
         except (NotRunning, Refused, OhmoError):
             return None
 
-    def ground() -> Ground:
+    def facts() -> Facts:
         try:
             around = surroundings()
         except ConfigError:
@@ -75,10 +75,10 @@ def COMMAND(  # noqa: N802 - the name every command file exports
 
     if fix:
         find_home(os.environ).refuse_root()
-    first = ground()
+    first = facts()
     results = examine(first, live=live, only=only)
     if fix:
-        results = mend(first, results, ground)
+        results = mend(first, results, facts)
     counted = {state: sum(one.finding.state == state for one in results) for state in _MARK}
     if as_json:
         rows = [

@@ -9,8 +9,8 @@ from channels.errors import AuthFailed, ChannelError
 from ohmo.config.channels import Opened, RawChannel, open_channels
 from ohmo.doctor.contract import (
     Check,
+    Facts,
     Finding,
-    Ground,
     Json,
     config,
     needs,
@@ -54,20 +54,20 @@ _PAGES = {
 }
 
 
-def _credentials(channel: str) -> str:
+def credentials(channel: str) -> str:
     """One line: where this platform's credentials come from."""
     return _PAGES.get(channel, f"put valid credentials under channels.{channel}")
 
 
-def _enabled(ground: Ground) -> list[RawChannel] | Finding:
-    found = config(ground)
+def _enabled(facts: Facts) -> list[RawChannel] | Finding:
+    found = config(facts)
     if isinstance(found, Finding):
         return found
     return [channel for channel in found.channels if channel.enabled]
 
 
 @needs(_enabled)
-def _some(_: Ground, enabled: list[RawChannel]) -> Finding:
+def some(_: Facts, enabled: list[RawChannel]) -> Finding:
     if enabled:
         return ok()
     return problem(
@@ -77,9 +77,9 @@ def _some(_: Ground, enabled: list[RawChannel]) -> Finding:
 
 
 @needs(_enabled)
-def _sdk(ground: Ground, enabled: list[RawChannel]) -> Finding:
+def sdk(facts: Facts, enabled: list[RawChannel]) -> Finding:
     for channel in enabled:
-        if (module := SDKS.get(channel.name)) and not ground.machine.has_module(module):
+        if (module := SDKS.get(channel.name)) and not facts.machine.has_module(module):
             return problem(
                 f"{channel.name}: its SDK is not installed", f"pip install 'ohmo[{channel.name}]'"
             )
@@ -87,12 +87,12 @@ def _sdk(ground: Ground, enabled: list[RawChannel]) -> Finding:
 
 
 @needs(_enabled)
-def _keys(ground: Ground, enabled: list[RawChannel]) -> Finding:
+def keys(facts: Facts, enabled: list[RawChannel]) -> Finding:
     for channel in enabled:
         if (
             channel.name == "matrix"
             and channel.settings.get("encryption") is True
-            and not ground.machine.has_module("vodozemac")
+            and not facts.machine.has_module("vodozemac")
         ):
             return problem(
                 "matrix: encryption is on, but its library is not installed",
@@ -102,7 +102,7 @@ def _keys(ground: Ground, enabled: list[RawChannel]) -> Finding:
 
 
 @needs(_enabled)
-def _deaf(_: Ground, enabled: list[RawChannel]) -> Finding:
+def deaf(_: Facts, enabled: list[RawChannel]) -> Finding:
     """The bot ignores everybody, and which policy says so."""
     for channel in enabled:
         policy = channel.policy
@@ -121,7 +121,7 @@ def _deaf(_: Ground, enabled: list[RawChannel]) -> Finding:
 
 
 @needs(_enabled)
-def _silent_groups(_: Ground, enabled: list[RawChannel]) -> Finding:
+def silent_groups(_: Facts, enabled: list[RawChannel]) -> Finding:
     deaf = [
         channel.name
         for channel in enabled
@@ -138,10 +138,10 @@ def _silent_groups(_: Ground, enabled: list[RawChannel]) -> Finding:
 
 
 @needs(_enabled)
-def _twins(ground: Ground, enabled: list[RawChannel]) -> Finding:
+def twins(facts: Facts, enabled: list[RawChannel]) -> Finding:
     seen: dict[tuple[str, str], str] = {}
     for channel in enabled:
-        manifest = ground.manifests.get(channel.name)
+        manifest = facts.manifests.get(channel.name)
         for secret in manifest.secrets if manifest is not None else ():
             written = channel.settings.get(secret)
             key = (channel.name, str(written))
@@ -162,7 +162,7 @@ def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str],
     """What the running daemon says of its channels."""
 
     @needs(status)
-    def examine(_: Ground, status: Json) -> Finding:
+    def examine(_: Facts, status: Json) -> Finding:
         rows = [(label, row) for label, row in status["channels"].items() if row["state"] in states]
         if not rows:
             return ok()
@@ -174,7 +174,7 @@ def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str],
 
 
 @needs(status)
-def _quiet(_: Ground, status: Json) -> Finding:
+def quiet(_: Facts, status: Json) -> Finding:
     slow = [label for label, row in status["channels"].items() if row["state"] == "starting"]
     if not slow:
         return ok()
@@ -186,16 +186,16 @@ def _quiet(_: Ground, status: Json) -> Finding:
 
 def _live(name: str) -> Check:
     @needs(_enabled)
-    def examine(ground: Ground, enabled: list[RawChannel]) -> Finding:
+    def examine(facts: Facts, enabled: list[RawChannel]) -> Finding:
         wanted = [channel for channel in enabled if channel.name == name]
         if not wanted:
             return skipped("not enabled")
-        for one in open_channels(wanted, ground.manifests):
-            failure = asyncio.run(_try(one, ground.patience))
+        for one in open_channels(wanted, facts.manifests):
+            failure = asyncio.run(_try(one, facts.patience))
             if isinstance(failure, AuthFailed):
                 text = str(failure) or type(failure).__name__
                 return problem(
-                    f"{name}: the platform refuses our credentials: {text}", _credentials(name)
+                    f"{name}: the platform refuses our credentials: {text}", credentials(name)
                 )
             if failure is not None:
                 return problem(
@@ -216,15 +216,15 @@ async def _try(channel: Opened, limit: float) -> ChannelError | None:
 
 
 CHECKS = (
-    Check("channels.some", "there is a way to talk to it", _some),
-    Check("channels.sdk", "every enabled channel's SDK is installed", _sdk),
-    Check("channels.encryption", "Matrix can encrypt", _keys),
-    Check("channels.deaf", "no channel ignores everybody", _deaf),
-    Check("channels.groups", "groups are answered", _silent_groups),
-    Check("channels.twins", "no two accounts share a token", _twins),
-    Check("channels.starting", "no channel is stuck at its start", _quiet),
+    Check("channels.some", "there is a way to talk to it", some),
+    Check("channels.sdk", "every enabled channel's SDK is installed", sdk),
+    Check("channels.encryption", "Matrix can encrypt", keys),
+    Check("channels.deaf", "no channel ignores everybody", deaf),
+    Check("channels.groups", "groups are answered", silent_groups),
+    Check("channels.twins", "no two accounts share a token", twins),
+    Check("channels.starting", "no channel is stuck at its start", quiet),
     _state(
-        "channels.refused", "no platform refuses our credentials", ("auth_failed",), _credentials
+        "channels.refused", "no platform refuses our credentials", ("auth_failed",), credentials
     ),
     _state(
         "channels.conflict",

@@ -11,7 +11,7 @@ from channels.proxies import is_loopback
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.discovery import load
-from ohmo.doctor.contract import Check, Finding, Ground, config, needs, ok, problem, skipped
+from ohmo.doctor.contract import Check, Facts, Finding, config, needs, ok, problem, skipped
 
 if TYPE_CHECKING:
     from ohmo.doctor.dates import Away
@@ -33,10 +33,10 @@ _SET = (
 
 
 @needs(config)
-def _clock(ground: Ground, config: Config) -> Finding:
+def clock(facts: Facts, config: Config) -> Finding:
     urls = _elsewhere(
         f"{one.scheme}://{one.netloc.rpartition('@')[2]}/"
-        for one in map(urlsplit, _addresses(ground, config))
+        for one in map(urlsplit, _addresses(facts, config))
         if one.hostname
     )
     if not urls:
@@ -46,7 +46,7 @@ def _clock(ground: Ground, config: Config) -> Finding:
     ask = cast(
         "Callable[..., Coroutine[Any, Any, Sequence[Away]]]", load("ohmo.doctor.dates:compare")
     )
-    found = asyncio.run(ask(urls, min(PATIENCE, ground.patience), ground.machine.clock))
+    found = asyncio.run(ask(urls, min(PATIENCE, facts.patience), facts.machine.clock))
     if not found:
         return skipped("nobody who could be asked for the time answered")
     least = min(found, key=lambda one: abs(one.seconds))  # one of them may be wrong itself
@@ -63,18 +63,18 @@ def _clock(ground: Ground, config: Config) -> Finding:
     )
 
 
-def _addresses(ground: Ground, config: Config) -> Iterable[str]:
+def _addresses(facts: Facts, config: Config) -> Iterable[str]:
     enabled = [
         channel for channel in config.channels if channel.enabled and channel.name in _ADDRESS
     ]
-    for one in open_channels(enabled, ground.manifests):
+    for one in open_channels(enabled, facts.manifests):
         yield str(getattr(one.settings, _ADDRESS[one.manifest.name], ""))
     profile = config.profile
     if profile.base_url is not None:
         yield profile.base_url
     for maker, url in _MAKERS.items() if profile.base_url is None else ():
         if profile.provider == maker or (
-            profile.provider == "auto" and ground.environ.get(f"{maker.upper()}_API_KEY")
+            profile.provider == "auto" and facts.environ.get(f"{maker.upper()}_API_KEY")
         ):
             yield url
 
@@ -93,4 +93,4 @@ def _length(seconds: float) -> str:
     return f"{seconds / size:.0f} {unit}"
 
 
-CHECKS = (Check("machine.clock", "the clock is right", _clock, live=True),)
+CHECKS = (Check("machine.clock", "the clock is right", clock, live=True),)

@@ -10,8 +10,8 @@ from ohmo.config.load import Config
 from ohmo.contracts.errors import OhmoError
 from ohmo.doctor.contract import (
     Check,
+    Facts,
     Finding,
-    Ground,
     config,
     needs,
     note,
@@ -25,31 +25,30 @@ from ohmo.permissions.rules import Rule, parse_rule
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def _file(ground: Ground) -> Finding:
-    if ground.config is not None:
-        return ok(str(ground.config.file or "no file: every default holds"))
+def file(facts: Facts) -> Finding:
+    if facts.config is not None:
+        return ok(str(facts.config.file or "no file: every default holds"))
     more = (
-        f" (and {len(ground.mistakes) - 1} more: ohmo config check)"
-        if len(ground.mistakes) > 1
+        f" (and {len(facts.mistakes) - 1} more: ohmo config check)"
+        if len(facts.mistakes) > 1
         else ""
     )
     return problem(
-        f"{ground.mistakes[0] if ground.mistakes else 'it cannot be read'}{more}",
-        "ohmo config edit",
+        f"{facts.mistakes[0] if facts.mistakes else 'it cannot be read'}{more}", "ohmo config edit"
     )
 
 
-def _there(ground: Ground) -> Finding:
-    if ground.config is None or ground.config.file is not None:
+def there(facts: Facts) -> Finding:
+    if facts.config is None or facts.config.file is not None:
         return ok()
     return note(
-        f"there is no {ground.home.config}: the browser chat is the only channel",
+        f"there is no {facts.home.config}: the browser chat is the only channel",
         "ohmo init writes one",
     )
 
 
-def _waiting(ground: Ground) -> Finding:
-    path = ground.home.root / "config.edited.yaml"
+def waiting(facts: Facts) -> Finding:
+    path = facts.home.root / "config.edited.yaml"
     return (
         warning(
             f"{path}: an edit that was never taken over",
@@ -60,14 +59,14 @@ def _waiting(ground: Ground) -> Finding:
     )
 
 
-def _packages(ground: Ground) -> Finding:
-    if not ground.broken:
+def packages(facts: Facts) -> Finding:
+    if not facts.broken:
         return ok()
-    return problem(ground.broken[0], "repair this package, or uninstall it with pip")
+    return problem(facts.broken[0], "repair this package, or uninstall it with pip")
 
 
 @needs(config)
-def _workspace(ground: Ground, config: Config) -> Finding:
+def workspace(facts: Facts, config: Config) -> Finding:
     folder = config.workspace
     if folder.exists() and not folder.is_dir():
         return problem(f"workspace: {folder} is not a folder", "set workspace to a folder you own")
@@ -76,7 +75,7 @@ def _workspace(ground: Ground, config: Config) -> Finding:
             f"workspace: {folder} does not exist yet",
             "the first start makes it; ohmo doctor --fix does so now",
         )
-    if not ground.machine.may_write(folder):
+    if not facts.machine.may_write(folder):
         return problem(
             f"workspace: {folder} is not writable for you",
             f"chmod u+rwx {folder}, or set workspace to a folder you own",
@@ -84,24 +83,24 @@ def _workspace(ground: Ground, config: Config) -> Finding:
     return ok(str(folder))
 
 
-def _make_workspace(ground: Ground) -> str:
-    if ground.config is None:
+def make_workspace(facts: Facts) -> str:
+    if facts.config is None:
         return "nothing"
-    ground.config.workspace.mkdir(parents=True, exist_ok=True)
-    return f"created {ground.config.workspace}"
+    facts.config.workspace.mkdir(parents=True, exist_ok=True)
+    return f"created {facts.config.workspace}"
 
 
 @needs(config)
-def _wide(ground: Ground, config: Config) -> Finding:
+def wide(facts: Facts, config: Config) -> Finding:
     folder = config.workspace.resolve()
-    user = Path(ground.environ.get("HOME", "/")).resolve()
+    user = Path(facts.environ.get("HOME", "/")).resolve()
     if folder in (Path("/"), user):
         return warning(
             f"workspace: {folder} is all there is; tools may read and, when allowed, change"
             " everything in it",
             "set workspace to a folder of its own, such as ~/ohmo-workspace",
         )
-    root = ground.home.root.resolve()
+    root = facts.home.root.resolve()
     if root == folder or root in folder.parents or folder in root.parents:
         return warning(
             f"workspace: {folder} and the home {root} lie in each other",
@@ -111,7 +110,7 @@ def _wide(ground: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _owner(_: Ground, config: Config) -> Finding:
+def owner(_: Facts, config: Config) -> Finding:
     if config.owner or config.access.roles.owner:
         return ok()
     return note(
@@ -121,7 +120,7 @@ def _owner(_: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _reachable(_: Ground, config: Config) -> Finding:
+def reachable(_: Facts, config: Config) -> Finding:
     on = {channel.name for channel in config.channels if channel.enabled}
     deaf = [owner for owner in config.owner if owner.partition(":")[0] not in on]
     if not deaf:
@@ -133,7 +132,7 @@ def _reachable(_: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _twice(_: Ground, config: Config) -> Finding:
+def twice(_: Facts, config: Config) -> Finding:
     roles = config.access.roles
     seen: dict[str, str] = {}
     for role in type(roles).model_fields:
@@ -154,7 +153,7 @@ def rules(config: Config) -> Iterator[tuple[str, Rule]]:
 
 
 @needs(config)
-def _rules_read(_: Ground, config: Config) -> Finding:
+def rules_read(_: Facts, config: Config) -> Finding:
     try:
         return ok(f"{sum(1 for _ in rules(config))} rules")
     except ValueError as error:
@@ -162,7 +161,7 @@ def _rules_read(_: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _rules_agree(_: Ground, config: Config) -> Finding:
+def rules_agree(_: Facts, config: Config) -> Finding:
     """deny beats ask beats allow: what a higher list decides whole is left nothing below."""
     above: list[tuple[str, Rule]] = []
     try:
@@ -181,9 +180,9 @@ def _rules_agree(_: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _zone(ground: Ground, config: Config) -> Finding:
+def zone(facts: Facts, config: Config) -> Finding:
     written = config.cron.timezone
-    zone = ground.environ.get("TZ", "").lstrip(":") if written == "local" else written
+    zone = facts.environ.get("TZ", "").lstrip(":") if written == "local" else written
     if not zone or zone.startswith("/"):
         return ok()
     try:
@@ -198,13 +197,13 @@ def _zone(ground: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _port(ground: Ground, config: Config) -> Finding:
+def port(facts: Facts, config: Config) -> Finding:
     address = config.control.address
     if (
         address is None
-        or ground.holder is not None
+        or facts.holder is not None
         or address[1] == 0
-        or ground.machine.port_is_free(*address)
+        or facts.machine.port_is_free(*address)
     ):
         return ok()
     return problem(
@@ -215,11 +214,11 @@ def _port(ground: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _listen(ground: Ground, config: Config) -> Finding:
+def listen(facts: Facts, config: Config) -> Finding:
     address = config.control.address
     if address is None or address[0] in LOOPBACK:
         return ok()
-    if ground.environ.get("OHMO_SERVICE") == "container":
+    if facts.environ.get("OHMO_SERVICE") == "container":
         return ok(f"{address[0]}, inside a container: who publishes the port says who reaches it")
     return warning(
         f"control.listen: {address[0]} can be reached from other machines, without TLS",
@@ -228,7 +227,7 @@ def _listen(ground: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _backups(_: Ground, config: Config) -> Finding:
+def backups(_: Facts, config: Config) -> Finding:
     if config.backups.every is not None:
         return ok(f"every {config.backups.every}")
     return note(
@@ -238,7 +237,7 @@ def _backups(_: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _secrets(_: Ground, config: Config) -> Finding:
+def secrets(_: Facts, config: Config) -> Finding:
     """Secrets of what is on are proved at reading; this looks at what the optional ones of a
     profile lead to."""
     key = config.profile.api_key
@@ -284,20 +283,20 @@ def _shadows_path(higher: str, lower: str) -> bool:
 
 
 CHECKS = (
-    Check("configuration.file", "config.yaml is right", _file),
-    Check("configuration.there", "there is a config.yaml", _there),
-    Check("configuration.edited", "no edit was forgotten", _waiting),
-    Check("configuration.packages", "every channel package can be read", _packages),
-    Check("configuration.workspace", "the workspace can be used", _workspace, _make_workspace),
-    Check("configuration.wide", "the workspace is a place of its own", _wide),
-    Check("configuration.owner", "somebody hears of trouble", _owner),
-    Check("configuration.reachable", "the owner's channel is on", _reachable),
-    Check("configuration.roles", "nobody has two roles", _twice),
-    Check("configuration.rules", "every rule can be read", _rules_read),
-    Check("configuration.conflicts", "no rule beats another whole", _rules_agree),
-    Check("configuration.zone", "the time zone is known", _zone),
-    Check("configuration.port", "the port is free", _port),
-    Check("configuration.listen", "nobody else can reach the API", _listen),
-    Check("configuration.backups", "backups are made", _backups),
-    Check("configuration.secret", "the model's key leads somewhere", _secrets),
+    Check("configuration.file", "config.yaml is right", file),
+    Check("configuration.there", "there is a config.yaml", there),
+    Check("configuration.edited", "no edit was forgotten", waiting),
+    Check("configuration.packages", "every channel package can be read", packages),
+    Check("configuration.workspace", "the workspace can be used", workspace, make_workspace),
+    Check("configuration.wide", "the workspace is a place of its own", wide),
+    Check("configuration.owner", "somebody hears of trouble", owner),
+    Check("configuration.reachable", "the owner's channel is on", reachable),
+    Check("configuration.roles", "nobody has two roles", twice),
+    Check("configuration.rules", "every rule can be read", rules_read),
+    Check("configuration.conflicts", "no rule beats another whole", rules_agree),
+    Check("configuration.zone", "the time zone is known", zone),
+    Check("configuration.port", "the port is free", port),
+    Check("configuration.listen", "nobody else can reach the API", listen),
+    Check("configuration.backups", "backups are made", backups),
+    Check("configuration.secret", "the model's key leads somewhere", secrets),
 )

@@ -14,7 +14,7 @@ from ohmo.cron.recipes import BUNDLED, read_recipe, recipes
 from ohmo.cron.spec import digest, seconds_apart, span
 from ohmo.database.migrations import NewerSchema
 from ohmo.database.writer import run
-from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped, warning
+from ohmo.doctor.contract import Check, Facts, Finding, ok, problem, skipped, warning
 from ohmo.store.cron_jobs import jobs
 from ohmo.storefile import inspection
 
@@ -23,20 +23,20 @@ OPEN = timedelta(days=1)  # a run that does not end
 _PROGRAMS = {"ohmo triage github": "gh", "ohmo triage gitlab": "glab"}
 _NOT_READ = "the store cannot be read; see store.sound"
 
-Look = Callable[[Ground, sqlite3.Connection, Sequence[JobRow]], Finding]
+Look = Callable[[Facts, sqlite3.Connection, Sequence[JobRow]], Finding]
 
 
-def _with_jobs(look: Look) -> Callable[[Ground], Finding]:
+def _with_jobs(look: Look) -> Callable[[Facts], Finding]:
     """With the jobs that are not paused."""
 
-    def examine(ground: Ground) -> Finding:
-        path = ground.database
+    def examine(facts: Facts) -> Finding:
+        path = facts.database
         if path is None or not path.exists():
             return skipped("there is no store of this machine yet")
         try:
             with closing(inspection.reading(path)) as connection:
                 return look(
-                    ground, connection, [row for row in run(connection, jobs()) if row.enabled]
+                    facts, connection, [row for row in run(connection, jobs()) if row.enabled]
                 )
         except (sqlite3.Error, NewerSchema, ValueError, KeyError, TypeError):
             return skipped(_NOT_READ)
@@ -44,12 +44,12 @@ def _with_jobs(look: Look) -> Callable[[Ground], Finding]:
     return examine
 
 
-def _ms(ground: Ground, ago: timedelta = timedelta()) -> int:
-    return int((ground.now - ago).timestamp() * 1000)
+def _ms(facts: Facts, ago: timedelta = timedelta()) -> int:
+    return int((facts.now - ago).timestamp() * 1000)
 
 
 @_with_jobs
-def _failing(_: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+def failing(_: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     last = (
         "SELECT state, reason FROM occurrences WHERE job = ? AND state IN ('done','failed') ORDER"
         " BY due DESC LIMIT 1"
@@ -70,10 +70,10 @@ def _failing(_: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) 
 
 
 @_with_jobs
-def _missed(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+def missed(facts: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT COUNT(*) FROM occurrences WHERE job = ? AND state = 'missed' AND due >= ?"
     missed = {
-        row.name: int(connection.execute(query, (row.job, _ms(ground, OPEN))).fetchone()[0])
+        row.name: int(connection.execute(query, (row.job, _ms(facts, OPEN))).fetchone()[0])
         for row in rows
     }
     missed = {name: count for name, count in missed.items() if count}
@@ -87,14 +87,14 @@ def _missed(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRo
 
 
 @_with_jobs
-def _late(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
-    if ground.holder is None:
+def late(facts: Facts, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    if facts.holder is None:
         return skipped("ohmo does not run")
     late = [
         row.name
         for row in rows
         if row.next_at is not None
-        and row.next_at + timedelta(seconds=row.body.spec.jitter or 0) < ground.now - LATE
+        and row.next_at + timedelta(seconds=row.body.spec.jitter or 0) < facts.now - LATE
     ]
     return (
         problem(
@@ -107,13 +107,13 @@ def _late(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Find
 
 
 @_with_jobs
-def _open(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+def unfinished(facts: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT MIN(due) FROM occurrences WHERE job = ? AND state = 'claimed'"
     old = [
         row.name
         for row in rows
         if (due := connection.execute(query, (row.job,)).fetchone()[0]) is not None
-        and due < _ms(ground, OPEN)
+        and due < _ms(facts, OPEN)
     ]
     return (
         warning(
@@ -126,10 +126,10 @@ def _open(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]
 
 
 @_with_jobs
-def _target(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
-    if ground.config is None:
+def target(facts: Facts, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    if facts.config is None:
         return skipped("config.yaml cannot be read")
-    there = {channel.name for channel in ground.config.channels if channel.policy.enabled}
+    there = {channel.name for channel in facts.config.channels if channel.policy.enabled}
     lost = [
         (row.name, row.body.spec.to)
         for row in rows
@@ -149,13 +149,13 @@ def _target(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fi
 
 
 @_with_jobs
-def _secret(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
-    if ground.config is None:
+def secret(facts: Facts, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    if facts.config is None:
         return skipped("config.yaml cannot be read")
     for row in rows:
         for variable, reference in row.body.spec.secrets:
             try:
-                ground.config.vault.reveal(Secret(reference))
+                facts.config.vault.reveal(Secret(reference))
             except ConfigError as error:
                 return problem(
                     f"{row.name} needs {variable}: {_line(str(error))}",
@@ -165,7 +165,7 @@ def _secret(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fi
 
 
 @_with_jobs
-def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+def allowed(_: Facts, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     changed = [
         row.name
         for row in rows
@@ -183,11 +183,11 @@ def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Findi
 
 
 @_with_jobs
-def _often(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+def often(facts: Facts, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     often = [
         (row.name, apart)
         for row in rows
-        if (apart := seconds_apart(row.body, ground.now)) is not None
+        if (apart := seconds_apart(row.body, facts.now)) is not None
     ]
     if not often:
         return ok()
@@ -199,10 +199,10 @@ def _often(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fin
 
 
 @_with_jobs
-def _programs(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+def programs(facts: Facts, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     for row in rows:
         for command, program in _PROGRAMS.items():
-            if command in row.body.spec.prompt and not ground.machine.has_program(program):
+            if command in row.body.spec.prompt and not facts.machine.has_program(program):
                 return problem(
                     f"{row.name} asks {program}, which is not there",
                     f"install {program} where the daemon runs",
@@ -210,8 +210,8 @@ def _programs(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> 
     return ok()
 
 
-def _recipes(ground: Ground) -> Finding:
-    folder = ground.home.root / "recipes"
+def _recipes(facts: Facts) -> Finding:
+    folder = facts.home.root / "recipes"
     for name in recipes((folder, BUNDLED)):
         try:
             read_recipe(name, (folder, BUNDLED))
@@ -225,14 +225,14 @@ def _line(text: str) -> str:
 
 
 CHECKS = (
-    Check("cron.failing", "no job fails", _failing),
-    Check("cron.missed", "no run was missed lately", _missed),
-    Check("cron.late", "jobs begin when they are due", _late),
-    Check("cron.open", "runs end", _open),
-    Check("cron.target", "reports have a way to go", _target),
-    Check("cron.secret", "what jobs need is there", _secret),
-    Check("cron.allowed", "rules of jobs were allowed as they are", _allowed),
-    Check("cron.often", "no job asks the model every few seconds", _often),
-    Check("cron.programs", "programs that recipes ask are there", _programs),
+    Check("cron.failing", "no job fails", failing),
+    Check("cron.missed", "no run was missed lately", missed),
+    Check("cron.late", "jobs begin when they are due", late),
+    Check("cron.open", "runs end", unfinished),
+    Check("cron.target", "reports have a way to go", target),
+    Check("cron.secret", "what jobs need is there", secret),
+    Check("cron.allowed", "rules of jobs were allowed as they are", allowed),
+    Check("cron.often", "no job asks the model every few seconds", often),
+    Check("cron.programs", "programs that recipes ask are there", programs),
     Check("cron.recipes", "recipes can be read", _recipes),
 )

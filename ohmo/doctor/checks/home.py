@@ -11,7 +11,7 @@ from ohmo.config import starter
 from ohmo.config.envfile import env_file, read
 from ohmo.config.home import FOLDERS
 from ohmo.contracts.errors import ConfigError
-from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
+from ohmo.doctor.contract import Check, Facts, Finding, note, ok, problem, skipped, warning
 from ohmo.storefile.lock import network_file_system
 
 LEAST_ROOM = 200 * 2**20  # bytes
@@ -20,8 +20,8 @@ STALE = 3_600.0  # seconds after which a half-written file belongs to nobody
 PAGES = {"SOUL.md": starter.SOUL, "USER.md": starter.USER, "AGENTS.md": starter.AGENTS}
 
 
-def _folder(ground: Ground) -> Finding:
-    root = ground.home.root
+def folder(facts: Facts) -> Finding:
+    root = facts.home.root
     if root.is_dir():
         return ok(str(root))
     if root.exists():
@@ -31,32 +31,32 @@ def _folder(ground: Ground) -> Finding:
     return problem(f"{root} does not exist", "ohmo init creates it")
 
 
-def _make(ground: Ground) -> str:
-    ground.home.prepare()
-    return f"created {ground.home.root} and its folders"
+def make(facts: Facts) -> str:
+    facts.home.prepare()
+    return f"created {facts.home.root} and its folders"
 
 
-def _foreign(ground: Ground) -> Finding:
-    if not ground.home.foreign():
+def foreign(facts: Facts) -> Finding:
+    if not facts.home.foreign():
         return ok()
     return problem(
-        f"{ground.home.root} belongs to another program (it holds gateway.json)",
+        f"{facts.home.root} belongs to another program (it holds gateway.json)",
         "OHMO_HOME=~/ohmo-home ohmo init --from openharness takes over what it knows, and leaves it"
         " alone",
     )
 
 
-def _owner(ground: Ground) -> Finding:
-    root = ground.home.root
+def owner(facts: Facts) -> Finding:
+    root = facts.home.root
     if not root.exists():
         return skipped("there is no home yet")
     owner = root.stat().st_uid
-    if owner == ground.machine.user:
+    if owner == facts.machine.user:
         return ok()
     return problem(
-        f"{root} belongs to user {owner}, you are {ground.machine.user}",
+        f"{root} belongs to user {owner}, you are {facts.machine.user}",
         f"ask as that user: sudo -u '#{owner}' ohmo doctor; or, when it should be yours: sudo chown"
-        f" -R {ground.machine.user} {root}",
+        f" -R {facts.machine.user} {root}",
     )
 
 
@@ -65,26 +65,26 @@ def _open_to_others(path: Path) -> bool:
 
 
 def _mode(name: str, what: str, *parts: str) -> Check:
-    def paths(ground: Ground) -> list[Path]:
-        return [path for part in parts if _open_to_others(path := ground.home.root / part)]
+    def paths(facts: Facts) -> list[Path]:
+        return [path for part in parts if _open_to_others(path := facts.home.root / part)]
 
-    def examine(ground: Ground) -> Finding:
-        wrong = paths(ground)
+    def examine(facts: Facts) -> Finding:
+        wrong = paths(facts)
         if not wrong:
             return ok()
         text = f"{', '.join(map(str, wrong))}: others on this machine can open {what}"
         return problem(text, f"chmod go= {' '.join(map(str, wrong))}")
 
-    def mend(ground: Ground) -> str:
-        for path in paths(ground):
+    def mend(facts: Facts) -> str:
+        for path in paths(facts):
             path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
         return "taken from others"
 
     return Check(name, f"nobody else can open {what}", examine, mend)
 
 
-def _env(ground: Ground) -> Finding:
-    file = env_file(ground.home)
+def env(facts: Facts) -> Finding:
+    file = env_file(facts.home)
     if not file.exists():
         return ok("there is none")
     if _open_to_others(file):
@@ -96,8 +96,8 @@ def _env(ground: Ground) -> Finding:
     return ok()
 
 
-def _folders(ground: Ground) -> Finding:
-    root = ground.home.root
+def folders(facts: Facts) -> Finding:
+    root = facts.home.root
     if not root.is_dir():
         return skipped("there is no home yet")
     missing = [name for name in FOLDERS if not (root / name).is_dir()]
@@ -108,12 +108,12 @@ def _folders(ground: Ground) -> Finding:
     )
 
 
-def _writable(ground: Ground) -> Finding:
-    root = ground.home.root
+def writable(facts: Facts) -> Finding:
+    root = facts.home.root
     closed = [
         str(folder)
         for folder in (root, *(root / name for name in FOLDERS))
-        if folder.is_dir() and not ground.machine.may_write(folder)
+        if folder.is_dir() and not facts.machine.may_write(folder)
     ]
     return (
         problem(f"not writable for you: {', '.join(closed)}", f"chmod u+rwx {' '.join(closed)}")
@@ -122,20 +122,20 @@ def _writable(ground: Ground) -> Finding:
     )
 
 
-def _unlock(ground: Ground) -> str:
-    root = ground.home.root
+def unlock(facts: Facts) -> str:
+    root = facts.home.root
     for folder in (root, *(root / name for name in FOLDERS)):
-        if folder.is_dir() and not ground.machine.may_write(folder):
+        if folder.is_dir() and not facts.machine.may_write(folder):
             folder.chmod(0o700)
     return "opened for you"
 
 
-def _local(ground: Ground) -> Finding:
-    kind = network_file_system(ground.home.root.absolute(), ground.machine.mounts())
+def local(facts: Facts) -> Finding:
+    kind = network_file_system(facts.home.root.absolute(), facts.machine.mounts())
     if kind is None:
         return ok()
     return problem(
-        f"{ground.home.root} is on a network file system ({kind})",
+        f"{facts.home.root} is on a network file system ({kind})",
         "set OHMO_HOME to a folder on a local disk",
     )
 
@@ -144,30 +144,30 @@ def _existing(path: Path) -> Path:
     return path if path.exists() else _existing(path.parent)
 
 
-def _room(ground: Ground) -> Finding:
-    left, _ = ground.machine.room(_existing(ground.home.root))
+def room(facts: Facts) -> Finding:
+    left, _ = facts.machine.room(_existing(facts.home.root))
     if left >= LEAST_ROOM:
         return ok(f"{left // 2**20} MiB free")
     return problem(
-        f"{left // 2**20} MiB are free at {ground.home.root}; a full disk stops ohmo from taking"
+        f"{left // 2**20} MiB are free at {facts.home.root}; a full disk stops ohmo from taking"
         " messages",
         "make room, or shorten retention in config.yaml",
     )
 
 
-def _entries(ground: Ground) -> Finding:
-    _, left = ground.machine.room(_existing(ground.home.root))
+def entries(facts: Facts) -> Finding:
+    _, left = facts.machine.room(_existing(facts.home.root))
     if left < 0 or left >= LEAST_FILES:
         return ok()
     return problem(
-        f"only {left} more files can be made at {ground.home.root}",
+        f"only {left} more files can be made at {facts.home.root}",
         "delete many small files on that disk (df -i shows it)",
     )
 
 
-def _half_written(ground: Ground) -> Iterator[Path]:
+def _half_written(facts: Facts) -> Iterator[Path]:
     """What ``channels.durable`` and a store made aside leave behind when they are killed."""
-    root, now = ground.home.root, ground.now.timestamp()
+    root, now = facts.home.root, facts.now.timestamp()
     hidden = (
         path
         for folder in ("", "memory/", "run/", "state/*/")
@@ -178,8 +178,8 @@ def _half_written(ground: Ground) -> Iterator[Path]:
             yield path
 
 
-def _leftovers(ground: Ground) -> Finding:
-    found = list(_half_written(ground))
+def leftovers(facts: Facts) -> Finding:
+    found = list(_half_written(facts))
     return (
         warning(
             f"half-written files of a killed process: {', '.join(p.name for p in found)}",
@@ -190,15 +190,15 @@ def _leftovers(ground: Ground) -> Finding:
     )
 
 
-def _sweep(ground: Ground) -> str:
-    found = list(_half_written(ground))
+def sweep(facts: Facts) -> str:
+    found = list(_half_written(facts))
     for path in found:
         path.unlink(missing_ok=True)
     return f"removed {len(found)}"
 
 
-def _pages(ground: Ground) -> Finding:
-    root = ground.home.root
+def pages(facts: Facts) -> Finding:
+    root = facts.home.root
     if not root.is_dir():
         return skipped("there is no home yet")
     missing = [name for name in PAGES if not (root / name).exists()]
@@ -209,30 +209,30 @@ def _pages(ground: Ground) -> Finding:
     )
 
 
-def _write_pages(ground: Ground) -> str:
-    missing = [name for name in PAGES if not (ground.home.root / name).exists()]
+def write_pages(facts: Facts) -> str:
+    missing = [name for name in PAGES if not (facts.home.root / name).exists()]
     for name in missing:
-        write_whole(ground.home.root / name, PAGES[name])
+        write_whole(facts.home.root / name, PAGES[name])
     return f"wrote {', '.join(missing)}"
 
 
-def _unreadable(ground: Ground) -> Finding:
+def unreadable(facts: Facts) -> Finding:
     for name in PAGES:
         try:
-            (ground.home.root / name).read_text(encoding="utf-8")
+            (facts.home.root / name).read_text(encoding="utf-8")
         except FileNotFoundError:
             continue
         except UnicodeDecodeError as error:
             return problem(
-                f"{ground.home.root / name}: not UTF-8 text at byte {error.start}",
+                f"{facts.home.root / name}: not UTF-8 text at byte {error.start}",
                 "save it as UTF-8; the agent goes without it",
             )
     return ok()
 
 
-def _socket(ground: Ground) -> Finding:
-    path = ground.home.socket()
-    if ground.holder is not None or not path.exists():
+def socket(facts: Facts) -> Finding:
+    path = facts.home.socket()
+    if facts.holder is not None or not path.exists():
         return ok()
     return note(
         f"{path} is left from a daemon that was killed",
@@ -240,44 +240,44 @@ def _socket(ground: Ground) -> Finding:
     )
 
 
-def _unsocket(ground: Ground) -> str:
-    ground.home.socket().unlink(missing_ok=True)
+def unsocket(facts: Facts) -> str:
+    facts.home.socket().unlink(missing_ok=True)
     return "removed"
 
 
-def _quarantine(ground: Ground) -> Finding:
+def quarantine(facts: Facts) -> Finding:
     cells = (
-        sorted(path.name for path in ground.home.quarantine.glob("*"))
-        if ground.home.quarantine.is_dir()
+        sorted(path.name for path in facts.home.quarantine.glob("*"))
+        if facts.home.quarantine.is_dir()
         else []
     )
     if not cells:
         return ok()
     return warning(
-        f"{len(cells)} damaged stores lie in {ground.home.quarantine}, the newest {cells[-1]}",
+        f"{len(cells)} damaged stores lie in {facts.home.quarantine}, the newest {cells[-1]}",
         "compare with ohmo inbox audit; delete them when nothing is missing",
     )
 
 
 CHECKS = (
-    Check("home.folder", "the home exists", _folder, _make),
-    Check("home.foreign", "the home is not another program's", _foreign),
-    Check("home.owner", "the home is yours", _owner),
+    Check("home.folder", "the home exists", folder, make),
+    Check("home.foreign", "the home is not another program's", foreign),
+    Check("home.owner", "the home is yours", owner),
     _mode("home.mode", "the home", ""),
     _mode("home.folder_modes", "its folders", *FOLDERS),
     _mode("home.database_mode", "the store", "ohmo.db", "ohmo.db-wal"),
     _mode("home.token_mode", "the key of the local API", "run/token"),
     _mode("home.config_mode", "config.yaml", "config.yaml"),
     _mode("home.env_mode", ".env with its secrets", ".env"),
-    Check("home.env", ".env can be read", _env),
-    Check("home.folders", "its folders are there", _folders, _make),
-    Check("home.writable", "you may write there", _writable, _unlock),
-    Check("home.local", "it is on a local disk", _local),
-    Check("home.room", "the disk has room", _room),
-    Check("home.entries", "the disk takes more files", _entries),
-    Check("home.leftovers", "nothing is half-written", _leftovers, _sweep),
-    Check("home.pages", "SOUL.md, USER.md, AGENTS.md are there", _pages, _write_pages),
-    Check("home.text", "these pages are text", _unreadable),
-    Check("home.socket", "no stale socket", _socket, _unsocket),
-    Check("home.quarantine", "no damaged store waits to be looked at", _quarantine),
+    Check("home.env", ".env can be read", env),
+    Check("home.folders", "its folders are there", folders, make),
+    Check("home.writable", "you may write there", writable, unlock),
+    Check("home.local", "it is on a local disk", local),
+    Check("home.room", "the disk has room", room),
+    Check("home.entries", "the disk takes more files", entries),
+    Check("home.leftovers", "nothing is half-written", leftovers, sweep),
+    Check("home.pages", "SOUL.md, USER.md, AGENTS.md are there", pages, write_pages),
+    Check("home.text", "these pages are text", unreadable),
+    Check("home.socket", "no stale socket", socket, unsocket),
+    Check("home.quarantine", "no damaged store waits to be looked at", quarantine),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, warning
+from ohmo.doctor.contract import Check, Facts, Finding, note, ok, problem, warning
 
 LEAST_FILES = 256
 LEAST_MEMORY = 200 * 1024  # KiB
@@ -12,8 +12,8 @@ LEAST_SHARE = 0.85  # of a limit; from there on the daemon runs one turn at a ti
 _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 
 
-def _python(ground: Ground) -> Finding:
-    major, minor = ground.machine.python
+def python(facts: Facts) -> Finding:
+    major, minor = facts.machine.python
     if (major, minor) >= (3, 11):
         return ok(f"Python {major}.{minor}")
     return problem(
@@ -22,17 +22,17 @@ def _python(ground: Ground) -> Finding:
     )
 
 
-def _encoding(ground: Ground) -> Finding:
-    if ground.machine.encoding.lower().replace("-", "") == "utf8":
+def encoding(facts: Facts) -> Finding:
+    if facts.machine.encoding.lower().replace("-", "") == "utf8":
         return ok()
     return problem(
-        f"file names are {ground.machine.encoding} here",
+        f"file names are {facts.machine.encoding} here",
         "set LANG=C.UTF-8 (or PYTHONUTF8=1) where ohmo is started",
     )
 
 
-def _files(ground: Ground) -> Finding:
-    limit = ground.machine.open_files()
+def files(facts: Facts) -> Finding:
+    limit = facts.machine.open_files()
     if limit >= LEAST_FILES:
         return ok()
     return problem(
@@ -41,13 +41,13 @@ def _files(ground: Ground) -> Finding:
     )
 
 
-def _memory(ground: Ground) -> Finding:
-    if (share := ground.machine.memory_share()) is not None and share >= LEAST_SHARE:
+def memory(facts: Facts) -> Finding:
+    if (share := facts.machine.memory_share()) is not None and share >= LEAST_SHARE:
         return warning(
             f"{share:.0%} of the memory that this container or unit may use is used",
             "give it more, or run less in it",
         )
-    found = _AVAILABLE.search(ground.machine.memory())
+    found = _AVAILABLE.search(facts.machine.memory())
     if found is None or int(found[1]) >= LEAST_MEMORY:
         return ok()
     return warning(
@@ -56,8 +56,8 @@ def _memory(ground: Ground) -> Finding:
     )
 
 
-def _root(ground: Ground) -> Finding:
-    if ground.machine.user != 0:
+def root(facts: Facts) -> Finding:
+    if facts.machine.user != 0:
         return ok()
     return note(
         "ohmo runs as root: every tool may do everything to this machine",
@@ -66,8 +66,8 @@ def _root(ground: Ground) -> Finding:
 
 
 def _program(name: str, without: str, how: str, *, needed: bool = False) -> Check:
-    def examine(ground: Ground) -> Finding:
-        if ground.machine.has_program(name):
+    def examine(facts: Facts) -> Finding:
+        if facts.machine.has_program(name):
             return ok()
         return (problem if needed else note)(f"{name} is not installed: {without}", how)
 
@@ -75,21 +75,21 @@ def _program(name: str, without: str, how: str, *, needed: bool = False) -> Chec
 
 
 def _module(name: str, without: str, how: str) -> Check:
-    def examine(ground: Ground) -> Finding:
+    def examine(facts: Facts) -> Finding:
         return (
             ok()
-            if ground.machine.has_module(name)
+            if facts.machine.has_module(name)
             else note(f"{name} is not installed: {without}", how)
         )
 
     return Check(f"machine.{name}", f"{name} is installed", examine)
 
 
-def _traces(ground: Ground) -> Finding:
-    wanted = ground.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ground.environ.get(
+def traces(facts: Facts) -> Finding:
+    wanted = facts.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or facts.environ.get(
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
     )
-    if not wanted or ground.machine.has_module("opentelemetry.sdk"):
+    if not wanted or facts.machine.has_module("opentelemetry.sdk"):
         return ok()
     return problem(
         f"traces are wanted at {wanted}, but OpenTelemetry is not installed",
@@ -98,14 +98,14 @@ def _traces(ground: Ground) -> Finding:
 
 
 CHECKS = (
-    Check("machine.python", "Python is new enough", _python),
-    Check("machine.encoding", "file names are UTF-8", _encoding),
-    Check("machine.files", "enough files may be open", _files),
-    Check("machine.memory", "there is memory", _memory),
-    Check("machine.root", "ohmo is not root", _root),
+    Check("machine.python", "Python is new enough", python),
+    Check("machine.encoding", "file names are UTF-8", encoding),
+    Check("machine.files", "enough files may be open", files),
+    Check("machine.memory", "there is memory", memory),
+    Check("machine.root", "ohmo is not root", root),
     _program("bash", "the Bash tool cannot run anything", "apt install bash", needed=True),
     _program("git", "no checkpoints and no worktrees", "apt install git"),
     _program("rg", "searching big folders is slow", "apt install ripgrep"),
     _module("uvloop", "every message costs more time", "pip install uvloop"),
-    Check("machine.traces", "traces can be sent where they are wanted", _traces),
+    Check("machine.traces", "traces can be sent where they are wanted", traces),
 )

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 
 from ohmo.config.load import Config
-from ohmo.doctor.contract import Check, Finding, Ground, config, needs, note, ok, problem, skipped
+from ohmo.doctor.contract import Check, Facts, Finding, config, needs, note, ok, problem, skipped
 from ohmo.providers.trial import Trial, try_model
 
 
 @needs(config)
-def _key(ground: Ground, config: Config) -> Finding:
+def key(facts: Facts, config: Config) -> Finding:
     profile = config.profile
     if profile.provider == "offline":
         return note(
             "provider: offline; tools can be tried by hand",
             "docs/models.md says how to get a model",
         )
-    known = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if ground.environ.get(name)]
+    known = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if facts.environ.get(name)]
     if (
         profile.provider != "auto"
         or known
@@ -34,7 +34,7 @@ def _key(ground: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _chain(_: Ground, config: Config) -> Finding:
+def chain(_: Facts, config: Config) -> Finding:
     names = [config.profile_name, *(name for name, _ in config.fallback)]
     keys = {
         name: (profile.provider, profile.base_url, tuple(profile.models))
@@ -54,7 +54,7 @@ def _chain(_: Ground, config: Config) -> Finding:
 
 
 @needs(config)
-def _wire(_: Ground, config: Config) -> Finding:
+def wire(_: Facts, config: Config) -> Finding:
     profile = config.profile
     if (
         profile.base_url is None
@@ -75,13 +75,11 @@ def _live(number: int) -> Check:
     """The active profile (0), or the first that is tried after it (1)."""
 
     @needs(config)
-    def examine(ground: Ground, config: Config) -> Finding:
+    def examine(facts: Facts, config: Config) -> Finding:
         chain = [(config.profile_name, config.profile), *config.fallback]
         if number >= len(chain):
             return skipped("no profile is tried after the first")
-        found = asyncio.run(
-            try_model(config, ground.environ, *chain[number], limit=ground.patience)
-        )
+        found = asyncio.run(try_model(config, facts.environ, *chain[number], limit=facts.patience))
         return _said(found, chain[number][0])
 
     name = ("model.answers", "model.fallback")[number]
@@ -97,9 +95,9 @@ def _said(found: Trial, profile: str) -> Finding:
 
 
 CHECKS = (
-    Check("model.key", "there is a way to a model", _key),
-    Check("model.chain", "the fallback is another one", _chain),
-    Check("model.wire", "the key travels encrypted", _wire),
+    Check("model.key", "there is a way to a model", key),
+    Check("model.chain", "the fallback is another one", chain),
+    Check("model.wire", "the key travels encrypted", wire),
     _live(0),
     _live(1),
 )

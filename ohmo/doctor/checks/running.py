@@ -9,8 +9,8 @@ from typing import Any
 
 from ohmo.doctor.contract import (
     Check,
+    Facts,
     Finding,
-    Ground,
     Json,
     needs,
     note,
@@ -26,28 +26,28 @@ RECENT, DAY = timedelta(hours=1), timedelta(days=1)
 TAIL = 256 * 1024  # bytes of the log that are looked at
 
 
-def _running(ground: Ground) -> Finding:
+def running(facts: Facts) -> Finding:
     return (
-        ok(f"pid {ground.holder}")
-        if ground.holder is not None
+        ok(f"pid {facts.holder}")
+        if facts.holder is not None
         else note(ALONE, "ohmo run, or ohmo service start")
     )
 
 
-def _answers(ground: Ground) -> Finding:
-    if ground.holder is None:
+def answers(facts: Facts) -> Finding:
+    if facts.holder is None:
         return skipped(ALONE)
-    if ground.ask("/api/v1/status") is not None:
+    if facts.ask("/api/v1/status") is not None:
         return ok()
     return problem(
-        f"pid {ground.holder} holds the home, but nobody answers at {ground.home.socket()}",
-        f"wait a minute if it has just started; else ohmo logs, then kill {ground.holder} and start"
+        f"pid {facts.holder} holds the home, but nobody answers at {facts.home.socket()}",
+        f"wait a minute if it has just started; else ohmo logs, then kill {facts.holder} and start"
         " again (nothing accepted is lost)",
     )
 
 
 @needs(status)
-def _ready(_: Ground, status: Json) -> Finding:
+def ready(_: Facts, status: Json) -> Finding:
     return (
         ok()
         if status["ready"]
@@ -56,23 +56,23 @@ def _ready(_: Ground, status: Json) -> Finding:
 
 
 @needs(status)
-def _version(ground: Ground, status: Json) -> Finding:
-    if status["version"] == ground.version:
+def version(facts: Facts, status: Json) -> Finding:
+    if status["version"] == facts.version:
         return ok()
     return warning(
-        f"it is ohmo {status['version']}, installed is {ground.version}", "ohmo service restart"
+        f"it is ohmo {status['version']}, installed is {facts.version}", "ohmo service restart"
     )
 
 
 @needs(status)
-def _warnings(_: Ground, status: Json) -> Finding:
+def warnings(_: Facts, status: Json) -> Finding:
     lines = [str(line) for line in status.get("warnings", [])]
     return warning(lines[0], "ohmo status shows all of them") if lines else ok()
 
 
 @needs(status)
-def _model(ground: Ground, status: Json) -> Finding:
-    wanted = ground.config.profile.provider if ground.config is not None else "offline"
+def model(facts: Facts, status: Json) -> Finding:
+    wanted = facts.config.profile.provider if facts.config is not None else "offline"
     if status["model"] != "offline" or wanted == "offline":
         return ok(str(status["model"]))
     return note(
@@ -82,35 +82,35 @@ def _model(ground: Ground, status: Json) -> Finding:
 
 
 @needs(status)
-def _parked(_: Ground, status: Json) -> Finding:
+def parked(_: Facts, status: Json) -> Finding:
     count = int(status.get("turns_parked", 0))
     return (
         note(f"{count} turns wait for somebody's answer", "ohmo approvals list") if count else ok()
     )
 
 
-def _log_there(ground: Ground) -> Finding:
-    path = ground.home.log
+def log_there(facts: Facts) -> Finding:
+    path = facts.home.log
     if not path.exists():
         return ok()
-    if path.is_file() and ground.machine.may_write(path):
+    if path.is_file() and facts.machine.may_write(path):
         return ok()
     return problem(
         f"{path}: cannot be written", f"chmod u+rw {path}; the daemon goes on, but says nothing"
     )
 
 
-def _unlock_log(ground: Ground) -> str:
-    if ground.home.log.is_file():
-        ground.home.log.chmod(0o600)
+def unlock_log(facts: Facts) -> str:
+    if facts.home.log.is_file():
+        facts.home.log.chmod(0o600)
     return "opened for you"
 
 
-def _errors(ground: Ground) -> Finding:
+def errors(facts: Facts) -> Finding:
     found = [
         line
-        for line in _tail(ground)
-        if line.get("level") in ("error", "critical") and _recent(line, ground.now)
+        for line in _tail(facts)
+        if line.get("level") in ("error", "critical") and _recent(line, facts.now)
     ]
     if not found:
         return ok()
@@ -122,11 +122,11 @@ def _errors(ground: Ground) -> Finding:
     )
 
 
-def _lost(ground: Ground) -> Finding:
+def lost(facts: Facts) -> Finding:
     found = [
         line
-        for line in _tail(ground)
-        if line.get("event") == "log.lost" and _recent(line, ground.now, DAY)
+        for line in _tail(facts)
+        if line.get("event") == "log.lost" and _recent(line, facts.now, DAY)
     ]
     if not found:
         return ok()
@@ -136,9 +136,9 @@ def _lost(ground: Ground) -> Finding:
     )
 
 
-def _tail(ground: Ground) -> list[dict[str, Any]]:
+def _tail(facts: Facts) -> list[dict[str, Any]]:
     try:
-        with ground.home.log.open("rb") as file:
+        with facts.home.log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
             lines = file.read().splitlines()
     except OSError:
@@ -163,14 +163,14 @@ def _recent(line: dict[str, Any], now: datetime, within: timedelta = RECENT) -> 
 
 
 CHECKS = (
-    Check("daemon.running", "a daemon runs", _running),
-    Check("daemon.answers", "it answers", _answers),
-    Check("daemon.ready", "it is ready", _ready),
-    Check("daemon.version", "it is the installed version", _version),
-    Check("daemon.warnings", "it has no warnings", _warnings),
-    Check("daemon.model", "it has a model", _model),
-    Check("daemon.questions", "nobody's answer is missing", _parked),
-    Check("log.writable", "the log can be written", _log_there, _unlock_log),
-    Check("log.errors", "no errors within the last hour", _errors),
-    Check("log.lost", "no line of the log was lost within a day", _lost),
+    Check("daemon.running", "a daemon runs", running),
+    Check("daemon.answers", "it answers", answers),
+    Check("daemon.ready", "it is ready", ready),
+    Check("daemon.version", "it is the installed version", version),
+    Check("daemon.warnings", "it has no warnings", warnings),
+    Check("daemon.model", "it has a model", model),
+    Check("daemon.questions", "nobody's answer is missing", parked),
+    Check("log.writable", "the log can be written", log_there, unlock_log),
+    Check("log.errors", "no errors within the last hour", errors),
+    Check("log.lost", "no line of the log was lost within a day", lost),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ohmo.doctor.contract import (
     Check,
+    Facts,
     Finding,
-    Ground,
     Kept,
     kept,
     needs,
@@ -18,7 +18,7 @@ from ohmo.doctor.contract import (
 
 
 @needs(kept)
-def _asked(_: Ground, kept: Kept) -> Finding:
+def asked(_: Facts, kept: Kept) -> Finding:
     if not kept.broken:
         return ok(kept.manager)
     return problem(
@@ -27,10 +27,10 @@ def _asked(_: Ground, kept: Kept) -> Finding:
 
 
 @needs(kept)
-def _installed(ground: Ground, kept: Kept) -> Finding:
+def installed(facts: Facts, kept: Kept) -> Finding:
     if kept.installed or kept.broken:
         return ok(kept.manager)
-    if ground.holder is None:
+    if facts.holder is None:
         return skipped("no daemon is running")
     return note(
         "it was started by hand: nobody starts it again when it ends",
@@ -39,7 +39,7 @@ def _installed(ground: Ground, kept: Kept) -> Finding:
 
 
 @needs(kept)
-def _current(_: Ground, kept: Kept) -> Finding:
+def current(_: Facts, kept: Kept) -> Finding:
     if not kept.stale:
         return ok()
     return warning(
@@ -49,7 +49,7 @@ def _current(_: Ground, kept: Kept) -> Finding:
 
 
 @needs(kept)
-def _state(_: Ground, kept: Kept) -> Finding:
+def state(_: Facts, kept: Kept) -> Finding:
     found = kept.standing
     if found is None or found.state not in ("failed", "restarting"):
         return ok()
@@ -60,7 +60,7 @@ def _state(_: Ground, kept: Kept) -> Finding:
 
 
 @needs(kept)
-def _keeper(_: Ground, kept: Kept) -> Finding:
+def keeper(_: Facts, kept: Kept) -> Finding:
     if kept.standing is None or not kept.standing.alone:
         return ok()
     return warning(
@@ -69,10 +69,10 @@ def _keeper(_: Ground, kept: Kept) -> Finding:
     )
 
 
-def _upgrade(ground: Ground) -> Finding:
-    if not ground.upgrade_interrupted:
+def upgrade(facts: Facts) -> Finding:
+    if not facts.upgrade_interrupted:
         return ok()
-    if ground.holder is not None:
+    if facts.holder is not None:
         return note(
             "an upgrade was interrupted; the daemon shows by itself whether it stays",
             "ask again in two minutes; ohmo logs says how it went",
@@ -84,10 +84,10 @@ def _upgrade(ground: Ground) -> Finding:
 
 
 CHECKS = (
-    Check("service.asked", "its manager answers", _asked),
-    Check("service.installed", "somebody starts it again", _installed),
-    Check("service.current", "it starts what is installed", _current),
-    Check("service.state", "it did not give up", _state),
-    Check("service.keeper", "its keeper lives", _keeper),
-    Check("service.upgrade", "no upgrade was interrupted", _upgrade),
+    Check("service.asked", "its manager answers", asked),
+    Check("service.installed", "somebody starts it again", installed),
+    Check("service.current", "it starts what is installed", current),
+    Check("service.state", "it did not give up", state),
+    Check("service.keeper", "its keeper lives", keeper),
+    Check("service.upgrade", "no upgrade was interrupted", upgrade),
 )

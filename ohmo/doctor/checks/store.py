@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from channels.wall_clock import wall
-from ohmo.doctor.contract import Check, Finding, Ground, needs, note, ok, problem, skipped, warning
 from ohmo.database.migrations import NewerSchema
+from ohmo.doctor.contract import Check, Facts, Finding, needs, note, ok, problem, skipped, warning
 from ohmo.storefile import archive, inspection
 
 BIG_LOG = 256 * 2**20  # bytes of write-ahead log that is folded in by nobody
@@ -19,26 +19,24 @@ OLD = timedelta(minutes=10)
 ELSEWHERE = "the store is not a file"
 
 
-def _file(ground: Ground) -> Path | Finding:
+def _file(facts: Facts) -> Path | Finding:
     """The file to look at, or why there is none."""
-    path = ground.database
+    path = facts.database
     if path is None:
         return skipped(ELSEWHERE)
     return path if path.exists() else skipped("there is no store yet; the first start makes it")
 
 
-def _with_store(
-    look: Callable[[Ground, sqlite3.Connection], Finding],
-) -> Callable[[Ground], Finding]:
+def _with_store(look: Callable[[Facts, sqlite3.Connection], Finding]) -> Callable[[Facts], Finding]:
     """With a read-only connection; a store that cannot be read is ``store.sound``'s to tell."""
 
-    def examine(ground: Ground) -> Finding:
-        path = _file(ground)
+    def examine(facts: Facts) -> Finding:
+        path = _file(facts)
         if isinstance(path, Finding):
             return path
         try:
             with closing(inspection.reading(path)) as connection:
-                return look(ground, connection)
+                return look(facts, connection)
         except sqlite3.Error as error:
             return skipped(f"the store cannot be read ({error}); see store.sound")
 
@@ -46,7 +44,7 @@ def _with_store(
 
 
 @needs(_file)
-def _sound(_: Ground, path: Path) -> Finding:
+def sound(_: Facts, path: Path) -> Finding:
     try:
         found = inspection.problem(path)
     except NewerSchema:
@@ -63,7 +61,7 @@ def _sound(_: Ground, path: Path) -> Finding:
 
 
 @needs(_file)
-def _version(_: Ground, path: Path) -> Finding:
+def version(_: Facts, path: Path) -> Finding:
     try:
         inspection.version(path)
     except NewerSchema as error:
@@ -76,7 +74,7 @@ def _version(_: Ground, path: Path) -> Finding:
 
 
 @needs(_file)
-def _log(_: Ground, path: Path) -> Finding:
+def log(_: Facts, path: Path) -> Finding:
     log = path.with_name(path.name + "-wal")
     size = log.stat().st_size if log.exists() else 0
     if size < BIG_LOG:
@@ -88,7 +86,7 @@ def _log(_: Ground, path: Path) -> Finding:
 
 
 @_with_store
-def _hollow(_: Ground, connection: sqlite3.Connection) -> Finding:
+def hollow(_: Facts, connection: sqlite3.Connection) -> Finding:
     pages, free, size = (
         int(connection.execute(f"PRAGMA {name}").fetchone()[0])
         for name in ("page_count", "freelist_count", "page_size")
@@ -102,7 +100,7 @@ def _hollow(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 @_with_store
-def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
+def laws(_: Facts, connection: sqlite3.Connection) -> Finding:
     found = inspection.broken_laws(connection)
     return (
         problem(
@@ -115,7 +113,7 @@ def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 @_with_store
-def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
+def dead_letters(_: Facts, connection: sqlite3.Connection) -> Finding:
     count = int(
         connection.execute(
             "SELECT COUNT(*) FROM inbox WHERE state = 'ended' AND ending = 'dead'"
@@ -132,7 +130,7 @@ def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 @_with_store
-def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:
+def dead_posts(_: Facts, connection: sqlite3.Connection) -> Finding:
     count = int(
         connection.execute(
             "SELECT COUNT(*) FROM outbox WHERE state = 'dead' AND kind <> 'draft'"
@@ -148,18 +146,18 @@ def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 @_with_store
-def _waiting(ground: Ground, connection: sqlite3.Connection) -> Finding:
+def waiting(facts: Facts, connection: sqlite3.Connection) -> Finding:
     row = connection.execute(
         "SELECT MIN(at), COUNT(*) FROM inbox WHERE state = 'waiting' AND kind IN ('message','wake')"
     ).fetchone()
     if (
         row[0] is None
-        or int(ground.now.timestamp() * 1000) - int(row[0]) < OLD.total_seconds() * 1000
+        or int(facts.now.timestamp() * 1000) - int(row[0]) < OLD.total_seconds() * 1000
     ):
         return ok()
     step = (
         "ohmo run"
-        if ground.holder is None
+        if facts.holder is None
         else "ohmo inbox list --state waiting, then ohmo inbox why ID"
     )
     return warning(
@@ -168,9 +166,9 @@ def _waiting(ground: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 @_with_store
-def _clock(ground: Ground, connection: sqlite3.Connection) -> Finding:
+def clock(facts: Facts, connection: sqlite3.Connection) -> Finding:
     newest = connection.execute("SELECT MAX(at) FROM inbox").fetchone()[0]
-    ahead = 0 if newest is None else int(newest) - int(ground.now.timestamp() * 1000)
+    ahead = 0 if newest is None else int(newest) - int(facts.now.timestamp() * 1000)
     if ahead < 300_000:
         return ok()
     return problem(
@@ -181,7 +179,7 @@ def _clock(ground: Ground, connection: sqlite3.Connection) -> Finding:
 
 
 @_with_store
-def _asking(_: Ground, connection: sqlite3.Connection) -> Finding:
+def asking(_: Facts, connection: sqlite3.Connection) -> Finding:
     count = int(
         connection.execute("SELECT COUNT(*) FROM people WHERE role = 'asking'").fetchone()[0]
     )
@@ -194,28 +192,28 @@ def _asking(_: Ground, connection: sqlite3.Connection) -> Finding:
     )
 
 
-def _folder(ground: Ground) -> Path:
-    written = None if ground.config is None else ground.config.backups.folder
-    return written or ground.home.backups
+def _folder(facts: Facts) -> Path:
+    written = None if facts.config is None else facts.config.backups.folder
+    return written or facts.home.backups
 
 
 @needs(_file)
-def _recent(ground: Ground, _: Path) -> Finding:
-    if ground.config is None or ground.config.backups.every is None:
+def recent(facts: Facts, _: Path) -> Finding:
+    if facts.config is None or facts.config.backups.every is None:
         return skipped("backups.every says never")
-    found = archive.backups(_folder(ground), ground.now)
+    found = archive.backups(_folder(facts), facts.now)
     if not found:
         return note(
-            f"there is no backup in {_folder(ground)} yet",
+            f"there is no backup in {_folder(facts)} yet",
             "ohmo backup makes one; the daemon does so by itself",
         )
-    age = ground.now - found[-1].made
+    age = facts.now - found[-1].made
     if age < -timedelta(hours=1):
         return warning(
-            f"every backup is dated in the future, the newest {wall(found[-1].made, ground.zone)}",
+            f"every backup is dated in the future, the newest {wall(found[-1].made, facts.zone)}",
             "set the clock right (timedatectl), then ohmo backup",
         )
-    if age <= 2 * ground.config.backups.every + timedelta(hours=1):
+    if age <= 2 * facts.config.backups.every + timedelta(hours=1):
         return ok(f"the newest is {age} old")
     return warning(
         f"the newest backup is {age.days} days old",
@@ -223,8 +221,8 @@ def _recent(ground: Ground, _: Path) -> Finding:
     )
 
 
-def _whole(ground: Ground) -> Finding:
-    found = archive.backups(_folder(ground), ground.now)
+def whole(facts: Facts) -> Finding:
+    found = archive.backups(_folder(facts), facts.now)
     if not found:
         return skipped("there is no backup yet")
     wrong = archive.wrong_with(found[-1].path)
@@ -236,16 +234,16 @@ def _whole(ground: Ground) -> Finding:
 
 
 CHECKS = (
-    Check("store.sound", "the store is whole", _sound),
-    Check("store.version", "the store is not newer than this ohmo", _version),
-    Check("store.log", "its log is folded in", _log),
-    Check("store.hollow", "it holds no large emptiness", _hollow),
-    Check("store.laws", "its rules hold", _laws),
-    Check("store.dead_letters", "no message ended unanswered", _dead_letters),
-    Check("store.dead_posts", "every answer was delivered", _dead_posts),
-    Check("store.waiting", "nothing waits long", _waiting),
-    Check("store.clock", "the clock goes forward", _clock),
-    Check("store.asking", "nobody waits at the door", _asking),
-    Check("backup.recent", "there is a recent backup", _recent),
-    Check("backup.whole", "the newest backup is whole", _whole),
+    Check("store.sound", "the store is whole", sound),
+    Check("store.version", "the store is not newer than this ohmo", version),
+    Check("store.log", "its log is folded in", log),
+    Check("store.hollow", "it holds no large emptiness", hollow),
+    Check("store.laws", "its rules hold", laws),
+    Check("store.dead_letters", "no message ended unanswered", dead_letters),
+    Check("store.dead_posts", "every answer was delivered", dead_posts),
+    Check("store.waiting", "nothing waits long", waiting),
+    Check("store.clock", "the clock goes forward", clock),
+    Check("store.asking", "nobody waits at the door", asking),
+    Check("backup.recent", "there is a recent backup", recent),
+    Check("backup.whole", "the newest backup is whole", whole),
 )

@@ -13,7 +13,7 @@ from ohmo.config import starter
 from ohmo.config.channels import RawChannel
 from ohmo.config.home import Home
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.doctor.contract import Ground, Kept
+from ohmo.doctor.contract import Facts, Kept
 from ohmo.doctor.examination import survey
 from ohmo.doctor.machine import Machine
 from ohmo.failpoints import inert
@@ -110,7 +110,7 @@ class Patient:
         assert old in text
         self.write("config.yaml", text.replace(old, new))
 
-    def ground(self) -> Ground:
+    def facts(self) -> Facts:
         def ask(path: str) -> dict[str, Any] | None:
             return None if self.deaf else self.status
 

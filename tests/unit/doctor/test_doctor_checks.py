@@ -531,7 +531,7 @@ def patient(tmp_path: Path) -> Patient:
 def wanting(patient: Patient) -> set[str]:
     return {
         one.check.name
-        for one in examine(patient.ground())
+        for one in examine(patient.facts())
         if one.finding.state in ("problem", "warning", "note")
     }
 
@@ -546,7 +546,7 @@ def test_nothing_is_wrong_with_the_healthy(patient: Patient) -> None:
     assert wanting(patient) <= USUAL
     assert not [
         one
-        for one in examine(patient.ground())
+        for one in examine(patient.facts())
         if one.finding.state == "skipped" and not one.check.live
     ]
 
@@ -555,7 +555,7 @@ def test_nothing_is_wrong_with_the_healthy(patient: Patient) -> None:
 def test_a_check_finds_exactly_what_was_broken(name: str, patient: Patient) -> None:
     broken, step, also = BREAKS[name]
     broken(patient)
-    found = {one.check.name: one.finding for one in examine(patient.ground())}
+    found = {one.check.name: one.finding for one in examine(patient.facts())}
     assert found[name].state in ("problem", "warning", "note"), found[name]
     assert step in found[name].next
     assert "\n" not in found[name].text + found[name].next
@@ -582,8 +582,8 @@ def test_what_is_marked_fixable_is_mended_and_may_be_mended_again(
             0o400 if name == "log.writable" else 0o500
         )
     for _ in range(2):
-        ground = patient.ground()
-        results = mend(ground, examine(ground), patient.ground)
+        facts = patient.facts()
+        results = mend(facts, examine(facts), patient.facts)
         found = next(one for one in results if one.check.name == name)
         assert found.finding.state in ("ok", "skipped"), found
     assert not found.mended  # the second time there was nothing to mend
@@ -600,14 +600,14 @@ def stamps(home: Path) -> dict[Path, int]:
 
 def test_mending_changes_nothing_of_the_healthy(patient: Patient) -> None:
     before = stamps(patient.home.root)
-    ground = patient.ground()
-    mend(ground, examine(ground), patient.ground)
+    facts = patient.facts()
+    mend(facts, examine(facts), patient.facts)
     assert stamps(patient.home.root) == before
     assert problem(patient.home.database) is None
 
 
 def finding(patient: Patient, name: str) -> Finding:
-    return next(one.finding for one in examine(patient.ground()) if one.check.name == name)
+    return next(one.finding for one in examine(patient.facts()) if one.check.name == name)
 
 
 def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(
@@ -618,8 +618,8 @@ def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(
     for name in names:
         patient.write(name, "half", age=timedelta(hours=2))
     patient.write("state/matrix/.y.abcd1234", "of one that is writing now")
-    ground = patient.ground()
-    mend(ground, examine(ground), patient.ground)
+    facts = patient.facts()
+    mend(facts, examine(facts), patient.facts)
     assert [path.name for path in patient.home.root.rglob(".?.????????")] == [".y.abcd1234"]
 
 
@@ -636,8 +636,8 @@ def test_what_somebody_put_aside_under_a_name_of_their_own_is_not_taken_for_half
     ]
     for name in names:
         patient.write(name, "mine", age=timedelta(hours=2))
-    ground = patient.ground()
-    mend(ground, examine(ground), patient.ground)
+    facts = patient.facts()
+    mend(facts, examine(facts), patient.facts)
     assert [name for name in names if not (patient.home.root / name).exists()] == []
 
 
@@ -654,8 +654,8 @@ def test_nothing_is_mended_in_a_home_that_is_somebody_elses(
     broken(patient)
     patient.home.root.chmod(0o755)
     before = {path: path.stat().st_mode for path in patient.home.root.rglob("*")}
-    ground = patient.ground()
-    results = mend(ground, examine(ground), patient.ground)
+    facts = patient.facts()
+    results = mend(facts, examine(facts), patient.facts)
     assert {path: path.stat().st_mode for path in patient.home.root.rglob("*")} == before
     assert patient.home.root.stat().st_mode & 0o777 == 0o755
     assert "left as it is" in next(one.mended for one in results if one.check.name == "home.mode")
@@ -673,9 +673,9 @@ def test_whoever_may_not_look_into_the_home_hears_of_that_alone_and_not_that_nob
 def test_a_daemon_that_does_not_answer_is_asked_once(patient: Patient) -> None:
     asked: list[str] = []
     patient.deaf = True
-    ground = patient.ground()
+    facts = patient.facts()
     found = survey(patient.environ, asked.append, now=patient.now)
-    found = replace(found, holder="4711", machine=ground.machine)
+    found = replace(found, holder="4711", machine=facts.machine)
     rows = {one.check.name: one.finding for one in examine(found)}
     assert asked == ["/api/v1/status"]
     assert rows["daemon.answers"].state == "problem"

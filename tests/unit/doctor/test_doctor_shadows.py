@@ -35,7 +35,7 @@ FREE = [
 def found(folder: Path, kind: str, higher: str, lower: str) -> str:
     patient = Patient(folder)
     patient.config('allow: ["Bash(git status:*)"]', f'{kind}: ["{higher}"], allow: ["{lower}"]')
-    (one,) = examine(patient.ground(), only=("configuration.conflicts",))
+    (one,) = examine(patient.facts(), only=("configuration.conflicts",))
     return one.finding.text if one.finding.state == "warning" else ""
 
 
