@@ -249,7 +249,7 @@ def _trial(
         # resumes there before each start
         of_system = "INVOCATION_ID" in environ and "MANAGERPID" not in environ
         # by name: an upgrade that was killed is rare
-        only_roots = cast("Callable[[Path], bool]", load("ohmo.service.systemd:only_roots"))
+        only_roots = cast("Callable[[Path], bool]", load("ohmo.service.systemd_unit:only_roots"))
         return os.access(versions.folder, os.W_OK) or (of_system and only_roots(versions.python))
 
     def channels() -> Mapping[str, Connection]:

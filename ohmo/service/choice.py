@@ -13,7 +13,8 @@ from ohmo.config.home import Home
 from ohmo.service.background import Background
 from ohmo.service.contract import Manager, Plan, Ran, Run, ServiceFailed, search_path
 from ohmo.service.launchd import Launchd
-from ohmo.service.systemd import Systemd, system_plan
+from ohmo.service.systemd import Systemd
+from ohmo.service.systemd_unit import system_plan
 
 Kind = Literal["systemd", "launchd", "background"]
 

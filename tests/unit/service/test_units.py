@@ -19,7 +19,8 @@ from ohmo.service.background import Background
 from ohmo.service.choice import Machine, choose
 from ohmo.service.contract import Manager, Plan, Ran, ServiceFailed, reason_in, search_path
 from ohmo.service.launchd import LABEL, Launchd, plist
-from ohmo.service.systemd import Systemd, quoted, read_standing, system_plan, unit
+from ohmo.service.systemd import Systemd, read_standing
+from ohmo.service.systemd_unit import quoted, system_plan, unit
 
 ANALYZE = shutil.which("systemd-analyze")
 needs_analyze = pytest.mark.needs("systemd-analyze")
