@@ -29,7 +29,8 @@ class CrashLoop:
     def begin(self) -> bool:
         """One more start. True: it follows ``MOST`` others within ``WINDOW`` of which none was
         stopped in good order."""
-        found, now = self._read(), self._now()
+        found = self._read()
+        now = self._now()
         recent = [at for at in _numbers(found.get("starts")) if 0 <= now - at < WINDOW]
         self._write({**found, "starts": [*recent[-9:], now]})
         return len(recent) >= MOST
@@ -41,18 +42,16 @@ class CrashLoop:
             self._write({**found, "starts": []})
 
     def first_time(self, text: str) -> bool:
-        """Whether the owner was not told ``text`` in the last hours, over all lives; from now on
-        they were."""
-        found, now = self._read(), self._now()
+        """Whether the owner was not told ``text`` in the last hours, also by earlier processes; from
+        now on they were."""
+        found = self._read()
+        now = self._now()
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
-        written = (
-            cast("dict[str, Any]", found["told"]) if isinstance(found.get("told"), dict) else {}
-        )
-        told = {
-            key: float(at)
-            for key, at in written.items()
-            if isinstance(at, int | float) and 0 <= now - at < AGAIN
-        }
+        written = cast("dict[str, object]", found.get("told"))
+        told: dict[str, float] = {}
+        for key, at in written.items() if isinstance(written, dict) else ():
+            if isinstance(at, int | float) and 0 <= now - at < AGAIN:
+                told[key] = float(at)
         if name in told:
             return False
         self._write({**found, "told": {**told, name: now}})
@@ -71,8 +70,6 @@ class CrashLoop:
 
 
 def _numbers(found: object) -> list[float]:
-    return (
-        [float(one) for one in cast("list[object]", found) if isinstance(one, int | float)]
-        if isinstance(found, list)
-        else []
-    )
+    if not isinstance(found, list):
+        return []
+    return [float(one) for one in cast("list[object]", found) if isinstance(one, int | float)]

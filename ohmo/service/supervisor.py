@@ -63,12 +63,11 @@ class Supervisor:
         self._state = home / "run" / "service.state"
         self._asked_to_stop = False
         self._restarts = 0
-        self._daemon: int | None = None
-        self._adopted: int | None = (
-            None  # a descriptor that is readable when an adopted daemon has ended
-        )
+        self._daemon: int | None = None  # its process
+        self._adopted: int | None = None  # descriptor, readable when an adopted daemon has ended
         self._ready = False
-        self._beat = self._kill_at = 0.0
+        self._beat = 0.0  # monotonic seconds of its last sign of life
+        self._kill_at = 0.0  # when it gets SIGKILL; 0: it was not asked to end
         self._wake, wake = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(self._wake, False)
@@ -96,9 +95,8 @@ class Supervisor:
                 return self._end("stopped", "stopped as asked")
             if code in FINAL:
                 return self._end("stopped" if code == 0 else "failed", self._last_words(code))
-            pause = (
-                self._timeouts.first if time.monotonic() - began > self._timeouts.quiet else pause
-            )
+            if time.monotonic() - began > self._timeouts.quiet:
+                pause = self._timeouts.first
             why = _ending(code)
             self._restarts += 1
             self._say(f"the daemon ended ({why}); start {self._restarts + 1} in {pause:g} s")
@@ -138,14 +136,15 @@ class Supervisor:
         return None
 
     def _adopt(self, pid: int) -> None:
-        self._daemon, self._adopted = pid, os.pidfd_open(pid)
-        self._ready, self._beat, self._kill_at = True, time.monotonic(), 0.0
+        self._daemon = pid
+        self._adopted = os.pidfd_open(pid)
+        self._begin(ready=True)
         self._say(f"took over the running daemon {pid}")
         self._write("running", "serving")
 
     def _start(self) -> None:
         self._clear()
-        self._ready, self._beat, self._kill_at = False, time.monotonic(), 0.0
+        self._begin(ready=False)
         self._write("starting", "")
         folder = self._environ.get("HOME", "/")
         child = subprocess.Popen(  # noqa: S603
@@ -159,16 +158,19 @@ class Supervisor:
         self._daemon = child.pid
         self._write("starting", "")
 
+    def _begin(self, *, ready: bool) -> None:
+        self._ready = ready
+        self._beat = time.monotonic()
+        self._kill_at = 0.0
+
     def _watch(self) -> int | None:
         """Until the daemon has ended: its exit code, negative for a signal; None when nobody can
         know (it was adopted)."""
         while True:
             before = time.monotonic()
-            waits: list[Any] = [
-                self._wake,
-                self._socket,
-                *([self._adopted] if self._adopted is not None else []),
-            ]
+            waits: list[Any] = [self._wake, self._socket]
+            if self._adopted is not None:
+                waits.append(self._adopted)
             readable, _, _ = select.select(waits, [], [], 1.0 if self._kill_at else 2.0)
             self._forget_wakes()
             self._hear()
@@ -183,14 +185,17 @@ class Supervisor:
 
     def _ended(self, readable: list[Any]) -> tuple[bool, int | None]:
         """Whether it has ended, and with which code."""
-        over, code = False, None
+        over = False
+        code = None
         if self._adopted is not None and self._adopted in readable:
             os.close(self._adopted)
-            self._adopted, over = None, True
+            self._adopted = None
+            over = True
         with suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._daemon:
-                    over, code = True, os.waitstatus_to_exitcode(found[1])
+                    over = True
+                    code = os.waitstatus_to_exitcode(found[1])
         return over, code
 
     def _hear(self) -> None:
@@ -199,35 +204,31 @@ class Supervisor:
                 data, extra, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
             except BlockingIOError:
                 return
-            sender = next(
-                (
-                    _CREDENTIALS.unpack(content)[0]
-                    for level, _, content in extra
-                    if level == socket.SOL_SOCKET
-                ),
-                self._daemon,
-            )
+            sender = self._daemon  # elsewhere than on Linux nobody vouches for it
+            for level, _, content in extra:
+                if level == socket.SOL_SOCKET:
+                    sender = _CREDENTIALS.unpack(content)[0]
             if sender != self._daemon:
                 continue  # somebody else's word counts nothing
             for line in data.decode("utf-8", "replace").splitlines():
                 if line == "WATCHDOG=1":
                     self._beat = time.monotonic()
                 elif line == "READY=1":
-                    self._ready, self._beat = True, time.monotonic()
+                    self._ready = True
+                    self._beat = time.monotonic()
                     self._write("running", "serving")
 
     def _judge(self) -> None:
         """Ends what was asked to end, and what hangs."""
         now = time.monotonic()
+        silent = self._timeouts.hang if self._ready else self._timeouts.start
         if self._asked_to_stop and not self._kill_at:
             self._send(signal.SIGTERM)
             self._kill_at = now + self._timeouts.stop
         elif self._kill_at and now > self._kill_at:
             self._send(signal.SIGKILL)
             self._kill_at = now + 1.0
-        elif not self._kill_at and now - self._beat > (
-            self._timeouts.hang if self._ready else self._timeouts.start
-        ):
+        elif not self._kill_at and now - self._beat > silent:
             self._say(
                 f"no sign of life for {now - self._beat:.0f} s: ended; the stack of every thread"
                 " stands above or below this line"
@@ -252,7 +253,7 @@ class Supervisor:
             os.read(self._wake, 512)
 
     def _sleep(self, seconds: float) -> None:
-        """Shorter when it is asked to stop; buries meanwhile whoever was left to us."""
+        """Shorter when it is asked to stop; reaps meanwhile whoever was left to us."""
         until = time.monotonic() + seconds
         while not self._asked_to_stop and (left := until - time.monotonic()) > 0:
             select.select([self._wake], [], [], left)
