@@ -12,7 +12,7 @@ from channels.contract import Manifest
 from channels.record import record
 from ohmo.config.home import Home
 from ohmo.config.load import Config
-from ohmo.cron.zones import local_zone, zone_of
+from ohmo.cron.times import local_zone, zone_of
 from ohmo.doctor.machine import Machine
 from ohmo.service.contract import Standing
 
