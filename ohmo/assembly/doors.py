@@ -61,9 +61,7 @@ class HouseApprovals:
         word: str,
         person: str,
     ) -> Literal["ok", "late", "unknown"]:
-        asked = next(
-            (one for one in await self.store.open_questions() if one.ask.id == approval), None
-        )
+        asked = await self.store.question(approval)
         scope = remembered(asked, scope) if asked is not None else scope
         note = "Denied" if verdict == "denied" else f"Allowed ({scope})" if not word else word[:200]
         grant = await self.granting.grant(asked, scope) if verdict == "allowed" else None

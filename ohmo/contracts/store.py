@@ -342,6 +342,10 @@ class Approvals(Protocol):
 
     async def next_deadline(self) -> datetime | None: ...
     async def open_questions(self, thread: str | None = None) -> list[Asked]: ...
+    async def question(self, approval: str) -> Asked | None:
+        """The open question of this id. None: it is closed, or there never was one."""
+        ...
+
     async def lapsed(self, name: str) -> Lapsed | None:
         """The permission of this id that expired, or the newest one of the thread of this id. None:
         there is none, or its step is gone."""

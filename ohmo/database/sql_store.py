@@ -139,6 +139,7 @@ class SqlStore(_OverDriver):
     expire = writes(approvals.expire)
     next_deadline = reads(approvals.next_deadline)
     open_questions = reads(approvals.open_questions)
+    question = reads(approvals.question)
     lapsed = reads(approvals.lapsed)
     grants = reads(known_people.grants)
     revoke_grant = writes(known_people.revoke_grant)

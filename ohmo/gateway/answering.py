@@ -51,7 +51,7 @@ class Answering:
             await self._try_again(accepted, answer, turn)
             return
         parts, pressed = self._parts, parse_choice(answer.choice)
-        asked = await self._find(pressed[1]) if pressed is not None else None
+        asked = await parts.store.question(pressed[1]) if pressed is not None else None
         if pressed is None or asked is None:
             await parts.end(accepted, "refused", "this question is closed")
             await self._acknowledge(answer, "This question is closed.")
@@ -206,7 +206,7 @@ class Answering:
         """False: it was too late, or not theirs to answer. ``quiet``: then nobody is told.
         ``owner``: may answer for anybody."""
         parts = self._parts
-        asked = await self._find(decision.approval)
+        asked = await parts.store.question(decision.approval)
         if asked is not None and not owner and not parts.access.may_answer(asked, said):
             await parts.end(
                 accepted,
@@ -279,16 +279,6 @@ class Answering:
             if state.receipt is not None and state.receipt.at is not None
         ]
         return bool(shown) and said.at < min(shown)
-
-    async def _find(self, approval: str) -> Asked | None:
-        return next(
-            (
-                asked
-                for asked in await self._parts.store.open_questions()
-                if asked.ask.id == approval
-            ),
-            None,
-        )
 
 
 def _note(decision: Decide, said: Said) -> str:

@@ -272,6 +272,11 @@ def next_deadline() -> Op[datetime | None]:
     return None if rows[0][0] is None else instant(rows[0][0])
 
 
+def question(approval: str) -> Op[Asked | None]:
+    rows = yield f"{_FROM} WHERE a.id = ? AND {_OPEN}", (approval,)
+    return asked_row(rows[0]) if rows else None
+
+
 def open_questions(thread: str | None = None) -> Op[list[Asked]]:
     if thread is None:
         rows = yield f"{_FROM} WHERE {_OPEN} ORDER BY a.thread, a.seq", ()

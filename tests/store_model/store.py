@@ -212,6 +212,11 @@ class ModelApprovals(ModelTurns):
         ]
         return [self.asked(q) for q in sorted(found, key=lambda q: (q.thread, q.seq))]
 
+    async def question(self, approval: str) -> Asked | None:
+        found = self.tables.questions.get(approval)
+        is_open = found is not None and found.state in ("queued", "asked")
+        return self.asked(found) if found is not None and is_open else None
+
     async def lapsed(self, name: str) -> Lapsed | None:
         found = [
             q

@@ -55,6 +55,15 @@ async def reply(
     return await scene.store.answer(ruling, posts=posts, late=late, card=card, closing=closing)
 
 
+async def test_one_question_is_found_by_its_id_while_it_is_open(scene: Scene) -> None:
+    await parked(scene, "1", "2")
+    for asked in await scene.store.open_questions():
+        assert await scene.store.question(asked.ask.id) == asked
+    assert await reply(scene, "q1") == "ok"
+    assert await scene.store.question(ident("q1")) is None
+    assert await scene.store.question(ident("never")) is None
+
+
 async def test_a_question_parks_the_turn_and_shows_its_card(scene: Scene) -> None:
     claim, work = await parked(scene, "1")
     asked = (await scene.store.open_questions())[0]
