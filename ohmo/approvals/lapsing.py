@@ -7,17 +7,54 @@ so and, where that is possible, has a button for a late answer: a new request, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
-from channels.contract import Choice, Hint
+from channels.contract import Address, Choice, Clock, Hint, Person, PersonId, Said
 from channels.record import record
-from ohmo.approvals.cards import closing
+from channels.text import literal
+from ohmo.approvals.answering import NOT_YOURS
+from ohmo.approvals.cards import closing, elsewhere, is_whole
+from ohmo.commands.contract import Standing
+from ohmo.contracts.arrivals import Again, Terms, Wake
 from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.store import Closing, OutRow, PostRow
-from ohmo.ids import NewId
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.store import Accepted, Asked, Card, Closing, Lapsed, OutRow, PostRow, Store
+from ohmo.ids import NewId, derived
+from ohmo.sessions import stale_messages
 
-_RUN = "run:"
+_RUN = "run:"  # begins the value of the button for a late answer
+_STALE = 7 * 86_400.0  # seconds in which somebody may say that an old message is still wanted
+RUN_NOW = (
+    "(Nobody allowed this call in time. {name} allows it now, and it runs first. Say what came of"
+    " it, and go on with what it was for.)"
+)
+ANSWER_NOW = (
+    "(This message is old, and nobody said in time that it is still wanted. {name} wants it"
+    " answered now.)\n\n{detail}"
+)
+
+# By a job's thread, person and name; and the account of that person. None: there is no such job any
+# more.
+JobTerms = Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]]
+
+
+@record
+class Deadlines:
+    """Seconds a question may stay open. ``timeout``: as configured."""
+
+    timeout: float
+    clock: Clock
+
+    def __call__(self, tool: str, until: datetime | None) -> float:
+        """``until``: a job's run may ask until then."""
+        if tool == stale_messages.CALL:
+            return _STALE
+        if until is None:
+            return self.timeout
+        return max(1.0, (until - self.clock()).total_seconds())
 
 
 @record
@@ -63,3 +100,112 @@ def lapsing(new_id: NewId) -> Closing:
 def parse_run(choice: str) -> str | None:
     """The id of the question whose late answer a button gives; None: another button."""
     return choice.removeprefix(_RUN) if choice.startswith(_RUN) else None
+
+
+async def expire(store: Store, card: Card, new_id: NewId) -> None:
+    """Overdue questions end, and what their thread asks next is asked. Raises Unavailable."""
+    await store.expire(card, lapsing(new_id))
+
+
+@record
+class LateDeps:
+    """What a late answer needs of the house."""
+
+    store: Store
+    publish: Callable[[Wake], Awaitable[Accepted]]
+    standing_of: Callable[[Said], Standing | None]  # what somebody may do; None: a stranger
+    terms: JobTerms
+    thread: Callable[[str], Awaitable[ThreadInfo | None]]
+    clock: Clock
+
+
+class LateAnswers:
+    """A call that nobody allowed in time, or an old message nobody said was still wanted, and that
+    somebody wants all the same: by a press of "Run it now" or "Answer it now", or by the command
+    that says so."""
+
+    def __init__(self, deps: LateDeps) -> None:
+        self._deps = deps
+
+    async def run(self, said: Said, lapsed: Lapsed, *, may: bool) -> tuple[bool, str]:
+        """Whether it is a new request, and what is said about it, CommonMark. ``may``: this person
+        could have answered the question. Done twice it is the same: its key is the question's.
+        Raises Unavailable."""
+        asked, wanted = lapsed.asked, lapsed.call is None
+        if not may:
+            return False, NOT_YOURS.text
+        if not is_whole(asked, said.address):
+            return False, elsewhere(asked)
+        if wanted and asked.ask.question.digest != stale_messages.DIGEST:
+            return False, "What this was about is not kept any more."
+        wake = await self._again(said, lapsed)
+        if wake is None:
+            return False, "This question is closed."
+        published = await self._deps.publish(wake)
+        name = said.person.name or said.person.id
+        await self._close(
+            asked, f"Answered now: {name} wants it" if wanted else f"Run now: allowed by {name}"
+        )
+        if published.duplicate:
+            return False, "It was answered already." if wanted else "It was run already."
+        if wanted:
+            return True, "It is answered now."
+        return True, f"It runs now: {literal(asked.ask.question.title)}"
+
+    async def _close(self, asked: Asked, note: str) -> None:
+        row = await self._deps.store.post_row(asked.ask.id)
+        if row is not None:
+            close = closing(lambda: derived("again", asked.ask.id), note)
+            await self._deps.store.post([close(row)])
+
+    async def _again(self, said: Said, lapsed: Lapsed) -> Wake | None:
+        """None: nobody may have this run any more."""
+        asked, call = lapsed.asked, lapsed.call
+        name = " ".join((said.person.name or said.person.id).split())[:100]
+        words = RUN_NOW if call is not None else ANSWER_NOW
+        wake = Wake(
+            key=f"again:{asked.ask.id}",
+            origin="again",
+            place=asked.address,
+            deliver=None,
+            person=asked.person,
+            prompt=words.format(name=name, detail=asked.ask.question.detail),
+            at=self._deps.clock(),
+        )
+        # Else somebody sits there, at the keyboard.
+        of_job = asked.address.chat.startswith(("cron:", "hook:"))
+        if asked.address.channel == "house" and of_job and call is not None:
+            return await self._of_job(wake, said, lapsed, call)
+        return await self._of_person(wake, said, lapsed)
+
+    async def _of_job(self, wake: Wake, said: Said, lapsed: Lapsed, call: ToolCall) -> Wake | None:
+        """It runs under the job's terms, and what comes of it goes where its reports go."""
+        asked = lapsed.asked
+        found = await self._deps.terms(asked.address, asked.person, lapsed.job)
+        if found is None:
+            return None
+        terms, account = found
+        digest = asked.ask.question.digest
+        # As whom a job acts is looked up when it runs.
+        again = Again(call.name, call.arguments, digest, said.person.id, "guest")
+        return replace(wake, terms=terms, account=account, again=again)
+
+    async def _of_person(self, wake: Wake, said: Said, lapsed: Lapsed) -> Wake | None:
+        asked, call = lapsed.asked, lapsed.call
+        place = asked.address
+        person = Person(PersonId(asked.person), "")
+        standing = self._deps.standing_of(replace(said, address=place, person=person))
+        if standing is None:
+            return None
+        digest = asked.ask.question.digest
+        again = Again("", {}, digest, said.person.id, standing)
+        if call is not None:
+            again = replace(again, name=call.name, arguments=call.arguments)
+        info = await self._deps.thread(asked.thread)
+        return replace(
+            wake,
+            deliver=None if place.channel == "house" else place,
+            account=place.account,
+            mind=info.person_scope if info is not None else "",
+            again=again,
+        )

@@ -4,15 +4,12 @@ words belong."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-from channels.contract import Address, Clock, Inbound, MessageId
+from channels.contract import Address, Inbound, MessageId
 from channels.record import record
 from ohmo.approvals.cards import stands
-from ohmo.contracts.questions import Scope
-from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import Asked, Grant, Hint, Store
-from ohmo.ids import NewId
+from ohmo.contracts.store import Asked, Hint, Store
 
 
 @record
@@ -139,38 +136,3 @@ class OpenQuestions:
                 )
                 found.append(Shown(asked, stands(row), names))
         return tuple(found)
-
-
-@record
-class Granting:
-    """What "for this session" and "always" leave behind. ``thread`` tells which session is the
-    present one."""
-
-    thread: Callable[[str], Awaitable[ThreadInfo | None]]
-    new_id: NewId
-    clock: Clock
-
-    async def grant(self, asked: Asked | None, scope: Scope) -> Grant | None:
-        """None: nothing to remember. Whoever answers, it is given to the person who asked."""
-        if asked is None or remembered(asked, scope) == "once":
-            return None
-        info = await self.thread(asked.thread)
-        session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
-        question, channel = asked.ask.question, asked.address.channel
-        theirs = (
-            channel == "house" and ":" in asked.person
-        )  # a job's person has the name of their platform already
-        return Grant(
-            self.new_id(),
-            "*" if scope == "always" else session,
-            question.wider if scope == "workspace" else question.rule,
-            asked.person if theirs else f"{channel}:{asked.person}",
-            self.clock(),
-        )
-
-
-def remembered(asked: Asked, scope: Scope) -> Scope:
-    """What an answer can cover: without a rule there is nothing to remember, whatever was asked
-    for."""
-    question = asked.ask.question
-    return scope if (question.wider if scope == "workspace" else question.rule) else "once"

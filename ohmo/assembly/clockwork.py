@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 from channels.contract import Address
 from channels.errors import Unavailable
 from channels.record import record
-from ohmo.approvals.cards import closing, routed
 from ohmo.approvals.job_people import JobPeople, JobPerson
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
@@ -22,7 +21,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobSpec, JobTools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import Accepted, Card, Ruling, Store, ThreadSettings
+from ohmo.contracts.store import Accepted, Store, ThreadSettings
 from ohmo.cron.alarm import WallAlarm
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED
@@ -45,6 +44,7 @@ class ClockLinks:
     notices: Notices
     reach: Callable[[str, str], Address | None]
     job_people: JobPeople
+    withdraw: Callable[[Collection[str]], Awaitable[None]]  # what turns of a removed job ask
 
 
 @record
@@ -52,7 +52,6 @@ class Clockwork:
     desk: CronDesk
     scheduler: Scheduler
     reporter: Reporter
-    cards: Card
     zone: ZoneInfo  # of jobs that name none; times are told in it
 
     def tools(self, thread: Callable[[str], Awaitable[ThreadInfo | None]]) -> JobTools:
@@ -69,8 +68,6 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
     """Raises ConfigError with the line of a job that cannot be."""
     zone = zone_name(config, seams)
     wanted = specs(config, zone, seams.clock())
-
-    cards = routed(links.notices.owner_place, links.job_people)
 
     async def publish(wake: Wake) -> Accepted:
         terms = wake.terms
@@ -90,20 +87,6 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             scheduler.began(wake.occurrence.job, wake.occurrence.due)
         return accepted
 
-    async def withdraw(turns: Collection[str]) -> None:
-        close = closing(seams.new_id, "Withdrawn: the job was removed")
-        while asked := [
-            one
-            for one in await store.open_questions()
-            if one.turn in turns and one.state == "asked"
-        ]:
-            for one in asked:  # the next one of the same turn is asked when this one has ended
-                await store.answer(
-                    Ruling(one.ask.id, "denied", "owner", "the job was removed"),
-                    card=cards,
-                    closing=close,
-                )
-
     async def tell(once: str, text: str) -> None:
         if not await links.notices.tell(once, text, once=once) and not links.notices.knows(once):
             raise Unavailable("a notice to the owner could not be stored")
@@ -118,7 +101,7 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             zone=zone,
             new_id=seams.new_id,
             clock=seams.clock,
-            withdraw=withdraw,
+            withdraw=links.withdraw,
         )
     )
 
@@ -147,7 +130,7 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
         )
     )
     reporter = Reporter(store, links.resolve, links.notices.owner_place, config.workspace)
-    return Clockwork(desk, scheduler, reporter, cards, zone_of(zone))
+    return Clockwork(desk, scheduler, reporter, zone_of(zone))
 
 
 def _send(

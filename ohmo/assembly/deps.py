@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from channels.record import record
+from ohmo.approvals.answering import Approvals
 from ohmo.assembly.seams import Seams
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
@@ -38,3 +39,4 @@ class Deps:
     access: Access
     notices: Notices
     connections: Connections
+    approvals: Approvals

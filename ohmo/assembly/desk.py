@@ -9,8 +9,8 @@ from channels.contract import Clock, Inbound
 from channels.record import record
 from channels.text import code_span, literal
 from channels.wall_clock import wall
+from ohmo.approvals.granting import remembered_by
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.doors import remembered_by
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
 from ohmo.contracts.money import cost_words

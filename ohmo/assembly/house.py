@@ -11,15 +11,18 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
+from ohmo.approvals.answering import Approvals
+from ohmo.approvals.cards import routed
+from ohmo.approvals.granting import Granting
 from ohmo.approvals.job_people import JobPeople
-from ohmo.approvals.lapsing import lapsing
-from ohmo.approvals.questions import Granting, OpenQuestions
+from ohmo.approvals.lapsing import LateAnswers, LateDeps, expire
+from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, no_such_model
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.deps import Deps, HouseStore
 from ohmo.assembly.desk import HouseDesk
-from ohmo.assembly.doors import HouseApprovals, HouseWatch, publish_wake
+from ohmo.assembly.doors import HouseWatch, publish_wake
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
 from ohmo.assembly.seams import Seams
@@ -40,16 +43,15 @@ from ohmo.database.cached_answer import CachedAnswer
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.accounts import Accounts
-from ohmo.gateway.away import Away
+from ohmo.gateway.answering import Answering, AnsweringDeps
 from ohmo.gateway.connections import Connections
-from ohmo.gateway.intake import Intake
-from ohmo.gateway.intake_parts import IntakeParts
+from ohmo.gateway.courtesies import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
+from ohmo.gateway.intake import Intake, IntakeDeps
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
+from ohmo.gateway.orders import Orders, OrdersDeps, Turns
 from ohmo.gateway.people import PeopleDesk, role_of_next
-from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.gateway.whispers import Whispers
 from ohmo.logs.turn_log import TurnLog
 from ohmo.permissions.policy_of import snapshot_of
 from ohmo.providers import build
@@ -80,6 +82,7 @@ class House:
     agent: AgentParts
     access: Access
     questions: OpenQuestions
+    approvals: Approvals
     clockwork: Clockwork
     # who tells and shows
     notices: Notices
@@ -103,7 +106,7 @@ class House:
 
     async def expire(self) -> None:
         """Overdue questions become denials."""
-        await self.store.expire(self.clockwork.cards, lapsing(self.seams.new_id))
+        await expire(self.store, self.approvals.card, self.seams.new_id)
 
 
 def commands() -> Mapping[str, Command]:
@@ -137,7 +140,7 @@ async def build_house(
     questions = OpenQuestions(store)
     access = await _access(config, store, wired, known, questions, job_people)
     wired.door.model = model.model
-    deps = _deps(config, seams, store, wired, access)
+    deps = _deps(config, seams, store, wired, access, job_people)
     clockwork = build_clockwork(
         config,
         seams,
@@ -148,6 +151,7 @@ async def build_house(
             notices=deps.notices,
             reach=deps.connections.address,
             job_people=job_people,
+            withdraw=deps.approvals.withdraw,
         ),
     )
     agent = build_agent(
@@ -203,11 +207,10 @@ async def build_house(
         agent=agent,
         access=access,
         questions=questions,
+        approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=_control(
-            deps, wired, clockwork, status, desk, replaying, partial(no_such_model, model)
-        ),
+        control=_control(deps, wired, clockwork, status, replaying, partial(no_such_model, model)),
         status=status,
         replaying=replaying,
         clockwatch=Clockwatch(
@@ -223,7 +226,14 @@ async def build_house(
     )
 
 
-def _deps(config: Config, seams: Seams, store: HouseStore, wired: Wired, access: Access) -> Deps:
+def _deps(
+    config: Config,
+    seams: Seams,
+    store: HouseStore,
+    wired: Wired,
+    access: Access,
+    job_people: JobPeople,
+) -> Deps:
     connections = Connections([link.name for link in wired.links if link.name != "house"])
     metrics = _metrics(config, seams)
     bus = MessageBus(
@@ -243,7 +253,10 @@ def _deps(config: Config, seams: Seams, store: HouseStore, wired: Wired, access:
         clock=seams.clock,
         dashboard=INDOORS if wired.browser is None else DASHBOARD,
     )
-    return Deps(config, seams, store, bus, access, notices, connections)
+    cards = routed(notices.owner_place, job_people)
+    granting = Granting(store.thread, seams.new_id, seams.clock)
+    approvals = Approvals(store, cards, granting, seams.new_id, seams.failpoint)
+    return Deps(config, seams, store, bus, access, notices, connections, approvals)
 
 
 def _metrics(config: Config, seams: Seams) -> Metrics | None:
@@ -324,29 +337,69 @@ def _intake(
         if settings.free_until is not None:
             full_auto.begun()
 
-    return Intake(
-        IntakeParts(
+    turns = Turns(
+        stopped=pool.stopped,
+        arrived=pool.arrived,
+        chose=chose,
+        drafted=connections.drafted,
+        rest=pool.rest,
+    )
+    answering = _answering(deps, clockwork, desk, questions)
+    orders = Orders(
+        OrdersDeps(
             store=deps.store,
-            access=deps.access,
             commands=desk.known,
             desk=desk,
-            stopped=pool.stopped,
-            rest=pool.rest,
-            arrived=pool.arrived,
-            chose=chose,
-            acknowledge=connections.acknowledge,
-            drafted=connections.drafted,
-            away=Away(deps.store.post, seams.clock, desk.zone),
-            queueing=Queueing(questions.at, seams.clock, desk.zone),
-            cards=questions.shown,
+            turns=turns,
+            answering=answering,
             new_id=seams.new_id,
             clock=seams.clock,
-            failpoint=seams.failpoint,
-            card=clockwork.cards,
-            whispers=Whispers(connections.whisper, seams.clock),
             restart=again.set,
+        )
+    )
+    courtesies = Courtesies(
+        post=deps.store.post,
+        late=LateNotice(seams.clock, desk.zone),
+        waiting=WaitingNotice(questions.at, seams.clock, desk.zone),
+        ephemeral=EphemeralNotice(connections.whisper, seams.clock),
+    )
+    return Intake(
+        IntakeDeps(
+            store=deps.store,
+            access=deps.access,
+            orders=orders,
+            answering=answering,
+            turns=turns,
+            courtesies=courtesies,
+            new_id=seams.new_id,
+            clock=seams.clock,
+        )
+    )
+
+
+def _answering(
+    deps: Deps, clockwork: Clockwork, desk: HouseDesk, questions: OpenQuestions
+) -> Answering:
+    late = LateAnswers(
+        LateDeps(
+            store=deps.store,
             publish=lambda wake: publish_wake(deps.bus, wake, None),
+            standing_of=deps.access.standing_of,
             terms=clockwork.desk.terms_at,
+            thread=deps.store.thread,
+            clock=deps.seams.clock,
+        )
+    )
+    return Answering(
+        AnsweringDeps(
+            store=deps.store,
+            access=deps.access,
+            desk=desk,
+            approvals=deps.approvals,
+            late=late,
+            cards=questions.shown,
+            acknowledge=deps.connections.acknowledge,
+            new_id=deps.seams.new_id,
         )
     )
 
@@ -376,7 +429,6 @@ def _control(
     wired: Wired,
     clockwork: Clockwork,
     status: StatusReporter,
-    desk: HouseDesk,
     replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
 ) -> Control:
@@ -385,13 +437,12 @@ def _control(
     store = deps.store
     publish = partial(publish_wake, deps.bus)
     parse = deps.connections.parse
-    granting = Granting(desk.thread, seams.new_id, seams.clock)
     ports = Ports(
         reports=store,
         status=status,
         watch=HouseWatch(deps.bus, store),
         publish_wake=publish,
-        approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
+        approvals=deps.approvals,
         people=_people(deps),
         repair=store,
         keeping=store,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from channels.contract import Address
 from ohmo.ambient import Ambient
 from ohmo.approvals.cards import closing
+from ohmo.approvals.lapsing import Deadlines
 from ohmo.assembly.agent import AgentParts, redactor
 from ohmo.assembly.channels import Wired
 from ohmo.assembly.clockwork import Clockwork
@@ -67,7 +68,7 @@ def build_pool(
         ),
         output=TurnOutput(
             emit=deps.bus.outbound.emit,
-            card=clockwork.cards,
+            card=deps.approvals.card,
             closing=closing(seams.new_id, "stopped", connections.drafted),
             dead=dead,
             grown=connections.drafted,
@@ -77,7 +78,7 @@ def build_pool(
         limits=TurnLimits(
             busy=config.sessions.busy,
             turn_timeout=config.limits.turn_timeout.total_seconds(),
-            approval_timeout=config.permissions.approval_timeout.total_seconds(),
+            patience=Deadlines(config.permissions.approval_timeout.total_seconds(), seams.clock),
             idle=silence,
             late=overdue,
         ),

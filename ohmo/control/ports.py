@@ -11,9 +11,11 @@ from typing import Literal, Protocol
 from channels.contract import Address
 from channels.record import record
 from channels.web.client import Browser
+from ohmo.approvals.answering import Answerer, Outcome
+from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
-from ohmo.contracts.questions import Remembered, Scope
+from ohmo.contracts.questions import Remembered
 from ohmo.contracts.reports import Replay, Reports, ThreadInfo
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.status import HouseStatus
@@ -36,15 +38,10 @@ class Watch(Protocol):
 
 
 class Approvals(Protocol):
+    """Part of ``ohmo.approvals.answering.Approvals``."""
+
     async def open_questions(self, thread: str | None = None) -> list[Asked]: ...
-    async def answer(
-        self,
-        approval: str,
-        verdict: Literal["allowed", "denied"],
-        scope: Scope,
-        word: str,
-        person: str,
-    ) -> Literal["ok", "late", "unknown"]: ...
+    async def answer(self, decision: Decide, by: Answerer) -> Outcome: ...
     async def remembered(self) -> list[Remembered]: ...
     async def revoke_grant(self, id: str) -> bool:
         """False: there is no such permission."""

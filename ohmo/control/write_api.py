@@ -10,6 +10,8 @@ from aiohttp import web
 from pydantic import Field
 
 from channels.contract import Address, ChatId, Clock
+from ohmo.approvals.answering import Answerer, Refused
+from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
@@ -148,9 +150,9 @@ class Acting:
 
     async def approve(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Verdict)
-        outcome = await self._ports.approvals.answer(
-            request.match_info["id"], wanted.verdict, wanted.scope, wanted.word, PERSON
-        )
+        approval = request.match_info["id"]
+        decision = Decide(approval, wanted.verdict, wanted.scope, wanted.word)
+        outcome = await self._ports.approvals.answer(decision, Answerer(PERSON, PERSON))
         match outcome:
             case "ok":
                 return answer({"ok": True})
@@ -160,6 +162,8 @@ class Acting:
                 raise Refusal(
                     404, "there is no such question; `ohmo approvals list` shows the open ones"
                 )
+            case Refused(_, text):
+                raise Refusal(409, text)
 
     async def pair(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Pairing)

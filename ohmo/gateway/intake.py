@@ -14,85 +14,78 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from channels.contract import Answer, Inbound, MessageId, Person, PersonId, Reacted
+from channels.contract import Answer, Clock, Inbound, MessageId, Person, PersonId, Reacted
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.approvals import reaction_lookup
-from ohmo.approvals.cards import closing
-from ohmo.commands.contract import (
-    Choose,
-    Decide,
-    Order,
-    Reply,
-    Restart,
-    Retry,
-    RunNow,
-    Standing,
-    Stop,
-    is_order,
-    parse,
-    unknown,
-)
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.store import Accepted, PostRow, Seat, ThreadSettings
+from ohmo.contracts.store import Accepted, PostRow, Seat, Store
 from ohmo.gateway import pairing
+from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering
-from ohmo.gateway.intake_parts import IntakeParts
-from ohmo.gateway.late_calls import LateCalls
+from ohmo.gateway.courtesies import Courtesies, Told
+from ohmo.gateway.endings import Ended, notice
+from ohmo.gateway.orders import Orders, Turns
+from ohmo.ids import NewId
 from ohmo.lifecycle import backoff, failure_of, within
 from ohmo.sessions.user_steps import steers
 
 log = structlog.get_logger("ohmo.intake")
-Told = tuple[Accepted, Arrival, Seat]
+
+
+@record
+class IntakeDeps:
+    """What handling an arrival needs of the house."""
+
+    store: Store
+    access: Access
+    orders: Orders
+    answering: Answering
+    turns: Turns
+    courtesies: Courtesies
+    new_id: NewId
+    clock: Clock
 
 
 class Intake:
     """``hear`` is called in commit order; what it has to do runs in order within a thread and side
     by side otherwise."""
 
-    def __init__(self, parts: IntakeParts) -> None:
-        self._parts = parts
-        self._late = LateCalls(parts)
-        self._answering = Answering(parts, self._late)
+    def __init__(self, deps: IntakeDeps) -> None:
+        self._deps = deps
         self._todo: asyncio.Queue[Told] = asyncio.Queue()
-        self._away = parts.away
         self._lines = asyncio.Queue[list[PostRow]]()
-        self._queueing = parts.queueing
         self._open: set[tuple[str, int]] = set()  # what is in ``_todo`` or being carried out
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: defaultdict[str, int] = defaultdict(int)
 
     def hear(self, told: Sequence[Told]) -> None:
         """For the bus."""
-        if self._away is not None and (rows := self._away.lines(told)):
-            self._lines.put_nowait(rows)
-        if self._queueing is not None and (rows := self._queueing.lines(told)):
+        if rows := self._deps.courtesies.lines(told):
             self._lines.put_nowait(rows)
         for one in told:
             accepted, arrival, seat = one
-            if self._parts.whispers is not None:
-                self._parts.whispers.hear(arrival, seat)
             if seat.ending is not None:
                 continue
             if seat.kind in ("command", "answer"):
                 self._put(one)
             elif (now := steers(arrival)) or seat.kind == "message":
-                self._parts.arrived(accepted.thread, now)
+                self._deps.turns.arrived(accepted.thread, now)
 
     async def run(self) -> None:
         """Until cancelled. Begins with what an earlier life left undone."""
-        for pending in await self._parts.store.unhandled():
+        for pending in await self._deps.store.unhandled():
             self._put((pending.accepted, pending.arrival, Seat("", pending.kind)))
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._apologise(), name="intake.away")
-            if self._parts.whispers is not None:
-                group.create_task(self._parts.whispers.run(), name="intake.whispers")
+            group.create_task(self._say_lines(), name="intake.courtesies")
+            group.create_task(self._deps.courtesies.ephemeral.run(), name="intake.ephemeral")
             while True:
                 told = await self._todo.get()
                 group.create_task(self._handle(told), name=f"intake.{told[0].thread}")
 
-    async def _apologise(self) -> None:
-        while self._away is not None:
-            await self._away.say(await self._lines.get())
+    async def _say_lines(self) -> None:
+        while True:
+            await self._deps.courtesies.say(await self._lines.get())
 
     def _put(self, told: Told) -> None:
         """Once, although it may be told while the start finds it undone."""
@@ -104,16 +97,12 @@ class Intake:
     async def _handle(self, told: Told) -> None:
         accepted, arrival, seat = told
         try:
-            if isinstance(
-                arrival, Reacted
-            ):  # no words of the thread wait with it, but later thumbs on the same card do: the first counts
+            if isinstance(arrival, Reacted):
+                # No words of the thread wait with it, but later reactions to the same card do: the
+                # first counts.
                 async with self._alone(f"{accepted.thread} {arrival.message}"):
-                    await failure_of(
-                        within(
-                            reaction_lookup.PATIENCE,
-                            reaction_lookup.named(self._parts.store, arrival),
-                        )
-                    )
+                    named = reaction_lookup.named(self._deps.store, arrival)
+                    await failure_of(within(reaction_lookup.PATIENCE, named))
                     await self._carry_out(accepted, arrival, seat)
             else:
                 await self._carry_out(accepted, arrival, seat)
@@ -134,10 +123,9 @@ class Intake:
                 attempt += 1
                 if attempt >= 3 and not isinstance(error, Unavailable):
                     left = await failure_of(self._give_up(accepted, arrival, error))
-                    if not isinstance(
-                        left, Unavailable
-                    ):  # an end that could not be stored is no end
+                    if not isinstance(left, Unavailable):
                         return
+                    # An end that could not be stored is no end.
                 await asyncio.sleep(backoff(attempt, most=10.0))
 
     @asynccontextmanager
@@ -153,141 +141,69 @@ class Intake:
                 del self._users[whose], self._locks[whose]
 
     async def _once(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> None:
-        if isinstance(arrival, Answer):
-            await self._answering.pressed(accepted, arrival)
-        elif isinstance(arrival, Reacted):
-            await self._answering.reacted(accepted, arrival)
-        elif isinstance(arrival, Inbound):
-            standing = self._parts.access.let_in(arrival, private=arrival.private)
-            if standing is None and self._parts.access.may_ask_in(arrival):
-                await self._stranger(accepted, arrival)
-            elif standing is None:
-                await self._parts.end(
-                    accepted, "refused", f"{arrival.person.id} may not speak here"
-                )
-            elif seat.kind == "answer":
-                await self._answering.in_words(accepted, arrival)
-            else:
-                await self._command(accepted, arrival, standing)
-        elif isinstance(arrival, Wake):
-            await self._command(accepted, _typed(arrival), "owner")
-        else:
-            await self._parts.end(accepted, "noted", "nothing to do")
+        ended = await self._ended(accepted, arrival, seat)
+        if ended is not None:
+            await self._end(accepted, ended)
 
-    async def _give_up(self, accepted: Accepted, arrival: Arrival, error: Exception) -> None:
-        text = f"This could not be carried out: {error}"
-        posts = [
-            self._parts.notice(
-                arrival.place if isinstance(arrival, Wake) else arrival.address, text
-            )
-        ]
-        await self._parts.store.end_arrival(accepted.thread, accepted.seq, "dead", text, posts)
+    async def _ended(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> Ended | None:
+        """How it ends; None: its effect's own transaction ended it."""
+        match arrival:
+            case Answer():
+                return await self._deps.answering.pressed(accepted, arrival)
+            case Reacted():
+                return await self._deps.answering.reacted(accepted, arrival)
+            case Inbound():
+                return await self._said(accepted, arrival, seat)
+            case Wake():
+                return await self._deps.orders.carry_out(accepted, _typed(arrival), "owner")
+            case _:
+                return Ended("noted", "nothing to do")
+
+    async def _said(self, accepted: Accepted, said: Inbound, seat: Seat) -> Ended | None:
+        access = self._deps.access
+        standing = access.let_in(said, private=said.private)
+        if standing is None and access.may_ask_in(said):
+            await self._stranger(accepted, said)
+            return None
+        if standing is None:
+            return Ended("refused", f"{said.person.id} may not speak here")
+        if seat.kind == "answer":
+            return await self._deps.answering.in_words(accepted, said)
+        return await self._deps.orders.carry_out(accepted, said, standing)
 
     async def _stranger(self, accepted: Accepted, said: Inbound) -> None:
         """One code an hour, also when a stranger speaks in several threads at once."""
-        place, parts = said.address, self._parts
+        place, access = said.address, self._deps.access
         async with self._alone(f"{place.channel}:{place.account}:{said.person.id}"):
-            known = parts.access.known(place.channel, place.account, said.person.id)
-            row_and_code = pairing.asking(said, known, parts.clock())
-            if row_and_code is None:
-                await self._parts.end(
-                    accepted, "refused", "unknown person; a pairing code was told"
-                )
+            known = access.known(place.channel, place.account, said.person.id)
+            asking = pairing.asking(said, known, self._deps.clock())
+            if asking is None:
+                told = Ended("refused", "unknown person; a pairing code was told")
+                await self._end(accepted, told)
                 return
-            row, code = row_and_code
-            posts = [self._parts.notice(place, pairing.words(said, code))]
-            await parts.store.end_arrival(
-                accepted.thread,
-                accepted.seq,
-                "refused",
-                "unknown person; pairing code told",
-                posts,
-                person=row,
-            )
-            parts.access.learn([row])
+            row, code = asking
+            posts = (notice(self._deps.new_id, place, pairing.words(said, code)),)
+            told = Ended("refused", "unknown person; pairing code told", posts, person=row)
+            await self._end(accepted, told)
+            access.learn([row])
 
-    async def _command(self, accepted: Accepted, said: Inbound, standing: Standing) -> None:
-        parsed, parts = parse(said.text), self._parts
-        command = parts.commands.get(parsed[0]) if parsed is not None else None
-        if command is None and parsed is not None and is_order(said.text, parts.commands):
-            await self._parts.end(
-                accepted,
-                "refused",
-                f"there is no /{parsed[0]}",
-                [self._parts.notice(said.address, unknown(parsed[0], parts.commands))],
-            )
-            return
-        if (
-            command is None or parsed is None
-        ):  # somebody who was let in between the words and their handling
-            await self._parts.end(
-                accepted,
-                "refused",
-                "said before this person was let in",
-                [self._parts.notice(said.address, "Please say that again.")],
-            )
-            return
-        if standing not in command.standings:
-            await self._parts.end(
-                accepted,
-                "refused",
-                f"/{command.name} is not for a {standing}",
-                [self._parts.notice(said.address, f"`/{command.name}` is not for a {standing}.")],
-            )
-            return
-        info = await self._parts.desk.thread(accepted.thread)
-        settings = info.settings.at(parts.clock()) if info is not None else ThreadSettings()
-        order = Order(
-            accepted.thread, said.address, said.person.id, standing, parsed[1], settings, said
-        )
-        effect = await command.run(order, self._parts.desk)
-        match command.heeded(effect, parsed[1]):
-            case Reply(text):
-                await self._parts.end(
-                    accepted, "answered", posts=[self._parts.notice(said.address, text)]
-                )
-            case Choose(text, chosen):
-                posts = [self._parts.notice(said.address, text)]
-                await self._parts.store.end_arrival(
-                    accepted.thread, accepted.seq, "answered", "", posts, settings=chosen
-                )
-                self._parts.chose(accepted.thread, chosen)
-            case Stop(text, fresh):
-                await self._stop(accepted, said, text, fresh=fresh)
-            case RunNow(lapsed):
-                _, text = await self._late.run(said, lapsed, owner=standing == "owner")
-                await self._parts.end(
-                    accepted,
-                    "answered",
-                    posts=[self._parts.notice(said.address, text)] if text else [],
-                )
-            case Retry(letters):
-                for seq in letters:
-                    await parts.store.retry_arrival(accepted.thread, seq)
-                await self._parts.end(accepted, "answered")
-            case Restart(text):
-                await self._parts.end(
-                    accepted, "answered", posts=[self._parts.notice(said.address, text)]
-                )
-                parts.restart()
-            case Decide() as decision:
-                await self._answering.decide(accepted, said, decision, owner=standing == "owner")
+    async def _give_up(self, accepted: Accepted, arrival: Arrival, error: Exception) -> None:
+        place = arrival.place if isinstance(arrival, Wake) else arrival.address
+        text = f"This could not be carried out: {error}"
+        posts = (notice(self._deps.new_id, place, text),)
+        await self._end(accepted, Ended("dead", text, posts))
 
-    async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
-        parts = self._parts
-        thread, note = accepted.thread, f"stopped by {said.person.name or said.person.id}"
-        close = closing(parts.new_id, note, parts.drafted)
-        posts = [self._parts.notice(said.address, text)]
-        await parts.store.stop(
-            thread,
+    async def _end(self, accepted: Accepted, ended: Ended) -> None:
+        await self._deps.store.end_arrival(
+            accepted.thread,
             accepted.seq,
-            person=said.person.id,
-            fresh=fresh,
-            posts=posts,
-            closing=close,
-            rest=parts.rest(thread, note),
+            ended.ending,
+            ended.reason,
+            ended.posts,
+            person=ended.person,
+            settings=ended.settings,
         )
-        await parts.stopped(accepted.thread)
+        await ended.then()
 
 
 def _typed(wake: Wake) -> Inbound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Literal, Protocol
 
 from channels.contract import Address, Outbound
@@ -73,7 +74,8 @@ class TurnLimits:
 
     busy: Busy  # of threads whose people chose nothing
     turn_timeout: float
-    approval_timeout: float
+    # a question may stay open: of a call of this tool, in a turn that may ask until then
+    patience: Callable[[str, datetime | None], float]
     # of silence by the wall clock, after which a thread begins a new session now
     idle: Callable[[], float | None] = lambda: None
     # whether an old message is still wanted

@@ -21,10 +21,9 @@ from ohmo.contracts.tool import Question
 from ohmo.engine.executor import summary
 from ohmo.ids import derived
 from ohmo.lifecycle import backoff
-from ohmo.sessions import notice_text, stale_messages
+from ohmo.sessions import notice_text
 from ohmo.sessions.deps import SessionDeps
 from ohmo.sessions.ledger import TurnLedger
-from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.run import Run, is_scheduled, reply, reply_address
 from ohmo.sessions.transcript import Transcript
 
@@ -133,11 +132,7 @@ class Exits:
             Ask(deps.ambient.new_id(), call.id, question, str(run.plan.cwd))
             for call, question in questions
         ]
-        timeout = (
-            stale_messages.PATIENCE
-            if questions[0][0].name == stale_messages.CALL
-            else self._patience(run.plan)
-        )
+        timeout = self._deps.limits.patience(questions[0][0].name, run.plan.until)
         standing = _standing(deps.output.closing, thinking.quoted(run.transcript.final_text()))
         await deps.store.park(
             self._claim, run.turn, asks, timeout=timeout, card=deps.output.card, closing=standing
@@ -244,12 +239,6 @@ class Exits:
         if draft is None or (draft.state == "ready" and not draft.parts):
             return ""
         return self._deps.output.grown(draft.row.id) or draft.row.outbound.text
-
-    def _patience(self, plan: TurnPlan) -> float:
-        """Seconds a question of this turn may stay open."""
-        if plan.until is None:
-            return self._deps.limits.approval_timeout
-        return max(1.0, (plan.until - self._deps.ambient.clock()).total_seconds())
 
     def _posts(self, work: Work, text: str, footnote: str = "") -> list[PostRow]:
         answer = reply(work)

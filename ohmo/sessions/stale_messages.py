@@ -9,7 +9,6 @@ from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
 
 CALL = "Late"  # the name under which the question stands; no tool has it
-PATIENCE = 7 * 86_400.0  # seconds the question waits
 DIGEST = "late"  # of the question: whatever it is about
 ANSWER = "Answer it"  # the choice that wants it answered
 LONGEST = 300  # characters of the message that are shown

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ohmo.approvals.answering import Answerer
+from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import TurnEnded, TurnStarted
 from ohmo.contracts.messages import ModelStep, Text
@@ -67,8 +69,8 @@ class AnsweringHouse(SmallHouse):
         if not self.silent:
             self.emit(thread, TurnEnded("turn1", "answered", "It is four."))
 
-    async def answer(self, approval: str, verdict: str, scope: str, word: str, person: str) -> Any:
-        found = await super().answer(approval, verdict, scope, word, person)
+    async def answer(self, decision: Decide, by: Answerer) -> Any:
+        found = await super().answer(decision, by)
         self.decided.set()
         return found
 

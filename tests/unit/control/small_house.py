@@ -28,6 +28,8 @@ from channels.contract import (
 )
 from channels.web.adapter import Web
 from channels.web.settings import WebSettings
+from ohmo.approvals.answering import Answerer
+from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import (
     Event,
@@ -322,10 +324,11 @@ class SmallHouse:
     async def open_questions(self, thread: str | None = None) -> list[Asked]:
         return [asked for asked in self.asked.values() if thread in (None, asked.thread)]
 
-    async def answer(self, approval: str, verdict: str, scope: str, word: str, person: str) -> Any:
+    async def answer(self, decision: Decide, by: Answerer) -> Any:
+        approval, verdict, word = decision.approval, decision.verdict, decision.word
         if approval not in self.asked:
             return "unknown"
-        self.verdicts.append((approval, verdict, scope, word))
+        self.verdicts.append((approval, verdict, decision.scope, word))
         asked = self.asked.pop(approval)
         self.post(
             asked.thread,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +26,10 @@ from channels.contract import (
     Receipt,
 )
 from channels.errors import Unavailable
+from ohmo.approvals.answering import Approvals
 from ohmo.approvals.cards import card, closing
+from ohmo.approvals.granting import Granting
+from ohmo.approvals.lapsing import LateAnswers, LateDeps
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
@@ -35,14 +38,21 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.reports import ArrivalInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Ask, Claim, PartState, PersonRow, PostRow, Ruling
+from ohmo.contracts.store import Accepted, Ask, Claim, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Question
 from ohmo.gateway.access import Access, Policy, Roles
-from ohmo.gateway.intake import Intake
-from ohmo.gateway.intake_parts import IntakeParts
+from ohmo.gateway.answering import Answering, AnsweringDeps
+from ohmo.gateway.courtesies import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
+from ohmo.gateway.intake import Intake, IntakeDeps
+from ohmo.gateway.orders import Orders, OrdersDeps, Turns
 from tests.store_model.store import MemoryStore
 
 KNOWN = commands()
+
+
+async def _nobody(place: Address, person: PersonId, text: str) -> None: ...
+
+
 ASK = (
     Choice("once", "Allow once"),
     Choice("session", "Allow for this session"),
@@ -71,6 +81,9 @@ class House:
     arrived: list[str] = field(default_factory=list[str])
     hits: list[str] = field(default_factory=list[str])
     hangs: bool = False
+    publishes: bool = False
+    restart: Callable[[], None] = lambda: None
+    desk: HouseDesk = field(init=False)
     _number: int = 0
 
     def __post_init__(self) -> None:
@@ -95,22 +108,59 @@ class House:
 
     def fresh(self) -> Intake:
         """As after a start of the process."""
-        return Intake(self.intake_parts())
+        answering = self.answering()
+        turns = Turns(
+            stopped=self._stopped,
+            arrived=lambda thread, now: self.arrived.append(f"{thread} now" if now else thread),
+        )
+        orders = Orders(
+            OrdersDeps(
+                self.store,
+                KNOWN,
+                self.desk,
+                turns,
+                answering,
+                self.new_id,
+                self.clock,
+                self.restart,
+            )
+        )
+        quiet = Courtesies(
+            self.store.post,
+            LateNotice(lambda: BIRTH),
+            WaitingNotice(lambda _: (), self.clock),
+            EphemeralNotice(_nobody, lambda: BIRTH),
+        )
+        return Intake(
+            IntakeDeps(
+                self.store, self.access, orders, answering, turns, quiet, self.new_id, self.clock
+            )
+        )
 
-    def intake_parts(self) -> IntakeParts:
+    async def _stopped(self, thread: str) -> None:
+        self.stopped.append(thread)
 
+    def late(self) -> LateAnswers:
+        async def publish(wake: Wake) -> Accepted:
+            raise AssertionError(f"{wake.key}: nothing is answered late here")
+
+        async def no_terms(place: Address, person: str, job: str) -> None: ...
+
+        standing_of = self.access.standing_of if self.publishes else lambda _: None
+        return LateAnswers(
+            LateDeps(self.store, publish, standing_of, no_terms, self.store.thread, self.clock)
+        )
+
+    def answering(self) -> Answering:
         async def acknowledge(answer: Answer, text: str) -> None:
             if self.hangs:
                 await asyncio.Event().wait()
             self.acknowledged.append((answer.person.id, text))
 
-        async def stopped(thread: str) -> None:
-            self.stopped.append(thread)
-
         async def status() -> HouseStatus:
             return HouseStatus(True, "1", BIRTH, "offline", "none", {}, {}, {}, None, 0, 0, {}, {})
 
-        desk = HouseDesk(
+        self.desk = HouseDesk(
             self.store,
             self.store,
             status,
@@ -120,18 +170,19 @@ class House:
             self.access,
             self.clock,
         )
-        return IntakeParts(
-            self.store,
-            self.access,
-            KNOWN,
-            desk,
-            stopped,
-            lambda thread, now: self.arrived.append(f"{thread} now" if now else thread),
-            acknowledge,
-            self.new_id,
-            self.clock,
-            self.hits.append,
-            cards=self.questions.shown,
+        granting = Granting(self.store.thread, self.new_id, self.clock)
+        approvals = Approvals(self.store, card, granting, self.new_id, self.hits.append)
+        return Answering(
+            AnsweringDeps(
+                self.store,
+                self.access,
+                self.desk,
+                approvals,
+                self.late(),
+                self.questions.shown,
+                acknowledge,
+                self.new_id,
+            )
         )
 
     async def hears(self, arrival: Arrival) -> tuple[str, int]:
@@ -920,9 +971,8 @@ async def test_a_command_that_there_is_not_is_named_and_never_reaches_the_model(
 
 async def test_a_restart_is_the_owners_and_asked_for_once_its_reply_is_stored(house: House) -> None:
     asked: list[int] = []
-    house.intake = Intake(
-        replace(house.intake_parts(), restart=lambda: asked.append(len(house.store.tables.posts)))
-    )
+    house.restart = lambda: asked.append(len(house.store.tables.posts))
+    house.intake = house.fresh()
     assert (await house.said("/restart", person="ned", at=place("dm:ned"))).ending == "refused"
     assert (await house.said("/restart", person="olga", at=place("dm:olga"))).ending == "answered"
     assert asked == [2]

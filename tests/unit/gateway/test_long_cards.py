@@ -17,7 +17,6 @@ from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.questions import Ask, Asked, Lapsed
 from ohmo.contracts.store import PartState
-from ohmo.gateway.late_calls import LateCalls
 
 TOO_LONG = "cannot be allowed here"
 QUESTION = replace(permission(), detail="command:\n```\n" + "echo x\n" * 3000 + "the end\n```")
@@ -80,12 +79,14 @@ async def test_it_cannot_be_run_later_from_a_chat_either(house: House) -> None:
     await house.store.expire(card, lapsing(house.new_id))
     (closed,) = await house.closings()
     assert closed.endswith("_No answer in time: not run._")
-    late = LateCalls(house.intake_parts())
+    late = house.late()
     call = ToolCall("t.1", "Bash", {"command": "x"}, "f")
-    done, text = await late.run(words("/approve"), Lapsed(asked(QUESTION.detail, place()), call))
+    done, text = await late.run(
+        words("/approve"), Lapsed(asked(QUESTION.detail, place()), call), may=True
+    )
     assert not done
     assert TOO_LONG in text
-    _, text = await late.run(words("/approve"), Lapsed(asked("ls", place()), call))
+    _, text = await late.run(words("/approve"), Lapsed(asked("ls", place()), call), may=True)
     assert TOO_LONG not in text
 
 

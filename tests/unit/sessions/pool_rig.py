@@ -310,7 +310,7 @@ class Rig:
                 dead=dead,
             ),
             limits=TurnLimits(
-                busy=self.busy, turn_timeout=self.turn_timeout, approval_timeout=300.0
+                busy=self.busy, turn_timeout=self.turn_timeout, patience=lambda _, __: 300.0
             ),
             ambient=Ambient(self.new_id, self.clock, self.failpoint),
         )

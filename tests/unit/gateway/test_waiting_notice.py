@@ -11,7 +11,7 @@ from channels.contract import Address, ChatId, Inbound, MessageId, Person, Perso
 from ohmo.contracts.questions import Ask
 from ohmo.contracts.store import Accepted, Asked, PostRow, Seat
 from ohmo.contracts.tool import Question
-from ohmo.gateway.queueing import AGAIN, Queueing
+from ohmo.gateway.courtesies import QUESTION_AGAIN, WaitingNotice
 from ohmo_testing.house import BIRTH, ManualClock
 
 GROUP = Address("telegram", "1", ChatId("-5"))
@@ -42,28 +42,28 @@ MESSAGE = Seat("", "message")
 
 
 def lines(
-    queueing: Queueing, said: Inbound = BOB, seat: Seat = MESSAGE, thread: str = "t1"
+    waiting: WaitingNotice, said: Inbound = BOB, seat: Seat = MESSAGE, thread: str = "t1"
 ) -> list[PostRow]:
-    return queueing.lines([(Accepted(thread, 3, duplicate=False), said, seat)])
+    return waiting.lines([(Accepted(thread, 3, duplicate=False), said, seat)])
 
 
 def test_the_line_answers_who_waits_and_is_said_once_and_once_more() -> None:
     clock = ManualClock()
-    queueing = Queueing(lambda _: (ASKED,), clock)
-    (row,) = lines(queueing)
+    waiting = WaitingNotice(lambda _: (ASKED,), clock)
+    (row,) = lines(waiting)
     assert (row.outbound.address, row.outbound.reply_to, row.outbound.mentions) == (
         GROUP,
         "9",
         ("7",),
     )
     assert "10:00 UTC" in row.outbound.text
-    assert lines(queueing) == []
-    clock.tick(AGAIN.total_seconds())
-    (again,) = lines(queueing)
+    assert lines(waiting) == []
+    clock.tick(QUESTION_AGAIN.total_seconds())
+    (again,) = lines(waiting)
     assert again.id != row.id
-    clock.tick(AGAIN.total_seconds())
-    assert [one.id for one in lines(queueing)] == [again.id], "the store knows this one already"
-    assert [one.id for one in lines(Queueing(lambda _: (ASKED,), clock))] == [row.id], (
+    clock.tick(QUESTION_AGAIN.total_seconds())
+    assert [one.id for one in lines(waiting)] == [again.id], "the store knows this one already"
+    assert [one.id for one in lines(WaitingNotice(lambda _: (ASKED,), clock))] == [row.id], (
         "nor does a restart say it anew"
     )
 
@@ -79,4 +79,4 @@ def test_the_line_answers_who_waits_and_is_said_once_and_once_more() -> None:
     ],
 )
 def test_who_does_not_wait_behind_it_is_not_told(said: Inbound, seat: Seat, thread: str) -> None:
-    assert lines(Queueing(lambda _: (ASKED,), ManualClock()), said, seat, thread) == []
+    assert lines(WaitingNotice(lambda _: (ASKED,), ManualClock()), said, seat, thread) == []

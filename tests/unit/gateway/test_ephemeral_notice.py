@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import NotReady
 from ohmo.contracts.store import Seat
-from ohmo.gateway.whispers import WAITING, Whispers
+from ohmo.gateway.courtesies import WAITING, EphemeralNotice
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 REFUSED = Seat("", "message", "refused", "U1 is not in channels.fake.allow.people")
@@ -43,7 +43,7 @@ class House:
         self.told: list[tuple[str, str, str]] = []
         self.broken = False
         self.enough = asyncio.Event()
-        self.whispers = Whispers(self.whisper, lambda: self.now)
+        self.notice = EphemeralNotice(self.whisper, lambda: self.now)
 
     async def whisper(self, address: Address, person: PersonId, text: str) -> None:
         self.told.append((address.chat, person, text))
@@ -53,7 +53,7 @@ class House:
 
     async def after(self, count: int) -> list[tuple[str, str, str]]:
         """Everything that was whispered, once there are ``count``, and nothing more is due."""
-        running = asyncio.create_task(self.whispers.run())
+        running = asyncio.create_task(self.notice.run())
         async with asyncio.timeout(20):
             while len(self.told) < count:
                 self.enough.clear()
@@ -65,12 +65,12 @@ class House:
 
 async def test_the_reason_is_told_once_an_hour_to_each_person_of_each_place() -> None:
     house = House()
-    house.whispers.hear(said(), REFUSED)
-    house.whispers.hear(said(), REFUSED)
-    house.whispers.hear(said("U2"), REFUSED)
-    house.whispers.hear(said(chat="C2"), REFUSED)
+    house.notice.hear(said(), REFUSED)
+    house.notice.hear(said(), REFUSED)
+    house.notice.hear(said("U2"), REFUSED)
+    house.notice.hear(said(chat="C2"), REFUSED)
     house.now += timedelta(hours=1)
-    house.whispers.hear(said(at=house.now), REFUSED)
+    house.notice.hear(said(at=house.now), REFUSED)
     told = await house.after(4)
     assert [(chat, person) for chat, person, _ in told] == [
         ("C1", "U1"),
@@ -85,12 +85,12 @@ async def test_only_a_fresh_call_of_a_person_in_a_shared_place_that_was_refused_
     None
 ):
     house = House()
-    house.whispers.hear(said("a", private=True), REFUSED)
-    house.whispers.hear(said("b", addressed=False), REFUSED)
-    house.whispers.hear(said("c", bot=True), REFUSED)
-    house.whispers.hear(said("d"), Seat("", "message"))
-    house.whispers.hear(said("e", at=NOW - timedelta(hours=1)), REFUSED)
-    house.whispers.hear(said("last"), REFUSED)
+    house.notice.hear(said("a", private=True), REFUSED)
+    house.notice.hear(said("b", addressed=False), REFUSED)
+    house.notice.hear(said("c", bot=True), REFUSED)
+    house.notice.hear(said("d"), Seat("", "message"))
+    house.notice.hear(said("e", at=NOW - timedelta(hours=1)), REFUSED)
+    house.notice.hear(said("last"), REFUSED)
     assert [person for _, person, _ in await house.after(1)] == ["last"]
 
 
@@ -100,5 +100,5 @@ async def test_a_platform_that_fails_costs_only_its_whisper_and_a_crowd_is_not_k
     house = House()
     house.broken = True
     for number in range(WAITING + 20):
-        house.whispers.hear(said(f"U{number}"), REFUSED)
+        house.notice.hear(said(f"U{number}"), REFUSED)
     assert len(await house.after(WAITING)) == WAITING

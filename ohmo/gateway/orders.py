@@ -1,0 +1,151 @@
+"""Slash commands: who may say them, and what each effect does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from channels.contract import Clock, Inbound
+from channels.record import record
+from ohmo.approvals.cards import closing
+from ohmo.commands.contract import (
+    Choose,
+    Command,
+    Decide,
+    Desk,
+    Effect,
+    Order,
+    Reply,
+    Restart,
+    Retry,
+    RunNow,
+    Standing,
+    Stop,
+    is_order,
+    parse,
+    unknown,
+)
+from ohmo.contracts.inwriter import Rest, no_rest
+from ohmo.contracts.store import Accepted, PostRow, Store, ThreadSettings
+from ohmo.gateway.answering import Answering
+from ohmo.gateway.endings import Ended, notice
+from ohmo.ids import NewId
+
+
+@record
+class Turns:
+    """What the running turns are told, and tell."""
+
+    stopped: Callable[[str], Awaitable[None]]  # what was said in a thread has been ended
+    arrived: Callable[[str, bool], None]  # a message; whether the running turn shall read it now
+    chose: Callable[[str, ThreadSettings], None] = lambda _, __: None  # what holds from now on
+    # How far a draft has grown: stopping it takes nothing away that was read.
+    drafted: Callable[[str], str | None] = lambda _: None
+    # What a turn in a thread was saying, which is shown with that note.
+    rest: Callable[[str, str], Rest] = lambda _, __: no_rest
+
+
+@record
+class OrdersDeps:
+    """What commands need of the house."""
+
+    store: Store
+    commands: Mapping[str, Command]
+    desk: Desk
+    turns: Turns
+    answering: Answering
+    new_id: NewId
+    clock: Clock
+    restart: Callable[[], None] = lambda: None
+
+
+class Orders:
+    """Each effect, its reply and the command's ending are one transaction."""
+
+    def __init__(self, deps: OrdersDeps) -> None:
+        self._deps = deps
+
+    async def carry_out(
+        self, accepted: Accepted, said: Inbound, standing: Standing
+    ) -> Ended | None:
+        """How the command ends; None: its effect's own transaction ended it."""
+        admitted = self._admit(said, standing)
+        if isinstance(admitted, Ended):
+            return admitted
+        command, argument = admitted
+        info = await self._deps.desk.thread(accepted.thread)
+        settings = info.settings.at(self._deps.clock()) if info is not None else ThreadSettings()
+        order = Order(
+            accepted.thread, said.address, said.person.id, standing, argument, settings, said
+        )
+        effect = command.heeded(await command.run(order, self._deps.desk), argument)
+        return await self._apply(accepted, said, effect, owner=standing == "owner")
+
+    def _admit(self, said: Inbound, standing: Standing) -> tuple[Command, str] | Ended:
+        """The command and what stands behind its name, or why it is not carried out."""
+        parsed = parse(said.text)
+        known = self._deps.commands
+        command = known.get(parsed[0]) if parsed is not None else None
+        if command is not None and parsed is not None:
+            if standing in command.standings:
+                return command, parsed[1]
+            reason = f"/{command.name} is not for a {standing}"
+            return self._refused(said, reason, f"`/{command.name}` is not for a {standing}.")
+        if parsed is not None and is_order(said.text, known):
+            return self._refused(said, f"there is no /{parsed[0]}", unknown(parsed[0], known))
+        # Somebody who was let in between the words and their handling.
+        return self._refused(said, "said before this person was let in", "Please say that again.")
+
+    async def _apply(
+        self, accepted: Accepted, said: Inbound, effect: Effect, *, owner: bool
+    ) -> Ended | None:
+        match effect:
+            case Reply(text):
+                return self._answered(said, text)
+            case Choose(text, chosen):
+
+                async def chose() -> None:
+                    self._deps.turns.chose(accepted.thread, chosen)
+
+                posts = (self._notice(said, text),)
+                return Ended("answered", posts=posts, settings=chosen, then=chose)
+            case Stop(text, fresh):
+                await self._stop(accepted, said, text, fresh=fresh)
+                return None
+            case RunNow(lapsed):
+                _, text = await self._deps.answering.run_late(said, lapsed, owner=owner)
+                return self._answered(said, text)
+            case Retry(letters):
+                for seq in letters:
+                    await self._deps.store.retry_arrival(accepted.thread, seq)
+                return Ended("answered")
+            case Restart(text):
+
+                async def restart() -> None:
+                    self._deps.restart()
+
+                return Ended("answered", posts=(self._notice(said, text),), then=restart)
+            case Decide() as decision:
+                return await self._deps.answering.decide(accepted, said, decision, owner=owner)
+
+    async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
+        thread, turns = accepted.thread, self._deps.turns
+        note = f"stopped by {said.person.name or said.person.id}"
+        await self._deps.store.stop(
+            thread,
+            accepted.seq,
+            person=said.person.id,
+            fresh=fresh,
+            posts=[self._notice(said, text)],
+            closing=closing(self._deps.new_id, note, turns.drafted),
+            rest=turns.rest(thread, note),
+        )
+        await turns.stopped(thread)
+
+    def _answered(self, said: Inbound, text: str) -> Ended:
+        return Ended("answered", posts=(self._notice(said, text),))
+
+    def _refused(self, said: Inbound, reason: str, text: str) -> Ended:
+        return Ended("refused", reason, (self._notice(said, text),))
+
+    def _notice(self, said: Inbound, text: str) -> PostRow:
+        return notice(self._deps.new_id, said.address, text)
