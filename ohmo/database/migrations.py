@@ -207,12 +207,13 @@ class NewerSchema(StoreError):
     """The store was written by a newer ohmo."""
 
     def __init__(self, found: int, known: int) -> None:
-        super().__init__(
-            f"the store has schema {found}, this ohmo knows {known}: start the newer ohmo, or"
-            " restore a backup; nothing was changed"
-        )
         self.found = found
         self.known = known
+        self.reason = (
+            f"the store has schema {found}, this ohmo knows {known}: start the newer ohmo, or"
+            " restore a backup"
+        )
+        super().__init__(f"{self.reason}; nothing was changed")
 
 
 def newest(migrations: Mapping[int, Sequence[str]]) -> int:

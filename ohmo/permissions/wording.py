@@ -105,8 +105,9 @@ def offered(rule: str, wider: str) -> str:
     """The permissions that a card offers to remember, CommonMark. An exact command stands on it
     already."""
     plain = visible(rule, exact=True)
-    shown = "" if "this command" in (words := in_words(plain)) else f" ({code_span(plain)})"
-    lines = [f"*For this session* and *always* allow: {literal(words)}{shown}"]
+    exact = plain.startswith("Bash(") and not plain.endswith(":*)")
+    shown = "" if exact else f" ({code_span(plain)})"
+    lines = [f"*For this session* and *always* allow: {literal(in_words(plain))}{shown}"]
     if wider:
         plain = visible(wider, exact=True)
         lines.append(f"*All edits in this workspace*, for this session: {code_span(plain)}")

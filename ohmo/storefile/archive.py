@@ -286,7 +286,7 @@ def _compare(database: Path, rows: Mapping[str, int]) -> None:
             if counts(copy) != rows:
                 raise BackupError("its store has other rows than were counted")
     except NewerSchema as error:
-        raise BackupError(str(error).removesuffix("; nothing was changed")) from error
+        raise BackupError(error.reason) from error
 
 
 def _extract(path: Path, folder: Path) -> dict[str, Any]:
