@@ -19,7 +19,7 @@ from ohmo.config.load import load
 from ohmo.failpoints import Failpoint, inert
 from ohmo.gateway.access import Policy
 from ohmo.gateway.activity import Mode
-from ohmo.gateway.indoors import Indoors
+from ohmo.gateway.internal_channel import InternalChannel
 from ohmo.gateway.link import LinkSettings
 from ohmo.lifecycle import failure_of
 from ohmo.providers.build import Model, chain
@@ -188,7 +188,10 @@ def _wired(world: World, state: Callable[[str], Path]) -> Wired:
         heavy=False,
         activity=world.activity,
     )
-    links = (LinkSettings("house", "house", Indoors, state("house"), _FENCE, heavy=False), adapter)
+    links = (
+        LinkSettings("house", "house", InternalChannel, state("house"), _FENCE, heavy=False),
+        adapter,
+    )
     return Wired(
         links,
         lambda channel, account: world.policy,  # noqa: ARG005

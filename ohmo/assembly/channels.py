@@ -20,7 +20,7 @@ from ohmo.config.models import ChannelPolicy
 from ohmo.gateway.access import Access, Policy, Roles, Standing
 from ohmo.gateway.accounts import Accounts, activity_of
 from ohmo.gateway.activity import Mode
-from ohmo.gateway.indoors import Indoors
+from ohmo.gateway.internal_channel import InternalChannel
 from ohmo.gateway.link import LinkSettings
 
 ELSEWHERE = frozenset((*SAME, *INSTEAD))
@@ -82,7 +82,7 @@ def wire(config: Config, clock: Callable[[], Any], began: datetime | None = None
         LinkSettings(
             "house",
             "house",
-            Indoors,
+            InternalChannel,
             config.home.state("house"),
             _fence(ChannelPolicy()),
             heavy=False,

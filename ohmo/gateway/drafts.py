@@ -36,9 +36,8 @@ from ohmo.contracts.events import (
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
+from ohmo.gateway.draft_updates import DraftUpdates, Typing
 from ohmo.gateway.pace import Pace
-from ohmo.gateway.presence import Presence
-from ohmo.gateway.revisions import Revisions
 from ohmo.ids import NewId
 from ohmo.lifecycle import failure_of
 
@@ -156,10 +155,10 @@ class Drafts:
         self._redact = look.redact
         self._sleep = sleep
         self._now = now
-        self._presence = Presence(channel, name, sleep)
+        self._typing = Typing(channel, name, sleep)
         self._slots: dict[str, _Slot] = {}
         self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
-        self._revisions = Revisions(channel, name, pace)
+        self._updates = DraftUpdates(channel, name, pace)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -207,8 +206,8 @@ class Drafts:
             if target is not None and slot.row == target:
                 slot.over = True
         if target is not None:
-            await self._revisions.settled(target)
-        await self._presence.settled(row.row.outbound.address)
+            await self._updates.settled(target)
+        await self._typing.settled(row.row.outbound.address)
 
     def _note(self, thread: str, event: Event, group: asyncio.TaskGroup) -> None:
         if isinstance(event, TurnStarted):
@@ -257,7 +256,7 @@ class Drafts:
 
     async def _live(self, thread: str, slot: _Slot) -> None:
         """One turn's visible life: ends by cancellation at the turn's end."""
-        typing = asyncio.create_task(self._presence.show(slot.address), name=f"typing.{slot.turn}")
+        typing = asyncio.create_task(self._typing.show(slot.address), name=f"typing.{slot.turn}")
         try:
             if self._way == "preview":
                 await self._previews(slot)
@@ -274,7 +273,7 @@ class Drafts:
         await slot.bell.wait()
         await self._sleep(min(FIRST_AFTER, pause))
         async for text in self._news(slot, pause):
-            await self._revisions.revise(slot.turn, slot.address, None, text)
+            await self._updates.revise(slot.turn, slot.address, None, text)
 
     async def _edits(self, thread: str, slot: _Slot) -> None:
         """Until there is nothing more to revise: the draft was refused, or the row that replaces it
@@ -296,7 +295,7 @@ class Drafts:
             elif slot.over:
                 return
             elif slot.receipt is not None:
-                await self._revisions.revise(slot.row, slot.address, slot.receipt, text)
+                await self._updates.revise(slot.row, slot.address, slot.receipt, text)
 
     async def _take_up(self, slot: _Slot) -> bool:
         """A turn that goes on after a crash, an outage or a question grows in the draft it left."""
@@ -321,7 +320,7 @@ class Drafts:
         last, had = "", None
         most = self._channel.capabilities.max_text
         while True:
-            while (wait := self._revisions.wait(slot.address.chat)) > 0:
+            while (wait := self._updates.wait(slot.address.chat)) > 0:
                 await self._sleep(wait)
             slot.bell.clear()  # time alone is no news
             text = self._text(slot, most)

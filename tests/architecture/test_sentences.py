@@ -59,9 +59,8 @@ def read_back(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in READS:
                 found = next(filter(None, (sentence(one, named) for one in node.args)), "")
-        elif isinstance(node, ast.Compare):
-            if any(isinstance(one, ast.In | ast.NotIn) for one in node.ops):
-                found = sentence(node, named)
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            found = sentence(node, named)
         if found:
             yield node.lineno, found
 

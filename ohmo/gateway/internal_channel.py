@@ -1,5 +1,5 @@
-"""The channel of threads that have no door: messages from the API and, later, jobs without a
-thread. What is said there is read in the history."""
+"""The channel of threads without a platform: prompts from the API and jobs without a place. What is
+said there is read in the history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from channels.errors import Rejected
 NAME, ACCOUNT = "house", "local"
 
 
-class Indoors:
+class InternalChannel:
     """Every send succeeds: the row itself is what is seen."""
 
     capabilities = Capabilities(
