@@ -87,7 +87,8 @@ class Approvals:
         """Refused: nothing was written. Late, unknown: only ``by.late``; the arrival ended as
         refused. Raises Unavailable."""
         asked = await self._store.question(decision.approval)
-        scope, grant = decision.scope, None
+        scope = decision.scope
+        grant = None
         if asked is not None:
             if (refused := await self._refused(asked, decision, by)) is not None:
                 return refused

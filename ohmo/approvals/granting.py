@@ -27,7 +27,8 @@ class Granting:
             return None
         info = await self.thread(asked.thread)
         session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
-        question, channel = asked.ask.question, asked.address.channel
+        question = asked.ask.question
+        channel = asked.address.channel
         # A job's person has the name of their platform already.
         theirs = channel == "house" and ":" in asked.person
         return Grant(

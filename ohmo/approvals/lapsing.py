@@ -131,7 +131,8 @@ class LateAnswers:
         """Whether it is a new request, and what is said about it, CommonMark. ``may``: this person
         could have answered the question. Done twice it is the same: its key is the question's.
         Raises Unavailable."""
-        asked, wanted = lapsed.asked, lapsed.call is None
+        asked = lapsed.asked
+        wanted = lapsed.call is None
         if not may:
             return False, NOT_YOURS.text
         if not is_whole(asked, said.address):
@@ -160,7 +161,8 @@ class LateAnswers:
 
     async def _again(self, said: Said, lapsed: Lapsed) -> Wake | None:
         """None: nobody may have this run any more."""
-        asked, call = lapsed.asked, lapsed.call
+        asked = lapsed.asked
+        call = lapsed.call
         name = " ".join((said.person.name or said.person.id).split())[:100]
         words = RUN_NOW if call is not None else ANSWER_NOW
         wake = Wake(
@@ -191,7 +193,8 @@ class LateAnswers:
         return replace(wake, terms=terms, account=account, again=again)
 
     async def _of_person(self, wake: Wake, said: Said, lapsed: Lapsed) -> Wake | None:
-        asked, call = lapsed.asked, lapsed.call
+        asked = lapsed.asked
+        call = lapsed.call
         place = asked.address
         person = Person(PersonId(asked.person), "")
         standing = self._deps.standing_of(replace(said, address=place, person=person))

@@ -80,11 +80,9 @@ class OpenQuestions:
         open_now = (one for asked in self._asked.values() for one in asked)
         places = [one.address for one in open_now if one.ask.question.kind == "permission"]
         places += [one.place for one in self._shown if one.asked.ask.question.kind == "permission"]
-        return (
-            self._reading
-            or self._changed.is_set()
-            or any((where.channel, where.account, where.chat) == here for where in places)
-        )
+        if self._reading or self._changed.is_set():
+            return True
+        return any((where.channel, where.account, where.chat) == here for where in places)
 
     def aimed(self, said: Inbound) -> Asked | None:
         """The question of a job or webhook that plain words answer."""
@@ -112,9 +110,8 @@ class OpenQuestions:
 
     def _hear(self, hints: Sequence[Hint]) -> None:
         kinds = {hint.kind for hint in hints}
-        if kinds & {"approval", "any"} or (
-            self._shown and "state" in kinds
-        ):  # a delivery: the card has its name
+        delivered = bool(self._shown) and "state" in kinds  # the card may have its name now
+        if delivered or kinds & {"approval", "any"}:
             self._changed.set()
 
     async def refresh(self) -> None:
@@ -123,7 +120,9 @@ class OpenQuestions:
         for asked in rows:
             if asked.state == "asked":
                 found[asked.address] = (*found.get(asked.address, ()), asked)
-        self._asked, self._shown = found, await self._cards(rows)
+        shown = await self._cards(rows)
+        self._asked = found
+        self._shown = shown
 
     async def _cards(self, rows: Sequence[Asked]) -> tuple[Shown, ...]:
         found: list[Shown] = []

@@ -45,7 +45,9 @@ _TONE = re.compile("[\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]|::skin-tone-[2-6]")
 def verdict_of(emoji: str) -> Literal["allowed", "denied"] | None:
     """Allow once, deny, or nothing."""
     name = _TONE.sub("", emoji).strip(": ").casefold()
-    return "allowed" if name in _YES else "denied" if name in _NO else None
+    if name in _YES:
+        return "allowed"
+    return "denied" if name in _NO else None
 
 
 async def named(store: Store, reacted: Reacted) -> None:
@@ -67,7 +69,7 @@ async def _nameless(store: Store, reacted: Reacted) -> bool:
     try:
         return (await _look(store, reacted))[1]
     except Unavailable as error:
-        log.error("store_unavailable", doing="thumbs", error=str(error))
+        log.error("store_unavailable", doing="reaction lookup", error=str(error))
         return True
 
 
@@ -75,7 +77,8 @@ async def _look(store: Store, reacted: Reacted) -> tuple[Asked | None, bool]:
     """The permission; and, where none was found, whether a card of this chat is on its way."""
     if verdict_of(reacted.emoji) is None:
         return None, False
-    here, nameless = (reacted.address.channel, reacted.address.account, reacted.address.chat), False
+    here = (reacted.address.channel, reacted.address.account, reacted.address.chat)
+    nameless = False
     for asked in await store.open_questions():
         if asked.state != "asked" or asked.ask.question.kind != "permission":
             continue

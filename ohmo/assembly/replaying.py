@@ -71,7 +71,8 @@ class Replaying:
         self._agent = agent
 
     async def __call__(self, info: ThreadInfo) -> Replay:
-        past, again = await self._past(info), _Again(self._agent.model.renderings())
+        past = await self._past(info)
+        again = _Again(self._agent.model.renderings())
         found = Replay(info.thread, 0, 0, 0, 0)
         asked: dict[str, tuple[str, ToolCall]] = {}
         same_until = info.session_seq
@@ -98,7 +99,8 @@ class Replaying:
                         )
                         return replace(found, difference=words, seq=row.seq)
                     else:
-                        found, same_until = replace(found, same=found.same + 1), row.seq
+                        found = replace(found, same=found.same + 1)
+                        same_until = row.seq
                 case CallResult(result) if result.call in asked and _judged(result):
                     turn, call = asked[result.call]
                     judged, words = await self._decision(past, turn, call, result)
@@ -195,7 +197,8 @@ class _Again:
         found = [rendering for rendering in self._renderings if rendering.letter == recorded[:1]]
         if not found:
             return differing("", recorded)
-        rendering, request = found[0], await ledger.request()
+        rendering = found[0]
+        request = await ledger.request()
         wrong = differing((await rendering(request)).digest, recorded)
         if wrong == ["conversation"]:  # its earlier thinking may have been refused then
             rendering.scrolls.without_thinking(request.steps)

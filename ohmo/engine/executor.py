@@ -275,7 +275,8 @@ class Executor:
     async def _run(
         self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext
     ) -> ToolOutput:
-        call, footprint = prepared.call, prepared.footprint
+        call = prepared.call
+        footprint = prepared.footprint
         async with AsyncExitStack() as stack:
             for path in _written(footprint):  # calls that write the same path never overlap
                 await stack.enter_async_context(self._writing.setdefault(path, asyncio.Lock()))
@@ -289,7 +290,8 @@ class Executor:
 
 
 async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
-    call, limit = prepared.call, asyncio.timeout_at(context.deadline)
+    call = prepared.call
+    limit = asyncio.timeout_at(context.deadline)
     try:
         async with limit:
             output = await prepared.tool.run(prepared.arguments, context)

@@ -7,7 +7,8 @@ from collections import Counter
 
 from ohmo.contracts.messages import ToolCall, ToolResult
 
-HINT_AT, STOP_AT = 3, 5
+HINT_AT = 3
+STOP_AT = 5
 
 
 class LoopGuard:

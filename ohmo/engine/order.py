@@ -52,7 +52,8 @@ class _Reach:
     __slots__ = ("changes", "touches")
 
     def __init__(self, footprint: Footprint) -> None:
-        more, quiet = footprint.touches, footprint.effect in ("none", "house")
+        more = footprint.touches
+        quiet = footprint.effect in ("none", "house")
         self.changes = () if quiet and not footprint.writes else _true(footprint.writes, more)
         self.touches = _true((*footprint.reads, *footprint.writes), more)
 

@@ -53,7 +53,8 @@ class Reasoner:
         async with aclosing(closable(self._call(request))) as events:
             async for event in events:
                 if isinstance(event, Reply):
-                    reply, answered = event, time.monotonic()
+                    reply = event
+                    answered = time.monotonic()
                 elif isinstance(event, Notice):
                     yield Status(turn, event.line)
                 elif isinstance(event, Restarted):

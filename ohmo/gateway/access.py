@@ -110,7 +110,8 @@ class Access:
 
     def let_in(self, said: Said, *, private: bool) -> Standing | None:
         """The standing with which these words are heard; None: not at all."""
-        place, person = said.address, said.person.id
+        place = said.address
+        person = said.person.id
         if self.revoked(place.channel, place.account, person):
             return None
         standing = self.standing(place.channel, place.account, person)
@@ -233,7 +234,8 @@ class Access:
         )
 
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
-        place, policy = said.address, self._policy(said.address.channel, said.address.account)
+        place = said.address
+        policy = self._policy(said.address.channel, said.address.account)
         if said.person.bot and not policy.bots:
             return "noted", BY_A_BOT
         if said.person.bot and self.let_in(said, private=said.private) is None:

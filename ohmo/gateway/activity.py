@@ -107,7 +107,9 @@ class Activity:
 def outcome(result: ToolResult) -> str:
     """How a call ended, its result told in lines."""
     count = len(result.text.splitlines())
-    lines = "no output" if not result.text.strip() else "1 line" if count == 1 else f"{count} lines"
+    lines = "1 line" if count == 1 else f"{count} lines"
+    if not result.text.strip():
+        lines = "no output"
     return f"✗ {lines}" if result.error else f"→ {lines}"
 
 

@@ -103,7 +103,8 @@ class WaitingNotice:
 
     def _line(self, asked: Asked, said: Inbound) -> PostRow | None:
         """None: it was said just now."""
-        now, ask = self._clock(), asked.ask.id
+        now = self._clock()
+        ask = asked.ask.id
         last = self._told.get(ask)
         if last is not None and now - last < QUESTION_AGAIN:
             return None
@@ -136,7 +137,8 @@ class EphemeralNotice:
             return
         if arrival.private or not arrival.addressed or arrival.person.bot:
             return
-        place, now = arrival.address, self._clock()
+        place = arrival.address
+        now = self._clock()
         if now - arrival.at > FRESH:  # said while nobody listened: the person is long gone
             return
         name = (place.channel, place.account, place.chat, arrival.person.id)

@@ -97,13 +97,9 @@ class _Slot:
         doing = "" if len(doing) > most else doing
         room = most - len(doing) - 2 if doing else most
         whole = redact(thinking.quoted(self.text))  # before it is cut: half a token has no shape
-        text = (
-            whole
-            if len(whole) <= room
-            else "…" + whole[len(whole) - room + 1 :]
-            if room > 1
-            else ""
-        )
+        text = whole
+        if len(whole) > room:
+            text = "…" + whole[len(whole) - room + 1 :] if room > 1 else ""
         return "\n\n".join(part for part in (text, doing) if part)
 
 
@@ -222,7 +218,8 @@ class Drafts:
                 del self._slots[thread]
             case TextDelta(_, text):
                 slot.text = text if slot.void else slot.text + text
-                slot.void, slot.activity.line = False, ""
+                slot.void = False
+                slot.activity.line = ""
             case ModelDone(_, _, usage, _):
                 slot.void = True
                 slot.activity.asked(usage)
@@ -317,7 +314,8 @@ class Drafts:
 
     async def _news(self, slot: _Slot, pause: float) -> AsyncIterator[str]:
         """The newest text, at most once in ``pause`` seconds, when it is another one."""
-        last, had = "", None
+        last = ""
+        had = None
         most = self._channel.capabilities.max_text
         while True:
             while (wait := self._updates.wait(slot.address.chat)) > 0:
@@ -325,7 +323,8 @@ class Drafts:
             slot.bell.clear()  # time alone is no news
             text = self._text(slot, most)
             if text and (text != last or slot.receipt is not had):
-                last, had = text, slot.receipt
+                last = text
+                had = slot.receipt
                 yield text
                 await self._sleep(pause)
             await slot.bell.wait()
@@ -347,11 +346,9 @@ def way_of(streaming: str | None) -> Way | None:
 def _possible(channel: Channel, wanted: Way | None) -> Way:
     """What was asked for where the platform can, else the best it offers."""
     able = channel.capabilities
-    best: Way = "preview" if able.preview else "edits" if able.revise is not None else "off"
-    if (
-        wanted is None
-        or (wanted == "preview" and not able.preview)
-        or (wanted == "edits" and able.revise is None)
-    ):
-        return best
-    return wanted
+    edits = able.revise is not None
+    if wanted == "off" or (wanted == "preview" and able.preview) or (wanted == "edits" and edits):
+        return wanted
+    if able.preview:
+        return "preview"
+    return "edits" if edits else "off"

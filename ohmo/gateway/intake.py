@@ -173,7 +173,8 @@ class Intake:
 
     async def _stranger(self, accepted: Accepted, said: Inbound) -> None:
         """One code an hour, also when a stranger speaks in several threads at once."""
-        place, access = said.address, self._deps.access
+        place = said.address
+        access = self._deps.access
         async with self._alone(f"{place.channel}:{place.account}:{said.person.id}"):
             known = access.known(place.channel, place.account, said.person.id)
             asking = pairing.asking(said, known, self._deps.clock())

@@ -24,7 +24,8 @@ from channels.contract import (
 )
 from channels.errors import Rejected
 
-NAME, ACCOUNT = "house", "local"
+NAME = "house"
+ACCOUNT = "local"
 
 
 class InternalChannel:

@@ -78,22 +78,26 @@ class Health:
         """The platform let us in just now. ``greets``: it says so itself once it talks to us; until
         then we can only speak."""
         if greets:
-            self.state, self.detail = (
-                "starting" if self.state == "starting" else "reconnecting",
-                DEAF,
-            )
+            self.state = "starting" if self.state == "starting" else "reconnecting"
+            self.detail = DEAF
         else:
-            self.state, self.detail = "connected", ""
+            self.state = "connected"
+            self.detail = ""
         self.account = account
-        self.silence, self.probed, self.since, self.proved = silence, probed, now, now
+        self.silence = silence
+        self.probed = probed
+        self.since = now
+        self.proved = now
         self.alive = self.useful = False
 
     def heard(self, now: datetime) -> None:
-        self.last_event, self.alive = now, True
+        self.last_event = now
+        self.alive = True
         if not self.probed:
             self.proved = now
         if self.state != "connected":
-            self.state, self.detail = "connected", ""
+            self.state = "connected"
+            self.detail = ""
 
     def delivered(self, now: datetime) -> None:
         self.last_delivery = self.proved = now
@@ -116,7 +120,8 @@ class Health:
     def _doubt(self, now: datetime, set_since: SetSince) -> str:
         if self.silence is None or self.since is None:
             return ""
-        heard, proved = max(self.since, self.last_event or self.since), self.proved or self.since
+        heard = max(self.since, self.last_event or self.since)
+        proved = self.proved or self.since
         quiet = now - heard - set_since(heard)
         if quiet > 2 * self.silence:
             return (

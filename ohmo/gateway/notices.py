@@ -80,7 +80,8 @@ class Notices:
             incident: now
         }
         log.warning("owner_notice", incident=incident, text=text)
-        row, place = once or self._new_id(), at or self._address(not_through, not_at)
+        row = once or self._new_id()
+        place = at or self._address(not_through, not_at)
         # On the page only until a chat of theirs can be reached; the row itself is for that chat:
         # who saw it there does not see it again.
         waits = place == self._dashboard and bool(self._owners)

@@ -128,7 +128,8 @@ class Orders:
                 return await self._deps.answering.decide(accepted, said, decision, owner=owner)
 
     async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
-        thread, turns = accepted.thread, self._deps.turns
+        thread = accepted.thread
+        turns = self._deps.turns
         note = f"stopped by {said.person.name or said.person.id}"
         await self._deps.store.stop(
             thread,

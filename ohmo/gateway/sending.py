@@ -148,10 +148,8 @@ class Sender:
         ]
         replaces = tuple({receipt.message: receipt for receipt in standing}.values())
         outbound = work.row.row.outbound
-        text, choices = (
-            self._redact(outbound.text),
-            tuple(replace(one, label=self._redact(one.label)) for one in outbound.choices),
-        )
+        text = self._redact(outbound.text)
+        choices = tuple(replace(one, label=self._redact(one.label)) for one in outbound.choices)
         said = replace(
             outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain
         )
@@ -159,7 +157,8 @@ class Sender:
         return self._channel.render(worded(said, buttons=buttons))
 
     async def _parts(self, work: _Work) -> Done:
-        row, states = work.row, work.states
+        row = work.row
+        states = work.states
         if not work.unsure:
             await self._outbox.sending(row.row.id, states)
         for number, state in enumerate(states):
@@ -177,9 +176,11 @@ class Sender:
 
     async def _one(self, work: _Work, number: int) -> Receipt:
         """One part until it has a receipt; a second time at once when the first answer was lost."""
-        row, key = work.row, f"{work.row.row.id}.{base36(number, 1 if number < 36 else 2)}"
+        row = work.row
+        key = f"{work.row.row.id}.{base36(number, 1 if number < 36 else 2)}"
         for attempt in range(2):
-            state, part = work.states[number], work.states[number].part
+            state = work.states[number]
+            part = work.states[number].part
             if work.unsure:
                 found, part = await self._settle(work, state, key)
                 if found is not None:
@@ -207,7 +208,8 @@ class Sender:
     async def _settle(self, work: _Work, state: PartState, key: str) -> tuple[Receipt | None, Part]:
         """What goes before a second identical send: nothing where it shows nothing new, a look
         where that tells, a mark otherwise."""
-        row, part = work.row, state.part
+        row = work.row
+        part = state.part
         if part.kind in ("edit", "delete") or (part.kind == "file" and state.handle is None):
             # the same edit twice shows the same; a file is shown after its upload is stored
             work.unsure = False

@@ -102,7 +102,8 @@ class Switchboard:
 
     def report(self) -> Mapping[str, ChannelStatus]:
         """Health by label."""
-        now, set_since = self._parts.clock(), self._parts.set_since
+        now = self._parts.clock()
+        set_since = self._parts.set_since
         return {
             label: health.report(now, set_since)
             for label, health in self._health.items()
@@ -116,7 +117,9 @@ class Switchboard:
                 group.create_task(self._supervise(link), name=f"channel.{link.label}")
 
     async def _supervise(self, link: LinkSettings) -> None:
-        health, attempt, pause = self._health[link.label], 0, 0.0
+        health = self._health[link.label]
+        attempt = 0
+        pause = 0.0
         while True:
             health.alive = health.useful = False
             error = await failure_of(self._life(link, health))
@@ -146,7 +149,9 @@ class Switchboard:
         )
         log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
         if isinstance(error, InUse):
-            health.state, health.detail, health.wary = "conflict", said, True
+            health.state = "conflict"
+            health.detail = said
+            health.wary = True
             text = (
                 f"{link.label} is stopped: {said.rstrip('.')}. It is tried every five minutes and"
                 " goes on once the other one is gone; what is to be said there waits."
@@ -154,7 +159,8 @@ class Switchboard:
             await self._tell(f"conflict:{link.label}", text, link)
             return PROBE
         if isinstance(error, AuthFailed):
-            health.state, health.detail = "auth_failed", said
+            health.state = "auth_failed"
+            health.detail = said
             text = (
                 f"{link.label} cannot be used: {said.rstrip('.')}. Once that is mended it goes on"
                 " within five minutes; nothing is lost meanwhile."
@@ -162,11 +168,14 @@ class Switchboard:
             await self._tell(f"auth:{link.label}", text, link)
             return PROBE
         if isinstance(error, LeaseLost | _Standby):
-            health.state, health.detail = "standby", "another instance holds this connection"
+            health.state = "standby"
+            health.detail = "another instance holds this connection"
             return LEASE / 3
-        health.state, health.detail = "reconnecting", said
+        health.state = "reconnecting"
+        health.detail = said
         if error is not None and not isinstance(error, ChannelError | Unavailable):
-            health.state, health.detail = "failed", f"{type(error).__name__}: {error}"
+            health.state = "failed"
+            health.detail = f"{type(error).__name__}: {error}"
             log.error("channel_failed", channel=link.label, error=health.detail, exc_info=error)
         if attempt == TELL_AFTER:
             await self._tell(
@@ -209,7 +218,8 @@ class Switchboard:
                     " configuration; remove one of the two"
                 )
             self._since[link.label] = self._parts.now()
-            probed, can = isinstance(channel, Probed), channel.capabilities
+            probed = isinstance(channel, Probed)
+            can = channel.capabilities
             health.connected(
                 self._parts.clock(),
                 account=channel.account,
@@ -245,7 +255,8 @@ class Switchboard:
         lease: tuple[str, int],
     ) -> None:
         """``lease``: its name and generation."""
-        parts, (name, generation) = self._parts, lease
+        parts = self._parts
+        name, generation = lease
 
         def shown(row: OutRow, receipts: object) -> None:
             health.delivered(parts.clock())
