@@ -1,5 +1,5 @@
-"""An answer to a question, the same however it is given: in a chat, on the page, at the keyboard, or
-by the house itself when a job is removed."""
+"""An answer to a question, the same however it is given: in a chat, on the page, at the keyboard,
+or by the house itself when a job is removed."""
 
 from __future__ import annotations
 

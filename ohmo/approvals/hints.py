@@ -1,4 +1,4 @@
-"""How a card is answered, in words: where there are buttons, and where a platform has none. Pure."""
+"""How a card is answered, in words: where there are buttons, and where a platform has none."""
 
 from __future__ import annotations
 

@@ -11,11 +11,10 @@ from ohmo.contracts.store import Asked
 
 @record
 class JobPerson:
-    """``person``: whose job it is, as CHANNEL:PERSON. ``place``: where that person is asked; its
-    account is the person's."""
+    """Whose job it is."""
 
-    person: str
-    place: Address
+    person: str  # CHANNEL:PERSON
+    place: Address  # where that person is asked; its account is the person's
 
 
 class JobPeople:

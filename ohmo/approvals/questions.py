@@ -14,12 +14,11 @@ from ohmo.contracts.store import Asked, Hint, Store
 
 @record
 class Shown:
-    """An open question of a thread where nobody sits, and its card where a person reads it.
-    ``messages``: what the platform calls the card; empty: not told yet."""
+    """An open question of a thread where nobody sits, and its card where a person reads it."""
 
     asked: Asked
     place: Address
-    messages: tuple[MessageId, ...]
+    messages: tuple[MessageId, ...]  # what the platform calls the card; empty: not told yet
 
     def meant(self, said: Inbound) -> bool:
         """It was said in reply to the card, or in the thread below it."""

@@ -1,5 +1,5 @@
-"""What a reaction to a card means, and which question the card asks, also when nobody knows yet what
-the platform calls the card."""
+"""What a reaction to a card means, and which question the card asks, also when nobody knows yet
+what the platform calls the card."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ from ohmo.gateway.notices import Notices
 @record
 class ClockLinks:
     """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not
-    now. ``reach``: where a person of a channel reads, ValueError or None: not now. ``job_people`` is
-    told whose jobs run."""
+    now. ``reach``: where a person of a channel reads, ValueError or None: not now. ``job_people``
+    is told whose jobs run."""
 
     publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]]
     resolve: Callable[[str], Address]

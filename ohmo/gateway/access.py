@@ -46,8 +46,8 @@ class Access:
     house's commands; ``open_question`` the questions that wait in a place for somebody's words,
     ``may_ask`` whether a permission may be asked for in a chat (a reaction tells its message, not
     always its thread); ``aimed`` the question of a job that these words answer. ``per_person``:
-    everybody has a mind of their own in a shared place. ``asks_for``: for whom a thread of the house
-    asks."""
+    everybody has a mind of their own in a shared place. ``asks_for``: for whom a thread of the
+    house asks."""
 
     def __init__(
         self,

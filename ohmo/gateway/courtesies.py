@@ -77,8 +77,8 @@ def _ago(age: timedelta) -> str:
 
 class WaitingNotice:
     """People wait behind a question that somebody else has to answer, and nobody sees why nothing
-    happens. ``asked``: the questions that are open in a place. The line is said once for a question, and
-    once more; ids that follow from the question keep a restart from saying it anew."""
+    happens. ``asked``: the questions that are open in a place. The line is said once for a question,
+    and once more; ids that follow from the question keep a restart from saying it anew."""
 
     def __init__(
         self, asked: Callable[[Address], Sequence[Asked]], clock: Clock, zone: tzinfo = UTC
@@ -122,8 +122,8 @@ class WaitingNotice:
 
 
 class EphemeralNotice:
-    """For whoever called in a shared place and is not heard there: seen by that person only, once an
-    hour. ``say`` does nothing on platforms that cannot."""
+    """For whoever called in a shared place and is not heard there: seen by that person only, once
+    an hour. ``say`` does nothing on platforms that cannot."""
 
     def __init__(self, say: Ephemeral, clock: Clock) -> None:
         self._say = say

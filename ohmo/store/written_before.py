@@ -1,5 +1,5 @@
-"""Bodies written by an older ohmo, which said in sentences what is a field today: the one place that
-knows those sentences. Pure."""
+"""Bodies written by an older ohmo, which said in sentences what is a field today: the one place
+that knows those sentences. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Body = dict[str, Any]  # as JSON
 
 # How the result of a call began that was not run, in the order in which they are tried.
 _REFUSALS = (
-    (r"Not allowed \((?:approval|question)\): nobody (?:allowed it|answered) in time", Layer.LAPSED),
+    (r"Not allowed \(approval\): nobody allowed it in time", Layer.LAPSED),
+    (r"Not allowed \(question\): nobody answered in time", Layer.LAPSED),
     (r"Not allowed \(approval\): what it would touch changed", Layer.CHANGED),
     (r"Not allowed \((?:approval|question)\)", Layer.PERSON),
     (r"Not allowed \(gate\)", Layer.UNJUDGED),
