@@ -24,7 +24,6 @@ from ohmo.assembly.deps import Deps, HouseStore
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseWatch, publish_wake
 from ohmo.assembly.plans import Plans
-from ohmo.assembly.replaying import Replaying
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.sessions import build_pool
 from ohmo.assembly.switchboard import build_board
@@ -55,6 +54,7 @@ from ohmo.gateway.switchboard import Switchboard
 from ohmo.logs.turn_log import TurnLog
 from ohmo.permissions.policy_of import snapshot_of
 from ohmo.providers import build
+from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
 from ohmo.upkeep.cgroup import memory_share
@@ -193,7 +193,9 @@ async def build_house(
     full_auto = FullAuto(store, store, seams.clock, config.permissions.mode)
     intake = _intake(deps, pool, clockwork, desk, again, questions, full_auto)
     deps.bus.subscribe(storing=pool.storing, stored=intake.hear)
-    replaying = Replaying(store, plans.of, agent)
+    replaying = Replaying(
+        store, plans.of, agent.model.renderings, agent.model.models, agent.known, agent.gate
+    )
     return House(
         config=config,
         seams=seams,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
 from channels.contract import Channel
+from channels.recent import Recent
 from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
 from ohmo.commands.contract import Command
@@ -34,7 +34,7 @@ def build_board(
     seams = deps.seams
     store = deps.store
     redact = redactor(deps.config)
-    paces: OrderedDict[int, Pace] = OrderedDict()
+    paces = Recent[int, Pace](CONNECTIONS)
     rows = DraftRows(pool.draft, seams.new_id, store.drafted)
 
     def pace_of(channel: Channel) -> Pace:
@@ -42,8 +42,6 @@ def build_board(
         nothing is guessed."""
         pace = paces.setdefault(id(channel), Pace(chat=Rate(0.0), account=Rate(0.0)))
         paces.move_to_end(id(channel))
-        while len(paces) > CONNECTIONS:
-            paces.popitem(last=False)
         return pace
 
     def sender(channel: Channel) -> Sending:

@@ -77,7 +77,7 @@ def _ago(age: timedelta) -> str:
 
 class WaitingNotice:
     """People wait behind a question that somebody else has to answer, and nobody sees why nothing
-    happens. ``asked``: the questions that are open in a place. The line is said once for a question,
+    happens. ``asked``: the questions that are open in a place. The line is said once for each,
     and once more; ids that follow from the question keep a restart from saying it anew."""
 
     def __init__(

@@ -78,7 +78,11 @@ FLOORS: dict[int, tuple[str, ...]] = {
     4: ("ohmo.engine", "ohmo.context", "ohmo.storefile"),
     5: ("ohmo.sessions", "ohmo.cron", "ohmo.swarm", "ohmo.harness"),
     6: ("ohmo.tools", "ohmo.commands", "ohmo.autopilot"),
-    7: ("ohmo.approvals", "ohmo.upkeep"),  # use cases: what gateway and control both call
+    7: (
+        "ohmo.approvals",
+        "ohmo.replay",
+        "ohmo.upkeep",
+    ),  # use cases: what gateway and control both call
     8: ("ohmo.gateway", "ohmo.control", "ohmo.tui", "ohmo.service", "ohmo.setup"),
     9: ("ohmo.assembly",),
     10: ("ohmo.daemon", "ohmo.worker", "ohmo.doctor"),

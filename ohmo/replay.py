@@ -6,19 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from channels.record import record
-from ohmo.assembly.agent import AgentParts
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import OhmoError
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, UserStep
 from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
 from ohmo.contracts.store import Claim, Store, ThreadSettings, Work
-from ohmo.contracts.tool import Allow, Decision, Deny
+from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Tool
 from ohmo.engine.executor import summary
 from ohmo.providers.middleware.prefix import short_name
 from ohmo.providers.rendering import Rendering, differing
@@ -61,18 +60,28 @@ class _Past:
 
 
 class Replaying:
-    """``plan`` as for a turn, without beginning one."""
+    """``plan`` as for a turn, without beginning one; ``renderings``: the wires of the present
+    models, by name in ``models``; ``tools`` and ``gate``: of the present agent."""
 
     def __init__(
-        self, store: Kept, plan: Callable[[Claim, Work], TurnPlan], agent: AgentParts
+        self,
+        store: Kept,
+        plan: Callable[[Claim, Work], TurnPlan],
+        renderings: Callable[[], Sequence[Rendering]],
+        models: Sequence[str],
+        tools: Mapping[str, Tool[Any]],
+        gate: Gate,
     ) -> None:
         self._store = store
         self._plan = plan
-        self._agent = agent
+        self._renderings = renderings
+        self._models = models
+        self._tools = tools
+        self._gate = gate
 
     async def __call__(self, info: ThreadInfo) -> Replay:
         past = await self._past(info)
-        again = _Again(self._agent.model.renderings())
+        again = _Again(self._renderings())
         found = Replay(info.thread, 0, 0, 0, 0)
         asked: dict[str, tuple[str, ToolCall]] = {}
         same_until = info.session_seq
@@ -147,7 +156,7 @@ class Replaying:
 
     def _settings(self, now: ThreadSettings) -> Iterator[ThreadSettings]:
         yield now
-        configured = self._agent.model.models
+        configured = self._models
         for model in (*configured, *filter(None, map(short_name, configured))):
             for mode in _MODES:
                 yield replace(now, model=model, mode=mode)
@@ -164,7 +173,7 @@ class Replaying:
     ) -> tuple[bool, str]:
         """Whether there was something to judge, and what is otherwise now. What a person was asked
         about may have ended either way."""
-        tool = self._agent.known.get(call.name)
+        tool = self._tools.get(call.name)
         if tool is None or turn not in past.begun:
             return False, ""
         plan = self._plan(past.claim(past.info.settings), past.work(turn))
@@ -173,7 +182,7 @@ class Replaying:
             footprint = tool.footprint(tool.input.model_validate(dict(call.arguments)), plan.cwd)
         except (ValidationError, OSError, OhmoError, ValueError):
             return False, ""
-        decision = await self._agent.gate.judge(call, footprint, context, _unanswered)
+        decision = await self._gate.judge(call, footprint, context, _unanswered)
         return True, _otherwise(decision, result)
 
 
