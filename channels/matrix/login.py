@@ -14,7 +14,7 @@ from channels.durable import write_whole
 from channels.errors import AuthFailed
 from channels.matrix.client import MatrixClient
 from channels.matrix.client_wire import SignedOut
-from channels.matrix.private_files import private
+from channels.matrix.keystore_file import private
 from channels.matrix.settings import MatrixSettings
 from channels.record import record
 

@@ -16,7 +16,8 @@ from channels.errors import AuthFailed, ChannelError, NotReady
 from channels.names import Names
 from channels.payloads import Body, Malformed, Quarantine
 from channels.slack import inbound
-from channels.slack.client import Feed, Frame, Wire
+from channels.slack.client import Feed, Wire
+from channels.slack.client_socket import Frame
 from channels.slack.courtesies import Courtesies
 from channels.slack.doubles import Doubles
 from channels.slack.history import Conversation, History

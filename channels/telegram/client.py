@@ -4,7 +4,6 @@ failures into ours."""
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import warnings
 from collections.abc import AsyncGenerator, Awaitable
@@ -21,11 +20,9 @@ from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateL
 from channels.payloads import Garbled
 from channels.proxies import proxy_for
 from channels.record import record
-from channels.sdk_import import PartialImport
+from channels.telegram.client_http import LEAN, NotSent, Pace, Polling, Transport
 
-with PartialImport(
-    "telegram", {"telegram.request._httpxrequest": ("HTTPXRequest",)}
-):  # ours is _Transport; httpx is forty modules
+with LEAN:
     from telegram import Bot, InputFile, InputMediaDocument, InputMediaPhoto, Message
     from telegram.error import (
         BadRequest,
@@ -33,11 +30,9 @@ with PartialImport(
         Conflict,
         Forbidden,
         InvalidToken,
-        NetworkError,
         RetryAfter,
         TelegramError,
     )
-    from telegram.request import BaseRequest, RequestData
     from telegram.warnings import PTBDeprecationWarning
 
 Body = dict[str, Any]
@@ -71,146 +66,9 @@ class Moved(ChannelError):
 
 
 @record
-class Pace:
-    """How long the wire waits, in seconds."""
-
-    connect: float = 10.0
-    call: float = (
-        30.0  # the answer of one call; the SDK's five seconds take slow successes for failures
-    )
-    # one long poll; a dead line is noticed ``connect`` seconds after it, and twice as much later
-    # given up
-    poll: int = 25
-    soon: float = 0.25  # the next try after one poll that failed, at most; doubled after the next
-    conflict: float = 1.0  # before asking again after somebody else's poll
-    # the same in a connection that has not heard yet: it may be the poll of a life that was killed
-    former: float = 3.0
-    held: float = (
-        1.0  # a poll that Telegram held for so long and then ended was ended by a newer one
-    )
-    upload: float = 300.0  # the bytes of one file, one way
-
-
-@record
 class Sent:
     message: int
     at: datetime | None
-
-
-class _NotSent(NetworkError):
-    """Not one byte of the call has left."""
-
-
-class _Transport(BaseRequest):
-    """The SDK's calls over one aiohttp session for life: about half the CPU of its own httpx
-    (docs/channels/telegram.md)."""
-
-    __slots__ = ("_pace", "_session")
-
-    def __init__(self, session: aiohttp.ClientSession, pace: Pace) -> None:
-        self._session = session
-        self._pace = pace
-
-    @property
-    def read_timeout(self) -> float:
-        return self._pace.call
-
-    async def initialize(self) -> None:
-        """The session is opened and closed by Wire.open()."""
-
-    async def shutdown(self) -> None:
-        """See initialize()."""
-
-    async def do_request(
-        self,
-        url: str,
-        method: str,
-        request_data: RequestData | None = None,
-        read_timeout: Any = BaseRequest.DEFAULT_NONE,
-        write_timeout: Any = BaseRequest.DEFAULT_NONE,  # noqa: ARG002 - the SDK's signature
-        connect_timeout: Any = BaseRequest.DEFAULT_NONE,  # noqa: ARG002
-        pool_timeout: Any = BaseRequest.DEFAULT_NONE,  # noqa: ARG002
-    ) -> tuple[int, bytes]:
-        seconds = float(read_timeout) if isinstance(read_timeout, int | float) else self._pace.call
-        timeout = aiohttp.ClientTimeout(
-            sock_connect=self._pace.connect, total=seconds + self._pace.connect
-        )
-        try:
-            async with self._session.request(
-                method, url, timeout=timeout, **_body_of(request_data)
-            ) as response:
-                return response.status, await response.read()
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise _NotSent(f"no connection: {error}") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise NetworkError(f"no answer: {type(error).__name__}") from error
-
-    @staticmethod
-    def parse_json_payload(payload: bytes) -> Body:
-        try:
-            body = json.loads(payload)
-        except (ValueError, RecursionError) as error:
-            raise TelegramError("no JSON came back") from error
-        if not isinstance(body, dict) or (cast("Body", body).get("ok") and "result" not in body):
-            raise TelegramError("no answer of the Bot API came back")
-        return _lean(cast("Body", body))
-
-
-def _lean(body: Body) -> Body:
-    """A message of ours comes back whole, and the SDK would make objects of all of it: only its
-    number, date and chat are read."""
-    shown = body.get("result")
-    if isinstance(shown, dict) and "message_id" in shown and isinstance(shown.get("chat"), dict):  # pyright: ignore[reportUnknownMemberType]
-        message = cast("Body", shown)
-        chat = {name: value for name, value in message["chat"].items() if name in ("id", "type")}
-        return {
-            **body,
-            "result": {
-                "message_id": message["message_id"],
-                "date": message.get("date"),
-                "chat": chat,
-            },
-        }
-    return body
-
-
-class _Polling(_Transport):
-    """Keeps updates as they came: the SDK would refuse a whole batch for one it cannot read."""
-
-    __slots__ = ("garbled", "raw")
-
-    def __init__(self, session: aiohttp.ClientSession, pace: Pace) -> None:
-        super().__init__(session, pace)
-        self.raw: list[object] = []
-        self.garbled = b""  # an answer that cannot be read
-
-    async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
-        self.raw, self.garbled = [], b""
-        status, payload = await super().do_request(*args, **kwargs)
-        if status != 200:
-            return status, payload
-        self.garbled = payload
-        found = self.parse_json_payload(payload).get("result")
-        if not isinstance(found, list):
-            raise TelegramError("getUpdates gave no list")
-        self.raw, self.garbled = cast("list[object]", found), b""
-        return status, b'{"ok":true,"result":[]}'
-
-
-def _body_of(data: RequestData | None) -> Body:
-    if data is None or not (data.parameters or data.contains_files):
-        return {}
-    if not data.contains_files:
-        return {
-            "data": json.dumps(data.parameters).encode(),
-            "headers": {"Content-Type": "application/json"},
-        }
-    form = aiohttp.FormData(quote_fields=False)
-    for name, value in data.json_parameters.items():
-        form.add_field(name, value)
-    for name, (filename, content, media_type) in data.multipart_data.items():
-        form.add_field(name, content, filename=filename, content_type=media_type)
-    return {"data": form}
 
 
 class Wire:
@@ -222,7 +80,7 @@ class Wire:
         self._token = token
         self._api_url = api_url
         self._bot: Bot | None = None
-        self._polling: _Polling | None = None
+        self._polling: Polling | None = None
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
@@ -233,12 +91,12 @@ class Wire:
             connector=connector, cookie_jar=jar, proxy=proxy
         ) as session:
             self._session = session
-            self._polling = _Polling(session, self.pace)
+            self._polling = Polling(session, self.pace)
             self._bot = Bot(
                 self._token,
                 base_url=f"{self._api_url}/bot",
                 base_file_url=f"{self._api_url}/file/bot",
-                request=_Transport(session, self.pace),
+                request=Transport(session, self.pace),
                 get_updates_request=self._polling,
             )
             try:
@@ -477,7 +335,7 @@ def failure(method: str, error: TelegramError, *, once: bool) -> ChannelError:
             return Moved(error.new_chat_id)
         case BadRequest() | Forbidden():
             return Rejected(text)
-        case Conflict() | _NotSent():
+        case Conflict() | NotSent():
             return NotReady(text)
         case _:
             return (Ambiguous if once else NotReady)(text)
