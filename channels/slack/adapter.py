@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from channels.competing_instance import CompetingInstance
 from channels.contract import (
@@ -30,7 +30,6 @@ from channels.contract import (
     TopicId,
 )
 from channels.credentials_check import checked
-from channels.downloads import downloaded, plain_name
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.names import Names
 from channels.payloads import Body
@@ -38,6 +37,7 @@ from channels.rate_limit import DraftPause
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.doubles import Doubles, key_of
+from channels.slack.files import GONE, Files
 from channels.slack.history import next_cursor
 from channels.slack.inbound import moment, order
 from channels.slack.listening import Listening
@@ -46,11 +46,9 @@ from channels.slack.streams import Streams
 from channels.stale_typing import OpenIndicators
 
 _log = logging.getLogger(__name__)
-_GONE = frozenset({"message_not_found", "file_not_found", "file_deleted", "channel_not_found"})
 _NOT_OURS = frozenset({"not_in_channel", "channel_not_found"})
 _WHISPERED = "E"  # begins the id of an answer that only its person sees
 _ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
-_LARGEST = 100 << 20  # bytes of one file that are fetched; Slack itself takes ten times as many
 _CLOCKS_APART = timedelta(
     minutes=5
 )  # between Slack's clock and ours, when a post of ours is looked for
@@ -97,6 +95,7 @@ class Slack:
         self._can_type = True
         self._indicators = OpenIndicators(options.state)
         self._streams = Streams(self._wire)
+        self._files = Files(self._wire)
         self._native = options.streaming == "native"
         self.capabilities = replace(
             CAPABILITIES,
@@ -160,17 +159,7 @@ class Slack:
         return render.mark(part)
 
     async def upload(self, part: Part) -> str:
-        """The first two steps of Working with files, "Uploading files"; nobody sees the file before
-        the third. Returns its id."""
-        body = _body(part)
-        path = Path(body["path"])
-        try:
-            size = path.stat().st_size  # noqa: ASYNC240 - one stat of a local file
-        except OSError as error:
-            raise Rejected(f"Slack: {path} cannot be read: {error.strerror}") from error
-        place = await self._wire.read("files.getUploadURLExternal", filename=path.name, length=size)
-        await self._wire.put(need("files.getUploadURLExternal", place, "upload_url"), path)
-        return need("files.getUploadURLExternal", place, "file_id")
+        return await self._files.upload(Path(_body(part)["path"]))
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
         body = _body(part)
@@ -192,7 +181,7 @@ class Slack:
             case "delete":
                 return await self._delete(body["channel"], cast("MessageId", part.target))
             case "file":
-                return await self._show(body, handle)
+                return await self._files.show(body, handle)
 
     async def find(
         self, address: Address, part: Part, key: str, handle: str | None, since: datetime
@@ -201,7 +190,7 @@ class Slack:
         nothing that its repeat would double."""
         chat = await self._chat(address.chat)
         if part.kind == "file":
-            return await self._find_file(handle, chat)
+            return await self._files.find(handle, chat)
         if part.kind != "post":
             return None
         arguments: dict[str, str | int | bool] = {
@@ -261,28 +250,7 @@ class Slack:
                 )
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
-        file, _, url = attachment.ref.partition(" ")
-
-        async def download(path: Path, most: int) -> None:
-            media = await self._wire.get(url or await self._url(file), path, most)
-            if media == "text/html" and attachment.media_type != "text/html":
-                raise Rejected(
-                    "Slack: a sign-in page came instead of the file: give the app the scope"
-                    " files:read and install it again"
-                )
-
-        return await downloaded(
-            "Slack",
-            attachment,
-            into / f"{file}-{plain_name(attachment)}",
-            min(limit, _LARGEST),
-            download,
-        )
-
-    async def _url(self, file: str) -> str:
-        """Files of other workspaces come without address (Slack Connect, "check_file_info")."""
-        found = cast("Body", (await self._wire.read("files.info", file=file)).get("file") or {})
-        return str(found.get("url_private_download") or found.get("url_private") or "")
+        return await self._files.fetch(attachment, into, limit)
 
     async def probe(self) -> None:
         """auth.test: the socket stays open when the bot's token is revoked."""
@@ -414,46 +382,9 @@ class Slack:
                     await self._streams.stop(chat, target)
                 await self._wire.write("chat.delete", {"channel": chat, "ts": target}, once=False)
         except Refused as refused:
-            if refused.word not in _GONE:
+            if refused.word not in GONE:
                 raise
         return Receipt(target)
-
-    async def _show(self, body: Body, handle: str | None) -> Receipt:
-        """files.completeUploadExternal, the third step. The share's ts comes later and by events
-        only: the receipt is the file's id."""
-        if not handle:
-            raise Rejected("Slack: a file is shown by the handle of its upload, and there is none")
-        call: Body = {
-            "files": [{"id": handle, "title": body["title"]}],
-            "channel_id": body["channel"],
-        }
-        if body.get("thread_ts"):
-            call["thread_ts"] = body["thread_ts"]
-        await self._wire.write("files.completeUploadExternal", call, once=True)
-        return Receipt(MessageId(handle))
-
-    async def _find_file(self, handle: str | None, chat: str) -> Receipt | None:
-        """files.info: ``shares`` names every conversation a file was shown in; an upload that was
-        never completed is unknown."""
-        if not handle:
-            return None
-        try:
-            found = cast(
-                "Body", (await self._wire.read("files.info", file=handle)).get("file") or {}
-            )
-        except Refused as refused:
-            if refused.word in _GONE:
-                return None
-            raise
-        shares = cast("dict[str, dict[str, Any]]", found.get("shares") or {})
-        shown = (
-            {place for kind in shares.values() for place in kind}
-            | set(found.get("ims") or ())
-            | set(found.get("channels") or ())
-        )
-        return (
-            Receipt(MessageId(handle)) if chat in shown | set(found.get("groups") or ()) else None
-        )
 
 
 def _is_whispered(message: MessageId | None) -> bool:

@@ -57,14 +57,14 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
                 "allow_sending_without_reply": True,
             }
         }
-    for index, body in enumerate(texts[len(targets) :]):
-        parts.append(
-            Part("post", _json({**place, **body, **(reply if index == 0 and not targets else {})}))
-        )
-    parts += [
-        Part("file", _json({**place, **body, **({} if texts else reply)}))
-        for body in _files(outbound.files, plain=outbound.plain)
-    ]
+    posts: list[Body] = [place | body for body in texts[len(targets) :]]
+    if posts and not targets:
+        posts[0] |= reply
+    parts += [Part("post", _json(body)) for body in posts]
+    files: list[Body] = [place | body for body in _files(outbound.files, plain=outbound.plain)]
+    if not texts:
+        files = [body | reply for body in files]
+    parts += [Part("file", _json(body)) for body in files]
     parts += [
         Part("delete", _json({"chat_id": place["chat_id"]}), target)
         for target in targets[len(texts) :]
