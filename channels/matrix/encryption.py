@@ -26,7 +26,7 @@ from channels.matrix.history import list_of
 from channels.matrix.inbound import Event, Unreadable, mapping
 from channels.matrix.keystore import KeyStore, Peer
 from channels.matrix.speech import Messages, Speech
-from channels.matrix.undecrypted import Late
+from channels.matrix.undecrypted import Undecrypted
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
@@ -53,7 +53,7 @@ class Encryption:
         self._speech = Speech(store, device, clock)
         self._client = client
         self._thread = thread
-        self.late = Late(store, clock)
+        self.undecrypted = Undecrypted(store, clock)
         self._rooms: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tried: dict[tuple[str, str], float] = {}  # when a device was last asked in vain
         self._stock: tuple[int, bool] | None = (

@@ -12,13 +12,14 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
-from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor, Inbound
+from channels.contract import Arrival, ChannelContext, Cursor, Inbound
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix.client import MatrixClient
+from channels.matrix.decryption import Decryption, Opened
 from channels.matrix.doubles import TYPE as DOUBLES
 from channels.matrix.doubles import Doubles
 from channels.matrix.history import TYPES, History, list_of
@@ -32,7 +33,6 @@ from channels.matrix.inbound import (
     about,
     arrival,
     flaw,
-    localpart,
     mapping,
     original,
     redacts,
@@ -44,6 +44,9 @@ from channels.payloads import Garbled, Quarantine
 from channels.recent import Recent
 from channels.record import record
 from channels.wall_clock import wall
+
+if TYPE_CHECKING:  # at run time only where encryption is on
+    from channels.matrix.device import News
 
 log = logging.getLogger("channels.matrix")
 
@@ -104,6 +107,19 @@ class Position:
             return None
 
 
+@dataclass(slots=True)
+class SyncBatch:
+    """One answer of the homeserver, and what becomes of it step by step."""
+
+    position: Position  # where it was asked for
+    missed: bool  # it brings what was said while we were away
+    answer: Mapping[str, Any]
+    news: News | None = None  # of the device's keys
+    opened: Opened = field(default_factory=Opened)  # earlier events whose keys came
+    arrivals: list[Arrival] = field(default_factory=list[Arrival])
+    following: Position = field(default_factory=lambda: Position("", 0))  # where to go on
+
+
 class Listening:
     """One ``receive``: from the saved position, or the very first time from ``born``, the answer of
     the sync made when we connected."""
@@ -127,9 +143,9 @@ class Listening:
         self._clock = clock
         self._history = History(client, me, context, clock)
         self._known = Recent[str, Original](REMEMBERED)
-        self._told: set[str] = set()  # encrypted rooms the owner has heard of
+        self._decryption = Decryption(rooms, context, me)
         self._followed: list[str] = []  # rooms that replaced others
-        self._aside = Quarantine(context.state / "malformed", me)
+        self._unreadable = Quarantine(context.state / "malformed", me)
         self._position = Position("", 0)
         self._missed = True  # the first answer brings what was said while we were away
         self._markers: dict[str, str] = {}  # the newest message of a room that was stored
@@ -203,55 +219,85 @@ class Listening:
     async def _round(self, born: Mapping[str, Any], *, poll: float) -> None:
         """One sync: fetch, keep its keys, publish with the next position, then send what has to be
         sent because of it. Until it is published it can be asked for again, as a new life would."""
-        encryption, position, missed = self._rooms.encryption, self._position, self._missed
+        answer = await self._fetch(born, poll)
+        if answer is None:
+            return
+        batch = SyncBatch(self._position, self._missed, answer)
+        self._read_account_data(batch)
+        await self._keep_keys(batch)
+        await self._read_events(batch)
+        await self._publish(batch)
+        self._mark(batch.arrivals)
+        await self._tend_device(batch)
+        if batch.following.invites:
+            invites = await self._welcome.accept(batch.following.invites)
+            self._position = replace(batch.following, invites=invites)
+
+    async def _fetch(self, born: Mapping[str, Any], poll: float) -> Mapping[str, Any] | None:
+        """None: the homeserver does not know our position any more; it begins anew."""
+        position = self._position
+        patience = self._client.pace.catch_up if self._missed else None
         try:
-            patience = self._client.pace.catch_up if missed else None
             answer = await self._client.sync(
                 position.since, EVERYTHING, poll=poll, patience=patience
             )
         except Rejected as refused:
             if position.since == born["next_batch"]:
-                raise NotReady(
-                    f"the homeserver refuses its own sync position: {refused}"
-                ) from refused
-            if encryption is not None:
-                await encryption.position_lost()
+                why = f"the homeserver refuses its own sync position: {refused}"
+                raise NotReady(why) from refused
+            if self._rooms.encryption is not None:
+                await self._rooms.encryption.position_lost()
             await self._context.missed(
                 "matrix: the homeserver does not know any more where ohmo stopped reading"
                 f" ({refused}); it goes on from now, {wall(self._clock(), self._context.zone)}."
                 " Messages said before may be missing."
             )
             self._position = await self._begin(born, position)
-            return
+            return None
         except Garbled as garbled:
-            self._aside.keep(garbled.body)
+            self._unreadable.keep(garbled.body)
             raise
         self._context.heard()
-        for event in _events(answer.get("account_data")):
+        return answer
+
+    def _read_account_data(self, batch: SyncBatch) -> None:
+        for event in _events(batch.answer.get("account_data")):
             if event.get("type") == "m.direct":
                 self._read_direct(mapping(event.get("content")))
             elif event.get("type") == DOUBLES:
                 self._doubles.heard(mapping(event.get("content")))
-        news = await encryption.hear(position.since, answer) if encryption is not None else None
-        late, read = await self._late(None if missed or news is None else news.sessions)
-        arrivals, order = await self._arrivals(answer, position, missed)
-        invites = tuple(
-            dict.fromkeys((*position.invites, *await self._welcome.wanted(answer), *self._followed))
-        )
+
+    async def _keep_keys(self, batch: SyncBatch) -> None:
+        """And what they open of earlier events."""
+        encryption = self._rooms.encryption
+        if encryption is not None:
+            batch.news = await encryption.hear(batch.position.since, batch.answer)
+        sessions = None if batch.missed or batch.news is None else batch.news.sessions
+        batch.opened = await self._decryption.opened_later(sessions, self._spoken)
+
+    async def _read_events(self, batch: SyncBatch) -> None:
+        position = batch.position
+        batch.arrivals, order = await self._arrivals(batch.answer, position, batch.missed)
+        wanted = await self._welcome.wanted(batch.answer)
+        invites = tuple(dict.fromkeys((*position.invites, *wanted, *self._followed)))
         self._followed.clear()
-        following = Position(str(answer.get("next_batch", position.since)), order, invites)
-        if (
-            missed or late or following != position
-        ):  # the very first position is worth saving, too: from now on nothing is before our time
-            await self._context.publish([*late, *arrivals], following.cursor())
-        self._position, self._missed = following, False
-        self._read(arrivals)
-        if encryption is not None and news is not None:
-            await encryption.step(encryption.late.done, read)
-            await encryption.tend(news)
-            await self._overdue()
-        if invites:
-            self._position = replace(following, invites=await self._welcome.accept(invites))
+        since = str(batch.answer.get("next_batch", position.since))
+        batch.following = Position(since, order, invites)
+
+    async def _publish(self, batch: SyncBatch) -> None:
+        """The very first position is worth saving, too: from now on nothing is before our time."""
+        if batch.missed or batch.opened.arrivals or batch.following != batch.position:
+            arrivals = [*batch.opened.arrivals, *batch.arrivals]
+            await self._context.publish(arrivals, batch.following.cursor())
+        self._position = batch.following
+        self._missed = False
+
+    async def _tend_device(self, batch: SyncBatch) -> None:
+        encryption = self._rooms.encryption
+        if encryption is not None and batch.news is not None:
+            await encryption.step(encryption.undecrypted.done, batch.opened.done)
+            await encryption.tend(batch.news)
+            await self._decryption.tell_overdue()
 
     async def _arrivals(
         self, answer: Mapping[str, Any], position: Position, missed: bool
@@ -301,7 +347,7 @@ class Listening:
 
     async def _arrival(self, room: str, event: Event, order: str) -> Arrival | None:
         if event.get("type") == "m.room.encrypted":
-            opened = await self._open(room, event, order)
+            opened = await self._decryption.open(room, event, order)
             return await self._spoken(room, opened, order) if opened is not None else None
         if event.get("type") == "m.room.tombstone":
             await self._follow(room, event)
@@ -311,10 +357,10 @@ class Listening:
         identity = event.get("event_id")
         if where := flaw(event):
             what = f"an event of {room}: its {where} cannot be read"
-            self._aside.pass_over(what, dict(event), str(identity or ""))
+            self._unreadable.pass_over(what, dict(event), str(identity or ""))
         if event.get("type") not in SPOKEN or not isinstance(identity, str):
             return None
-        self._remember(identity, original(event))
+        self._known[identity] = original(event)
         if event.get("sender") == self._me:
             return None
         target = about(event)
@@ -324,107 +370,6 @@ class Listening:
             else await self._original(room, target)
         )
         return arrival(event, Lens(self._me, await self._room(room), order), known)
-
-    # encrypted words
-
-    async def _open(self, room: str, event: Event, order: str) -> Event | None:
-        """What an encrypted event says; None when nobody can tell yet. What waits for its key is on
-        disk before the position is saved."""
-        if (
-            not event.get("content")
-            or event.get("sender") == self._me
-            or not isinstance(event.get("event_id"), str)
-        ):
-            return None  # deleted meanwhile, or our own
-        encryption = self._rooms.encryption
-        if encryption is None:
-            if room not in self._told:
-                await self._context.missed(
-                    f"matrix: {room} is encrypted, and channels.matrix.encryption is false;"
-                    " messages there cannot be read or answered."
-                )
-            self._told.add(room)
-            return None
-        found = await encryption.read(room, event)
-        if not isinstance(found, Unreadable):
-            return found
-        if found.session:
-            await encryption.step(encryption.late.keep, room, event, found.session, order)
-            await encryption.ask_for(
-                room,
-                found.session,
-                str(event.get("sender")),
-                str(mapping(event.get("content")).get("sender_key", "")),
-            )
-        else:
-            await self._unreadable(
-                room, str(event.get("sender")), event.get("origin_server_ts"), found.why
-            )
-        return None
-
-    async def _late(self, sessions: set[str] | None) -> tuple[list[Arrival], list[str]]:
-        """What was said earlier and can be read now: the arrivals in the order they were said, and
-        all events that wait no longer."""
-        encryption = self._rooms.encryption
-        if encryption is None or sessions == set():
-            return [], []
-        said: list[Arrival] = []
-        read: list[str] = []
-        for one in await encryption.step(encryption.late.ready, sessions):
-            event = mapping(json.loads(one.body))
-            found = await encryption.read(one.room, event)
-            if isinstance(found, Unreadable) and found.session:
-                await encryption.ask_for(
-                    one.room,
-                    one.session,
-                    one.sender,
-                    str(mapping(event.get("content")).get("sender_key", "")),
-                )
-                continue
-            read.append(one.event)
-            if isinstance(found, Unreadable):
-                await self._unreadable(
-                    one.room, one.sender, event.get("origin_server_ts"), found.why
-                )
-            elif (heard := await self._spoken(one.room, found, one.place)) is not None:
-                said.append(heard)
-        return said, read
-
-    async def _overdue(self) -> None:
-        encryption = self._rooms.encryption
-        assert encryption is not None, "only encrypted words wait"
-        for one, why in await encryption.step(encryption.late.overdue):
-            reason = (
-                f"its key was withheld: {why}"
-                if why
-                else (
-                    "its key has not reached me, and the sender's devices did not send it when"
-                    " asked"
-                )
-            )
-            await self._unreadable(
-                one.room, one.sender, json.loads(one.body).get("origin_server_ts"), reason
-            )
-
-    async def _unreadable(self, room: str, sender: str, at: object, why: str) -> None:
-        """One honest line: in a one-to-one chat to its person, else to the owner, because nobody
-        knows whether it was meant for us."""
-        private = (await self._room(room)).private
-        said = (
-            datetime.fromtimestamp(at / 1000, UTC)
-            if isinstance(at, int) and 0 < at < 10**14
-            else None
-        )
-        when = "" if said is None else f" at {wall(said, self._context.zone)}"
-        where = "here" if private else f"on Matrix in {room}"
-        text = (
-            f"Not read: a message of {localpart(sender)} said {where}{when}: {why}. Please say it"
-            " again."
-        )
-        log.warning("%s: a message in %s cannot be read: %s", self._me, room, why)
-        await self._context.missed(
-            text, Address("matrix", self._me, ChatId(room)) if private else None
-        )
 
     # rooms
 
@@ -457,22 +402,15 @@ class Listening:
                 )  # bundled edits are encrypted, too
             if event is None:
                 return None
-            self._remember(target, original(event))
+            self._known[target] = original(event)
         return self._known[target]
 
-    def _remember(self, identity: str, message: Original) -> None:
-        self._known[identity] = message
-
-    def _read(self, arrivals: Sequence[Arrival]) -> None:
+    def _mark(self, arrivals: Sequence[Arrival]) -> None:
         """After the commit: people see that their words arrived. Nothing depends on it, so nothing
         waits for it."""
-        self._markers.update(
-            {
-                str(said.address.chat): str(said.message)
-                for said in arrivals
-                if isinstance(said, Inbound)
-            }
-        )
+        for said in arrivals:
+            if isinstance(said, Inbound):
+                self._markers[str(said.address.chat)] = str(said.message)
         if self._markers:
             self._marked.set()
 

@@ -14,7 +14,7 @@ PATIENCE = timedelta(seconds=60)  # before a person hears that a message cannot 
 KEPT = timedelta(days=7)  # a key that comes later finds nothing any more
 
 
-class Late:
+class Undecrypted:
     """Each method is one transaction. ``clock`` gives UTC."""
 
     def __init__(self, store: KeyStore, clock: Callable[[], datetime]) -> None:
