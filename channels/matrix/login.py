@@ -12,10 +12,10 @@ from pathlib import Path
 
 from channels.durable import write_whole
 from channels.errors import AuthFailed
+from channels.matrix import MatrixSettings
 from channels.matrix.client import MatrixClient
 from channels.matrix.client_wire import SignedOut
 from channels.matrix.keystore_file import private
-from channels.matrix.settings import MatrixSettings
 from channels.record import record
 
 DEVICE = "OHMO"

@@ -1,16 +1,22 @@
-"""What was said while nobody listened: conversations, their history, and the threads that grew."""
+"""What was said while nobody listened: conversations, their history, the threads that grew; and how
+far each was read."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from channels.catch_up import Missed
+from channels.contract import Cursor
 from channels.errors import RateLimited
 from channels.payloads import Body
+from channels.recent import Recent
 from channels.record import record
 from channels.slack.client import Refused, Wire
 from channels.slack.inbound import order
@@ -25,6 +31,10 @@ PAGES = 5  # of one conversation; what lies behind them is counted as cut
 # long an older event may still be missing although a newer one was stored. Reading that much again
 # costs nothing: keys are equal.
 OVERLAP = timedelta(minutes=10)
+
+FOLLOWED = 50  # threads per conversation; they travel in its cursor
+# Messages whose thread is remembered, for reactions and deletions, which do not name it.
+PLACED = 4000
 
 
 @record
@@ -149,6 +159,67 @@ class History:
 
     def _is_ours(self, row: Body) -> bool:
         return row.get("user") == self._user
+
+
+@dataclass(slots=True)
+class _Chat:
+    since: str = ""  # ts of the newest message that was published
+    threads: Recent[str, None] = field(default_factory=lambda: Recent(FOLLOWED))
+
+
+class Memory:
+    """Conversations as their cursors tell them, and what was seen since."""
+
+    def __init__(self) -> None:
+        self._chats: dict[str, _Chat] = {}
+        self._placed = Recent[tuple[str, str], str](PLACED)
+
+    def knows(self, chat: str) -> bool:
+        return chat in self._chats
+
+    def load(self, chat: str, value: str | None) -> None:
+        """From a cursor; one that cannot be read counts as none, which only fetches more than
+        needed."""
+        known = self._chats.setdefault(chat, _Chat())
+        try:
+            body: Any = json.loads(value or "{}")
+        except ValueError:
+            body = {}
+        if isinstance(body, dict):
+            since = str(cast("dict[str, Any]", body).get("since", ""))
+            known.since = since if re.fullmatch(r"\d{1,11}\.\d{1,6}", since) else ""
+            known.threads.update(
+                dict.fromkeys(
+                    str(thread) for thread in cast("dict[str, Any]", body).get("threads", ())
+                )
+            )
+
+    def cursor(self, chat: str, newest: str) -> Cursor:
+        """The conversation's cursor with everything up to ``newest`` read; never goes back."""
+        known = self._chats.setdefault(chat, _Chat())
+        if newest and order(newest) > order(known.since):
+            known.since = newest
+        return Cursor(chat, json.dumps({"since": known.since, "threads": list(known.threads)}))
+
+    def since(self, chat: str) -> str:
+        return self._chats.setdefault(chat, _Chat()).since
+
+    def threads(self, chat: str) -> Collection[str]:
+        return tuple(self._chats.setdefault(chat, _Chat()).threads)
+
+    def follow(self, chat: str, thread: str) -> None:
+        self._chats.setdefault(chat, _Chat()).threads[thread] = None
+
+    def follows(self, chat: str, thread: str) -> bool:
+        return chat in self._chats and thread in self._chats[chat].threads
+
+    def place(self, chat: str, ts: str, thread: str) -> None:
+        self._placed[chat, ts] = thread
+
+    def topic_of(self, chat: str, ts: str) -> str | None:
+        if (thread := self._placed.get((chat, ts))) is not None:
+            return thread
+        return ts if self.follows(chat, ts) else None
 
 
 def _after(rows: list[Body], ts: str) -> list[Body]:

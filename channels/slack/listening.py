@@ -20,9 +20,8 @@ from channels.slack.client import Feed, Wire
 from channels.slack.client_socket import Frame
 from channels.slack.courtesies import Courtesies
 from channels.slack.doubles import Doubles
-from channels.slack.history import Conversation, History
+from channels.slack.history import Conversation, History, Memory
 from channels.slack.inbound import Place, order
-from channels.slack.memory import Memory
 from channels.slack.mrkdwn import escape
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
-from channels.slack.tables import apart, blocks
 from channels.split import split_markdown
+from channels.text import parse, plain_inline
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 # chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000 (its page
 # says characters; Slack counts the bytes of the escaped UTF-8): every post must stay editable.
@@ -22,6 +26,10 @@ MAX_LABEL = 75  # Block Kit, button: text
 MAX_BUTTONS = 25  # Block Kit, actions: elements
 MAX_STREAM = 12_000  # chat.startStream: markdown_text
 MARK = "_may be a duplicate_"
+MAX_ROWS, MAX_COLUMNS = 100, 20  # Table block: rows, cells of a row
+MAX_CELLS = 10_000  # characters of all cells together
+_ALIGN = {"text-align:center": "center", "text-align:right": "right"}
+_EMPTY = "\u00a0"  # a cell has to hold something
 _NOTHING_SAID = "(nothing to say)"
 _STYLES = {"good": "primary", "danger": "danger"}
 
@@ -223,3 +231,70 @@ def _part(
 
 def _frozen(body: dict[str, Any]) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+# tables
+
+
+def apart(text: str) -> list[str]:
+    """``text`` cut behind each table but the last: Slack takes one table block in a message
+    (only_one_table_allowed)."""
+    ends = [
+        node.map[1] for node in parse(text).children if _is_block(node) and node.map is not None
+    ]
+    lines = _lines(text)
+    cuts = [0, *ends[:-1], len(lines)]
+    return ["".join(lines[begin:end]) for begin, end in pairwise(cuts)]
+
+
+def blocks(text: str, most: int) -> list[dict[str, Any]]:
+    """``text``, which holds one such table, as blocks; [] when it holds none or more, or when what
+    stands around it passes ``most`` characters."""
+    found = [node for node in parse(text).children if _is_block(node) and node.map is not None]
+    if len(found) != 1 or found[0].map is None:
+        return []
+    lines, (begin, end) = _lines(text), found[0].map
+    around = [mrkdwn("".join(part)) for part in (lines[:begin], lines[end:])]
+    if any(len(words) > most for words in around):
+        return []
+    before, after = ([_section(words)] if words.strip() else [] for words in around)
+    return [*before, _table_block(found[0]), *after]
+
+
+def _lines(text: str) -> list[str]:
+    """As CommonMark counts them: str.splitlines knows more ends of a line."""
+    return re.split(r"(?<=\n)", re.sub(r"\r\n?", "\n", text))
+
+
+def _is_block(node: SyntaxTreeNode) -> bool:
+    if node.type != "table":
+        return False
+    rows = [[_cell(cell) for cell in row] for row in _rows_of(node)]
+    return (
+        0 < len(rows) <= MAX_ROWS
+        and max(map(len, rows)) <= MAX_COLUMNS
+        and sum(len(cell) for row in rows for cell in row) <= MAX_CELLS
+    )
+
+
+def _rows_of(node: SyntaxTreeNode) -> Iterator[list[SyntaxTreeNode]]:
+    for part in node.children:
+        for row in part.children:
+            yield list(row.children)
+
+
+def _cell(node: SyntaxTreeNode) -> str:
+    return plain_inline(node).replace("\n", " ").strip() or _EMPTY
+
+
+def _table_block(node: SyntaxTreeNode) -> dict[str, Any]:
+    rows = list(_rows_of(node))
+    columns = [
+        {"align": _ALIGN.get(str(cell.attrs.get("style", "")), "left"), "is_wrapped": True}
+        for cell in rows[0]
+    ]
+    return {
+        "type": "table",
+        "column_settings": columns,
+        "rows": [[{"type": "raw_text", "text": _cell(cell)} for cell in row] for row in rows],
+    }

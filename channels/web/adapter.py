@@ -23,10 +23,9 @@ from channels.contract import (
     Repeat,
 )
 from channels.errors import RateLimited, Rejected, Unavailable
-from channels.web import render
+from channels.web import WebSettings, render
 from channels.web.client import ACCOUNT, CHAT, Browser, place
 from channels.web.files import Shelf, plain_name
-from channels.web.settings import WebSettings
 
 _HEARTBEAT = 10.0  # seconds
 _REVISE = timedelta(milliseconds=50)

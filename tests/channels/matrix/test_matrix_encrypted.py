@@ -14,8 +14,8 @@ import pytest
 
 from channels.contract import Address, ChatId, Edited, Options, Outbound, PersonId, Reacted, TopicId
 from channels.errors import AuthFailed, NotReady, Rejected
+from channels.matrix import MatrixSettings
 from channels.matrix.adapter import Matrix
-from channels.matrix.settings import MatrixSettings
 from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, texts
 from tests.platforms.matrix.rig import ENCRYPTION, MatrixRig

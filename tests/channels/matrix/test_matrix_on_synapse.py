@@ -25,9 +25,9 @@ from channels.contract import (
     Reacted,
 )
 from channels.errors import AuthFailed, NotReady, Rejected
+from channels.matrix import MatrixSettings
 from channels.matrix.adapter import Matrix
 from channels.matrix.client import Pace
-from channels.matrix.settings import MatrixSettings
 from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, place, texts
 from tests.platforms.matrix.proxy import SYNC

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from channels.contract import Address, ChatId, Options, Outbound, Person
+from channels.matrix import MatrixSettings
 from channels.matrix.adapter import Matrix
-from channels.matrix.settings import MatrixSettings
 from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, texts
 from tests.platforms.matrix.rig import MatrixRig

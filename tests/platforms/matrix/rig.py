@@ -14,9 +14,9 @@ from urllib.parse import quote
 from aiohttp import ClientSession
 
 from channels.contract import Channel, Options
+from channels.matrix import MatrixSettings
 from channels.matrix.adapter import Matrix
 from channels.matrix.client import Pace
-from channels.matrix.settings import MatrixSettings
 from tests.conformance.rig import Visible
 from tests.parts import skip_without, there
 from tests.platforms.matrix.proxy import Proxy

@@ -15,9 +15,9 @@ from typing import Any
 
 from channels.contract import Channel, Options, Person, PersonId
 from channels.errors import Unavailable
+from channels.web import WebSettings
 from channels.web.adapter import Web
 from channels.web.client import OWNER, Browser, Feed, Posted, Revised
-from channels.web.settings import WebSettings
 from tests.conformance.rig import Rig, Visible
 
 CHATS = ("dm:ada", "dm:bob")

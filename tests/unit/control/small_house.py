@@ -26,8 +26,8 @@ from channels.contract import (
     Person,
     PersonId,
 )
+from channels.web import WebSettings
 from channels.web.adapter import Web
-from channels.web.settings import WebSettings
 from ohmo.approvals.answering import Answerer
 from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake

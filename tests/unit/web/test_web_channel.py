@@ -10,12 +10,11 @@ import pytest
 
 from channels.contract import Attachment, Choice, MessageId, Options, Outbound, Receipt
 from channels.errors import RateLimited, Rejected, Unavailable
-from channels.web import MANIFEST
+from channels.web import MANIFEST, WebSettings
 from channels.web.adapter import Web
 from channels.web.client import Noticed, Posted, Preview, Revised, Typing, place
 from channels.web.files import Shelf, plain_name
 from channels.web.render import MAX_TEXT, message_of, read, render, split
-from channels.web.settings import WebSettings
 from ohmo_testing.channels import FakeContext
 
 HERE = place("c1")
