@@ -43,25 +43,21 @@ class Person:
 
 @record
 class Attachment:
-    """A file the platform still holds. ``ref`` is opaque and stays fetchable after a restart; bytes
-    are fetched when a turn needs them."""
+    """A file the platform still holds; its bytes are fetched when a turn needs them."""
 
-    ref: str
+    ref: str  # opaque to the house, and fetchable after a restart
     name: str
     media_type: str
-    size: int | None
+    size: int | None  # bytes; None: the platform does not tell
 
 
 @record(kw_only=True)
 class Said:
-    """Fields of every arrival.
+    """Fields of every arrival. One whose key or alias is known already is a duplicate."""
 
-    ``key`` names the thing that happened, not its delivery: equal in redelivery, twin events and
-    catch-up. ``aliases``: its other names (Slack: client_msg_id beside channel+ts). Any known name
-    makes the whole a duplicate."""
-
+    # Names the thing that happened, not its delivery: equal in redelivery, twin events, catch-up.
     key: str
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # its other names (Slack: client_msg_id beside channel+ts)
     address: Address
     person: Person
     at: datetime  # the platform's clock, UTC
@@ -97,12 +93,11 @@ class Reacted(Said):
 
 @record(kw_only=True)
 class Answer(Said):
-    """Somebody pressed one of our choices. ``token`` is what ``Channel.acknowledge`` needs; it may
-    be stale after a restart."""
+    """Somebody pressed one of our choices."""
 
-    message: MessageId
-    choice: str
-    token: str
+    message: MessageId  # that shows them
+    choice: str  # Choice.value
+    token: str  # what ``Channel.acknowledge`` needs; it may be stale after a restart
 
 
 Arrival = Inbound | Edited | Reacted | Answer
@@ -140,11 +135,11 @@ class Hint(StrEnum):
 
 @record
 class Receipt:
-    """``chat``: where it stands, when the address named a person."""
+    """What a send left on the platform."""
 
     message: MessageId
-    at: datetime | None = None
-    chat: ChatId | None = None
+    at: datetime | None = None  # the platform's clock, UTC
+    chat: ChatId | None = None  # where it stands, when the address named a person
 
 
 @record
@@ -194,22 +189,19 @@ class Repeat(Enum):
 @record
 class Capabilities:
     repeat: Repeat
-    repeat_window: timedelta
-    max_text: int
+    repeat_window: timedelta  # for so long ``repeat`` holds
+    max_text: int  # of one message, in the platform's own measure
     revise: timedelta | None  # least time between revisions of one message; None: cannot edit
-    preview: bool = (
-        False  # ephemeral drafts that vanish by themselves (Telegram private chats, web)
-    )
+    # ephemeral drafts that vanish by themselves (Telegram private chats, web)
+    preview: bool = False
     appends: bool = False  # a draft only grows: nothing but the answer's own words belongs into it
     choices: bool = False
     topics: bool = False
     typing: timedelta | None = None  # how long one typing() lasts
     max_file: int = 0
-    silence: timedelta | None = (
-        # the longest a sound connection hears nothing at all; twice that is a dead one. None: it
-        # may be quiet for ever
-        None
-    )
+    # the longest a sound connection hears nothing at all; twice that is a dead one. None: it may be
+    # quiet for ever
+    silence: timedelta | None = None
     # the platform says hello once it talks to us: until receive() has heard it, a connection only
     # speaks
     greets: bool = False

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Literal, cast
@@ -20,21 +20,16 @@ from aiohttp import (
     ClientConnectorError,
     ClientError,
     ClientResponse,
-    ClientSession,
-    ClientTimeout,
     ConnectionTimeoutError,
-    FormData,
     InvalidURL,
 )
 
 from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.feishu import client_sdk as sdk
+from channels.feishu.client_http import Answer, Pace, Transport
 from channels.feishu.fields import rows_of, word
-from channels.no_retry import NoRetry
 from channels.payloads import Body, soft
-from channels.proxies import proxy_for
-from channels.record import record
 
 # The SDK writes to standard output, addresses with tickets in them included.
 sdk.logger.handlers.clear()
@@ -67,100 +62,6 @@ class Refused(Rejected):
         self.code = code
 
 
-@record
-class Pace:
-    """How long the wire waits, in seconds."""
-
-    call: float = 30.0  # one call as a whole
-    connect: float = 10.0  # one TCP connection, and one handshake of the long connection
-    # between pings of the long connection, and for the answer to one: a mute line is noticed after
-    # two
-    ping: float = 10.0
-    # between the protocol's own pings, at most; a line that stopped answering them is given up
-    # after two
-    frames: float = 15.0
-    upload: float = 300.0  # the bytes of one file, one way
-    early: float = 300.0  # a token is renewed so long before it ends; it lives two hours
-    # what was said before a first contact is looked for so much later: what is being said now goes
-    # first
-    lull: float = 2.0
-    # a pressed button waits so long for the house's words; Feishu wants its answer within three
-    answer: float = 1.5
-
-
-@record
-class _Answer:
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
-class _Transport:
-    """The SDK's headers and addresses on one HTTP client for life. The SDK itself makes a new httpx
-    client, and a new TLS context, for every call."""
-
-    def __init__(self, config: sdk.Config, pace: Pace) -> None:
-        self._config = config
-        self._pace = pace
-        timeout = ClientTimeout(total=pace.call, sock_connect=pace.connect)
-        self._session = ClientSession(
-            timeout=timeout, proxy=proxy_for(config.domain), middlewares=(NoRetry(),)
-        )
-
-    async def close(self) -> None:
-        await self._session.close()
-
-    @asynccontextmanager
-    async def asked(
-        self, request: sdk.BaseRequest, token: str | None
-    ) -> AsyncGenerator[ClientResponse]:
-        """Raises what aiohttp raises, TimeoutError, and OSError for a file that cannot be read."""
-        option = sdk.RequestOption()
-        option.tenant_access_token = token
-        sdk.build_header(request, option, self._config)
-        assert request.uri is not None
-        assert request.http_method is not None
-        url, verb = (
-            sdk.build_url(self._config.domain, request.uri, request.paths),
-            request.http_method.name,
-        )
-        with ExitStack() as files:
-            content: bytes | FormData | None = None
-            if request.files:
-                content = FormData(cast("Body", request.body))
-                for part, (name, path) in cast(
-                    "dict[str, tuple[str, Path]]", request.files
-                ).items():
-                    file = files.enter_context(path.open("rb"))
-                    content.add_field(
-                        part, file, filename=name, content_type="application/octet-stream"
-                    )
-            elif request.body is not None:
-                content = (sdk.JSON.marshal(request.body) or "").encode("utf-8", "replace")
-                request.headers[sdk.CONTENT_TYPE] = "application/json; charset=utf-8"
-            query = [(name, str(value)) for name, value in request.queries]
-            async with self._session.request(
-                verb,
-                url,
-                params=query,
-                headers=request.headers,
-                data=content,
-                timeout=self._limits(request),
-                allow_redirects=False,
-            ) as response:
-                yield response
-
-    def _limits(self, request: sdk.BaseRequest) -> ClientTimeout:
-        """Bytes of files take their time, one way or the other."""
-        slow = bool(request.files) or "/resources/" in (request.uri or "")
-        whole = self._pace.upload if slow else self._pace.call
-        return ClientTimeout(
-            total=whole,
-            sock_connect=self._pace.connect,
-            sock_read=None if request.files else self._pace.call,
-        )
-
-
 class Wire:
     """The open API of one app in one tenant. Every failure is a ChannelError; nothing is repeated
     here but a call whose token was stale."""
@@ -175,7 +76,7 @@ class Wire:
             domain,
         )
         self._console = f"Developer Console ({domain}/app/{app_id})"
-        self._transport: _Transport | None = None
+        self._transport: Transport | None = None
         # monotonic; the SDK's own cache is one for the process and blind to domains and revocations
         self._token = ""
         self._until = 0.0
@@ -183,7 +84,7 @@ class Wire:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        self._transport = _Transport(self._config, self.pace)
+        self._transport = Transport(self._config, self.pace)
         self._token, self._until = "", 0.0
         try:
             yield
@@ -391,7 +292,7 @@ class Wire:
             raise Rejected(f"Feishu: {method}: {error.reason}") from error
         return self._judge(method, answer, once=once)
 
-    def _judge(self, method: str, response: _Answer, *, once: bool) -> Body:
+    def _judge(self, method: str, response: Answer, *, once: bool) -> Body:
         """ "Rate limits": 429, or an older method's 400, with the code 99991400 and
         x-ogw-ratelimit-reset in seconds."""
         try:
@@ -447,14 +348,14 @@ class Wire:
             " published and its domain is right"
         )
 
-    def _open_transport(self) -> _Transport:
+    def _open_transport(self) -> Transport:
         if self._transport is None:
             raise NotReady("Feishu: not connected")
         return self._transport
 
 
-async def _whole(response: ClientResponse) -> _Answer:
-    return _Answer(response.status, response.headers, await response.read())
+async def _whole(response: ClientResponse) -> Answer:
+    return Answer(response.status, response.headers, await response.read())
 
 
 def failure(method: str, error: ClientError | TimeoutError, *, once: bool) -> ChannelError:
