@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from channels.record import record
 from ohmo.contracts.cron import JobBody, JobRow, OccurrenceRow, Passed
+from ohmo.cron.spec import when_words
 from ohmo.cron.times import after, period
 
 SPREAD = timedelta(minutes=10)  # over which runs are caught up
@@ -76,36 +77,34 @@ def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Ver
     if policy == "all":
         run = late[-CAUGHT_UP:]
         missed = Passed(first, "missed", "too_many", f"more than {CAUGHT_UP} runs were missed")
-        return Verdict(_each(missed, late[: -len(run)]), run[0], run[0])
+        return Verdict(_each(body, missed, late[: -len(run)]), run[0], run[0])
     if policy == "none":
         missed = Passed(first, "missed", "not_running", "ohmo was not running")
-        return Verdict(_each(missed, late), None, following)
+        return Verdict(_each(body, missed, late), None, following)
     newest = late[-1]
     allowed = grace(body, newest)
     if now - newest > allowed:
         behind = f"it came {_span(now - newest)} late, more than {_span(allowed)}"
         missed = Passed(first, "missed", "too_late", f"ohmo was not running; {behind}")
-        return Verdict(_each(missed, late), None, following)
-    return Verdict(_each(coalesced(first, newest), late[:-1]), newest, newest)
+        return Verdict(_each(body, missed, late), None, following)
+    return Verdict(_each(body, coalesced(body, first, newest), late[:-1]), newest, newest)
 
 
-def coalesced(due: datetime, into: datetime) -> Passed:
+def coalesced(body: JobBody, due: datetime, into: datetime) -> Passed:
     """A slot for which a later one runs."""
-    return Passed(due, "skipped", "coalesced", f"coalesced into the run of {told(into)}")
+    run = when_words(into, body.spec.tz)
+    return Passed(due, "skipped", "coalesced", f"coalesced into the run of {run}")
 
 
-def told(due: datetime) -> str:
-    """A slot, in the history of its job."""
-    return f"{due:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _each(like: Passed, late: list[datetime]) -> tuple[Passed, ...]:
+def _each(body: JobBody, like: Passed, late: list[datetime]) -> tuple[Passed, ...]:
     """``like`` for each of these slots; the first one stands for all before them that are too many
     to be written."""
     passed = [replace(like, due=due) for due in late]
     if passed and passed[0].due != like.due:
-        more = f"{like.reason}; and every slot from here to {told(passed[0].due)}"
-        passed.insert(0, replace(like, reason=more))
+        until = when_words(passed[0].due, body.spec.tz)
+        passed.insert(
+            0, replace(like, reason=f"{like.reason}; and every slot from here to {until}")
+        )
     return tuple(passed)
 
 

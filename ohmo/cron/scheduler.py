@@ -19,9 +19,10 @@ from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint
 from ohmo.cron.alarm import Alarm
-from ohmo.cron.catch_up import NEVER, CatchingUp, Verdict, begins, coalesced, full, told
+from ohmo.cron.catch_up import NEVER, CatchingUp, Verdict, begins, coalesced, full
 from ohmo.cron.desk import CronDesk, Publish
 from ohmo.cron.reporting import Incidents
+from ohmo.cron.spec import when_words
 from ohmo.cron.times import after, unreadable
 from ohmo.cron.wakes import wake_of
 from ohmo.failpoints import Failpoint
@@ -260,7 +261,9 @@ class Scheduler:
             if row.body.spec.catch_up == "once":
                 following = after(row.body, due)
                 assert following is not None  # ``ahead`` is when it begins
-                await self._parts.jobs.pass_over(row, [coalesced(due, following)], following)
+                await self._parts.jobs.pass_over(
+                    row, [coalesced(row.body, due, following)], following
+                )
                 return now
             begin = now
         if begin > now:
@@ -284,7 +287,7 @@ class Scheduler:
                 why = f"{len(mine)} runs wait or run already"
                 passed = Passed(due, "skipped", "queue_full", why)
             else:
-                why = f"the run of {told(mine[0].due)} had not ended"
+                why = f"the run of {when_words(mine[0].due, spec.tz)} had not ended"
                 passed = Passed(due, "skipped", "overlap", why)
             await parts.jobs.pass_over(row, [passed], following)
             return now

@@ -119,10 +119,7 @@ def first_slot(body: JobBody, now: datetime) -> datetime | None:
         return due
     spec = body.spec
     if spec.at is not None and instant_of(spec.at) <= now:
-        raise BadJob(
-            f"{instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M %Z} is in the past",
-            "at",
-        )
+        raise BadJob(f"{when_words(instant_of(spec.at), spec.tz)} is in the past", "at")
     if spec.expires is not None:
         raise BadJob("the job would be over before its first run", "expires")
     raise BadJob(f"{spec.schedule!r} never comes", "schedule")

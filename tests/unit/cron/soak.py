@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import logging
 import random
-import re
 import shutil
 import sqlite3
 import sys
@@ -19,7 +19,7 @@ import tempfile
 import time
 import zoneinfo
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -38,6 +38,7 @@ from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.cron.times import after
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
+from ohmo.store.statements import instant
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 from ohmo_testing.house import ManualClock
 
@@ -61,7 +62,7 @@ class Died(Exception):
 
 
 @dataclass
-class TurnCost:
+class Tally:
     slots: int = 0
     states: Counter[str] = field(default_factory=Counter[str])
     kills: int = 0
@@ -69,7 +70,7 @@ class TurnCost:
     unrecorded: int = 0
     wrong: list[str] = field(default_factory=list[str])
 
-    def add(self, other: TurnCost) -> None:
+    def add(self, other: Tally) -> None:
         self.slots, self.kills = self.slots + other.slots, self.kills + other.kills
         self.doubled, self.unrecorded = (
             self.doubled + other.doubled,
@@ -234,7 +235,7 @@ def random_job(dice: random.Random, number: int) -> dict[str, object]:
     }
 
 
-async def one_round(seed: int, folder: Path, steps: int) -> TurnCost:
+async def one_round(seed: int, folder: Path, steps: int) -> Tally:
     dice = random.Random(seed)
     clock = ManualClock(
         datetime(
@@ -263,31 +264,30 @@ async def one_round(seed: int, folder: Path, steps: int) -> TurnCost:
         return judged(folder / "ohmo.db", rows, it)
 
 
-def spanned(due: datetime, reason: str) -> tuple[datetime, datetime] | None:
+def spanned(found: Sequence[tuple[int, str, str | None]]) -> list[tuple[datetime, datetime]]:
     """Of more than a thousand slots that were missed at once the oldest row stands for those that
-    have none, and says so."""
-    found = re.search(r"and every slot from here to (\S+ \S+) UTC", reason)
-    return None if found is None else (due, datetime.fromisoformat(found[1]).replace(tzinfo=UTC))
+    have none, up to the next one that has, and says so. ``found`` is in order of time."""
+    return [
+        (instant(due), instant(following))
+        for (due, _, why), (following, _, _) in itertools.pairwise(found)
+        if "every slot from here to" in (why or "")
+    ]
 
 
-def judged(database: Path, rows: list[JobRow], it: Night) -> TurnCost:
+def judged(database: Path, rows: list[JobRow], it: Night) -> Tally:
     """What the ledger must hold by now against what it holds."""
-    tally = TurnCost(kills=it.kills, doubled=sum(count - 1 for count in it.ran.values()))
+    tally = Tally(kills=it.kills, doubled=sum(count - 1 for count in it.ran.values()))
     tally.wrong += [
         f"{job} {due} ran {count} times" for (job, due), count in it.ran.items() if count > 1
     ]
     with closing(sqlite3.connect(database)) as connection:
         for row in rows:
             found = connection.execute(
-                "SELECT due, state, reason FROM occurrences WHERE job = ?", (row.job,)
+                "SELECT due, state, reason FROM occurrences WHERE job = ? ORDER BY due", (row.job,)
             ).fetchall()
             tally.states.update(state for _, state, _ in found)
-            dues = {datetime.fromtimestamp(due / 1000, UTC) for due, _, _ in found}
-            spans = [
-                span
-                for due, _, why in found
-                if (span := spanned(datetime.fromtimestamp(due / 1000, UTC), why or "")) is not None
-            ]
+            dues = {instant(due) for due, _, _ in found}
+            spans = spanned(found)
             tally.wrong += [
                 f"{row.name} {due}: {state} without a reason"
                 for due, state, why in found
@@ -326,7 +326,7 @@ def main() -> int:
     parser.add_argument("--table", type=Path)
     wanted = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    total, rounds, began = TurnCost(), 0, time.monotonic()
+    total, rounds, began = Tally(), 0, time.monotonic()
     while total.slots < wanted.slots:
         folder = Path(tempfile.mkdtemp(prefix="ohmo-cron-soak-"))
         total.add(asyncio.run(one_round(wanted.seed + rounds, folder, wanted.steps)))

@@ -21,7 +21,7 @@ async def overslept(seconds: float, **policies: str) -> Rig:
     rig = Rig()
     for name in ("a", "b", "c"):
         await rig.desk.create({"name": name, "tz": "UTC", "prompt": "x", "schedule": "5 9 * * *"})
-    await rig.desk.create({**MINUTE, "name": "often", **policies})
+    await rig.desk.create({**MINUTE, "tz": "Asia/Tokyo", "name": "often", **policies})
     rig.clock.tick(seconds)
     return rig
 
@@ -37,7 +37,10 @@ async def test_a_slot_that_comes_while_its_job_waits_to_be_caught_up_runs_on_tim
         await rig.claims("a", "often")
         ledger = await rig.ledger("often")
     assert ledger[-1] == ("claimed", None)
-    assert ledger[-2] == ("skipped", "coalesced into the run of 2026-01-05 09:11:00 UTC")
+    assert ledger[-2] == (
+        "skipped",
+        "coalesced into the run of Mon 2026-01-05 18:11 JST (Asia/Tokyo)",
+    )
     assert len(ledger) == 11
 
 
