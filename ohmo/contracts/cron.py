@@ -34,65 +34,58 @@ class NoSuchJob(OhmoError):
 
 @record
 class JobSpec:
-    """What somebody asked for. Exactly one of ``schedule`` (five or six cron fields, or a name such
-    as ``@daily``), ``at`` (ISO 8601 with its offset) and ``every`` (seconds) is set. ``tz``: an
-    IANA name. ``to``: ``CHANNEL:REST`` as written; ``thread``: a topic there, or without ``to`` a
-    named thread of the house. ``secrets``: variable and reference. ``deadline``, ``jitter``:
-    seconds. ``expires``: ISO 8601."""
+    """What somebody asked for. Exactly one of ``schedule``, ``at`` and ``every`` is set."""
 
     name: str
     prompt: str
-    tz: str
-    schedule: str | None = None
-    at: str | None = None
-    every: float | None = None
-    to: str | None = None
-    thread: str | None = None
+    tz: str  # an IANA name
+    schedule: str | None = None  # five or six cron fields, or a name such as ``@daily``
+    at: str | None = None  # ISO 8601 with its offset
+    every: float | None = None  # seconds
+    to: str | None = None  # CHANNEL:REST as written
+    thread: str | None = None  # a topic there, or without ``to`` a named thread of the house
     rules: tuple[str, ...] = ()
-    secrets: tuple[tuple[str, str], ...] = ()
-    deadline: float | None = None
+    secrets: tuple[tuple[str, str], ...] = ()  # variable and reference
+    deadline: float | None = None  # seconds
     catch_up: CatchUp = "once"
     overlap: Overlap = "skip"
     when: When = "always"
-    jitter: float = 0.0
+    jitter: float = 0.0  # seconds
     retry: int = 0
-    expires: str | None = None
+    expires: str | None = None  # ISO 8601
     recipe: str | None = None
 
 
 @record
 class JobBody:
-    """What a row keeps as text. ``anchor``: ``every`` counts from it. ``approved``: hash of the
-    rules and secrets that were shown when it was made; a run uses them only as long as they have
-    this hash. ``account``: of the person who made it. ``place``: what ``spec.to`` means."""
+    """What a row keeps as text."""
 
     spec: JobSpec
-    anchor: datetime
+    anchor: datetime  # ``every`` counts from it
+    # hash of the rules and secrets that were shown when it was made: a run uses them only as long
+    # as they have it
     approved: str = ""
-    account: str = ""
-    place: Address | None = None
+    account: str = ""  # of the person who made it
+    place: Address | None = None  # what ``spec.to`` means
 
 
 @record
 class JobRow:
-    """``next_at``: the next slot, None: none will come (paused, expired, a one-shot that is over).
-    ``person``: "owner" or CHANNEL:PERSON. ``revision`` grows with every change that somebody made,
-    not with time going on."""
+    """A job."""
 
     job: str
     name: str
     origin: Literal["config", "person"]
     body: JobBody
-    revision: int
+    revision: int  # grows with every change that somebody made, not with time going on
     enabled: bool
-    next_at: datetime | None
-    person: str
+    next_at: datetime | None  # the next slot, None: none will come (paused, expired, over)
+    person: str  # "owner" or CHANNEL:PERSON
 
 
 @record
 class OccurrenceRow:
-    """One slot that came due. ``thread`` and ``seq``: its wake in the inbox, when there is one.
-    ``attempts``: how often it was started."""
+    """One slot that came due."""
 
     job: str
     due: datetime
@@ -104,20 +97,19 @@ class OccurrenceRow:
     ended: datetime | None = None
     preview: str | None = None
     digest: str | None = None
-    thread: str | None = None
+    thread: str | None = None  # with ``seq`` its wake in the inbox, when there is one
     seq: int | None = None
-    attempts: int = 1
+    attempts: int = 1  # how often it was started
     cause: Cause | None = None
 
 
 @record
 class Report:
-    """How a run ended, for its row. ``reason``: one line, empty when there is nothing to say;
-    ``digest``: of the answer, for "only if changed"."""
+    """How a run ended, for its row."""
 
-    reason: str = ""
+    reason: str = ""  # one line, empty when there is nothing to say
     preview: str = ""
-    digest: str = ""
+    digest: str = ""  # of the answer, for "only if changed"
     failed: bool = False
     cause: Cause | None = None  # None: its state says it all
 

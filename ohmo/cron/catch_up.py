@@ -23,12 +23,11 @@ CAUGHT_UP = 100  # slots that ``catch_up: all`` runs
 
 @record
 class Verdict:
-    """``passed`` are recorded, ``run`` is caught up (None: nothing is), and the job goes on at
-    ``next_at``: ``run``, or the first slot that is not late."""
+    """What becomes of the slots of a job that came due while nobody was awake."""
 
-    passed: tuple[Passed, ...]
-    run: datetime | None
-    next_at: datetime | None
+    passed: tuple[Passed, ...]  # are recorded
+    run: datetime | None  # is caught up, None: nothing is
+    next_at: datetime | None  # the job goes on there: ``run``, or the first slot that is not late
 
 
 def grace(body: JobBody, due: datetime) -> timedelta:

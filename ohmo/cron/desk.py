@@ -27,6 +27,7 @@ from ohmo.contracts.cron import (
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
+from ohmo.cron.quota import MOST, check_quota, is_of
 from ohmo.cron.recipes import Recipe, read_recipe, recipes
 from ohmo.cron.reporting import job_view
 from ohmo.cron.spec import (
@@ -45,10 +46,6 @@ from ohmo.ids import NewId
 
 Publish = Callable[[Wake], Awaitable[Accepted]]
 _SHOWN = 5  # slots a preview shows
-MOST = 2_000  # jobs of the house: every look at the clock reads all of them, 0.1 ms each
-OF_ONE = 20  # jobs of a person who is neither owner nor admin
-# seconds between two runs of theirs, at least: every turn they take is taken from somebody else
-OFTEN = 60.0
 
 
 @record
@@ -78,7 +75,7 @@ class CronDesk:
 
     async def list(self, by: By = OWNER) -> list[JobRow]:
         """By name."""
-        return [row for row in await self._parts.jobs.jobs() if _may(row, by)]
+        return [row for row in await self._parts.jobs.jobs() if is_of(row, by)]
 
     async def job(self, name: str, by: By = OWNER) -> JobRow:
         rows = await self.list(by)
@@ -170,7 +167,7 @@ class CronDesk:
         parts, now = self._parts, self._now()
         spec = self.understand(fields, values)
         self._check_secrets(spec)
-        await self._check_modesty(spec, by, job)
+        check_quota(spec, by, [row for row in await parts.jobs.jobs() if row.job != job])
         body = JobBody(
             spec,
             now,
@@ -385,33 +382,6 @@ class CronDesk:
         except ValueError as error:
             raise BadJob(str(error), "to") from error
 
-    async def _check_modesty(self, spec: JobSpec, by: By, job: str) -> None:
-        """Raises BadJob."""
-        if sum(row.job != job for row in await self._parts.jobs.jobs()) >= MOST:
-            raise BadJob(
-                f"there are {MOST} jobs already, which is as many as there can be; remove"
-                " some first: ohmo cron remove NAME",
-                "name",
-            )
-        if by.everything:
-            return
-        seconds = spec.schedule.split()[5:] if spec.schedule is not None else []
-        if (spec.every is not None and spec.every < OFTEN) or any(
-            not part.isdigit() for part in seconds
-        ):
-            raise BadJob(
-                "a job of yours may run once a minute at most; ask the owner for one that"
-                " runs more often",
-                "every",
-            )
-        theirs = [row for row in await self.list(by) if row.job != job]
-        if len(theirs) >= OF_ONE:
-            raise BadJob(
-                f"you have {len(theirs)} jobs, which is as many as one person may have;"
-                " remove one first: /cron remove NAME",
-                "name",
-            )
-
     def _check_secrets(self, spec: JobSpec) -> None:
         for _, reference in spec.secrets:
             if why := self._parts.secret_missing(reference):
@@ -422,7 +392,3 @@ def body_at(spec: JobSpec) -> datetime | None:
     """The slot of a one-shot of the configuration, also when it is past: whether it is caught up is
     the scheduler's matter."""
     return None if spec.at is None else datetime.fromisoformat(spec.at)
-
-
-def _may(row: JobRow, by: By) -> bool:
-    return by.everything or (row.person, row.body.account) == (by.person, by.account)

@@ -36,20 +36,19 @@ AGAIN = 1.0  # seconds until a store that was away is asked again
 
 @record
 class SchedulerParts:
-    """``steady``: seconds of a clock that nobody sets. ``listen`` as the store's."""
+    """What a scheduler is built from."""
 
     jobs: Jobs
     desk: CronDesk
     publish: Publish
     incidents: Incidents
-    listen: Callable[[Callable[[Sequence[Hint]], None]], Callable[[], None]]
+    listen: Callable[[Callable[[Sequence[Hint]], None]], Callable[[], None]]  # as the store's
     alarm: Alarm
     clock: Clock
     failpoint: Failpoint
-    prepare: Callable[
-        [], Awaitable[None]
-    ]  # once, before the first look: the jobs of the configuration
-    steady: Callable[[], float] = time.monotonic
+    # once, before the first look: the jobs of the configuration
+    prepare: Callable[[], Awaitable[None]]
+    steady: Callable[[], float] = time.monotonic  # seconds of a clock that nobody sets
 
 
 class Scheduler:

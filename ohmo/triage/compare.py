@@ -18,28 +18,26 @@ _PLACES = 40  # of a group
 
 @record
 class Group:
-    """Failures with one cause. ``bad`` and ``good`` as in ``Told``; ``mended``: the commit that has
-    it no more; ``passes``: not failing now."""
+    """Failures with one cause."""
 
     print: str
     status: str  # new, still, flaky, fixed
     message: str
     places: tuple[tuple[str, str, str], ...]
-    bad: str = ""
+    bad: str = ""  # as in ``Told``, and so is the next
     good: str = ""
-    mended: str = ""
-    passes: bool = False
+    mended: str = ""  # the commit that has it no more
+    passes: bool = False  # it does not fail now
 
 
 @record
 class Compared:
-    """``changed``: people have to hear of it. ``heads``: the newest run of each stream. ``past``:
-    to be remembered."""
+    """What was read beside what is remembered."""
 
     groups: Sequence[Group]
-    changed: bool
-    heads: Sequence[CiRun]
-    past: Past
+    changed: bool  # people have to hear of it
+    heads: Sequence[CiRun]  # the newest run of each stream
+    past: Past  # to be remembered
 
 
 def compare(reading: Reading, past: Past) -> Compared:

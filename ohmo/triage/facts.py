@@ -18,27 +18,24 @@ class BadResults(OhmoError):
 
 @record
 class Failure:
-    """``message``: what went wrong, as the log has it. ``test`` is empty when only a job is known
-    to have failed."""
+    """A test or a job that failed."""
 
     job: str
-    test: str
-    message: str
+    test: str  # empty when only a job is known to have failed
+    message: str  # what went wrong, as the log has it
     url: str = ""
 
 
 @record
 class CiRun:
-    """A run that ended. ``stream``: runs of the same name follow each other (a workflow). ``key``:
-    the same run read again has the same. ``at``: ISO 8601 or empty; only shown. ``failures`` is
-    empty when it is green."""
+    """A run that ended."""
 
-    stream: str
-    key: str
+    stream: str  # runs of the same one follow each other (a workflow)
+    key: str  # the same run read again has the same
     commit: str
-    at: str
+    at: str  # ISO 8601 or empty; only shown
     url: str
-    failures: tuple[Failure, ...]
+    failures: tuple[Failure, ...]  # empty when it is green
 
 
 @record

@@ -28,22 +28,21 @@ class PastRun:
 
 @record
 class Told:
-    """A failure people know of. ``bad``: the first commit that had it; ``good``: the last before it
-    that had not, empty when nobody knows."""
+    """A failure people know of."""
 
     status: str  # new, still, flaky
     message: str
-    bad: str
-    good: str
+    bad: str  # the first commit that had it
+    good: str  # the last before it that had not, empty when nobody knows
     places: tuple[tuple[str, str, str], ...] = ()  # job, test, url
 
 
 @record
 class Last:
-    """``at``: seconds since 1970."""
+    """The last answer."""
 
     input: str
-    at: float
+    at: float  # seconds since 1970
     report: str
     rest: str
 

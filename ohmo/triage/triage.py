@@ -29,11 +29,10 @@ _MOST_STATE = 16 * 2**20
 
 @record
 class Told:
-    """``text``: the report, or the word for silence. ``file``: relative to the folder of the
-    command, None: everything is in the text."""
+    """What the command prints."""
 
-    text: str
-    file: Path | None
+    text: str  # the report, or the word for silence
+    file: Path | None  # relative to the folder of the command, None: everything is in the text
 
 
 class Memory:

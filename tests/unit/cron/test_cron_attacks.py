@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ohmo.contracts.cron import BadJob, By, JobBody, JobRow
-from ohmo.cron.desk import MOST, OF_ONE
+from ohmo.cron.quota import MOST, OF_ONE
 from ohmo.cron.spec import first_slot, spec_of
 from ohmo.cron.times import after
 from ohmo.cron.wakes import place_of
