@@ -13,86 +13,116 @@ from ohmo.store.statements import Op
 # of the engine: every statement takes the time from outside. Law 1: a transaction that touches a
 # thread locks its threads row first (several: in order of thread); that UPDATE is also the fence
 # and the
-#        allocator of seq. What must be decided under the lock stands on that row (ready_at, parked), because a statement that waited for a row
+#        allocator of seq. What must be decided under the lock stands on that row (ready_at,
+#        parked), because a statement that waited for a row
 #        sees the new row but the old rest.
 # Law 2: seq is one number line per thread for arrivals, steps, questions and posts. Law 3: rows of
 # inbox, steps and audit are never rewritten, only ended.
 _FIRST = """
 CREATE TABLE threads (
-  thread TEXT PRIMARY KEY, channel TEXT NOT NULL, account TEXT NOT NULL, chat TEXT NOT NULL, topic TEXT NOT NULL, person TEXT NOT NULL,
-  session_seq BIGINT NOT NULL DEFAULT 0, settings TEXT NOT NULL DEFAULT '{}', next_seq BIGINT NOT NULL DEFAULT 1, last_at BIGINT,
-  ready_at BIGINT, parked INTEGER NOT NULL DEFAULT 0, owner TEXT, until BIGINT NOT NULL DEFAULT 0, generation BIGINT NOT NULL DEFAULT 0,
+  thread TEXT PRIMARY KEY, channel TEXT NOT NULL, account TEXT NOT NULL, chat TEXT NOT NULL,
+  topic TEXT NOT NULL, person TEXT NOT NULL,
+  session_seq BIGINT NOT NULL DEFAULT 0, settings TEXT NOT NULL DEFAULT '{}',
+  next_seq BIGINT NOT NULL DEFAULT 1, last_at BIGINT,
+  ready_at BIGINT, parked INTEGER NOT NULL DEFAULT 0, owner TEXT, until BIGINT NOT NULL DEFAULT 0,
+  generation BIGINT NOT NULL DEFAULT 0,
   UNIQUE (channel, account, chat, topic, person));
 CREATE INDEX threads_ready ON threads (ready_at) WHERE ready_at IS NOT NULL;
 CREATE TABLE seen (
-  channel TEXT NOT NULL, account TEXT NOT NULL, event_key TEXT NOT NULL, thread TEXT NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL,
+  channel TEXT NOT NULL, account TEXT NOT NULL, event_key TEXT NOT NULL, thread TEXT NOT NULL,
+  seq BIGINT NOT NULL, at BIGINT NOT NULL,
   PRIMARY KEY (channel, account, event_key)) /*without rowid*/;
 CREATE INDEX seen_at ON seen (at);
 CREATE TABLE inbox (
   thread TEXT NOT NULL REFERENCES threads, seq BIGINT NOT NULL, sort TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('message','wake','edit','reaction','answer','command')),
-  message TEXT NOT NULL, album TEXT NOT NULL, person TEXT NOT NULL, said_at BIGINT NOT NULL, at BIGINT NOT NULL, ready_at BIGINT NOT NULL,
+  message TEXT NOT NULL, album TEXT NOT NULL, person TEXT NOT NULL, said_at BIGINT NOT NULL,
+  at BIGINT NOT NULL, ready_at BIGINT NOT NULL,
   body TEXT NOT NULL, state TEXT NOT NULL CHECK (state IN ('waiting','taken','ended')), turn TEXT,
-  ending TEXT CHECK (ending IN ('answered','merged','noted','refused','stopped','superseded','dead')), reason TEXT, ended_at BIGINT,
-  PRIMARY KEY (thread, seq), CHECK ((state = 'ended') = (ending IS NOT NULL)), CHECK ((state = 'ended') = (ended_at IS NOT NULL)));
+  ending TEXT
+    CHECK (ending IN ('answered','merged','noted','refused','stopped','superseded','dead')),
+  reason TEXT, ended_at BIGINT,
+  PRIMARY KEY (thread, seq), CHECK ((state = 'ended') = (ending IS NOT NULL)),
+  CHECK ((state = 'ended') = (ended_at IS NOT NULL)));
 CREATE INDEX inbox_waiting ON inbox (thread, sort, seq) WHERE state = 'waiting';
 CREATE INDEX inbox_taken ON inbox (turn) WHERE state = 'taken';
 CREATE INDEX inbox_message ON inbox (thread, message, kind);
 CREATE INDEX inbox_ended ON inbox (ended_at, ending, thread) WHERE state = 'ended';
 CREATE TABLE turns (
   turn TEXT PRIMARY KEY, thread TEXT NOT NULL REFERENCES threads,
-  state TEXT NOT NULL CHECK (state IN ('running','parked','done','failed','stopped')), person TEXT NOT NULL,
-  starts INTEGER NOT NULL DEFAULT 1, attempts INTEGER NOT NULL DEFAULT 0, began BIGINT NOT NULL, ended BIGINT, reason TEXT) /*without rowid*/;
+  state TEXT NOT NULL CHECK (state IN ('running','parked','done','failed','stopped')),
+  person TEXT NOT NULL,
+  starts INTEGER NOT NULL DEFAULT 1, attempts INTEGER NOT NULL DEFAULT 0, began BIGINT NOT NULL,
+  ended BIGINT, reason TEXT) /*without rowid*/;
 CREATE UNIQUE INDEX turns_open ON turns (thread) WHERE state IN ('running','parked');
 CREATE INDEX turns_ended ON turns (ended) WHERE ended IS NOT NULL;
 CREATE TABLE steps (
   thread TEXT NOT NULL REFERENCES threads, seq BIGINT NOT NULL, turn TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('session','user','model','started','result','compaction','notice')), call TEXT, body TEXT NOT NULL,
+  kind TEXT NOT NULL
+    CHECK (kind IN ('session','user','model','started','result','compaction','notice')),
+  call TEXT, body TEXT NOT NULL,
   at BIGINT NOT NULL, PRIMARY KEY (thread, seq));
 CREATE UNIQUE INDEX steps_once ON steps (thread, call, kind) WHERE call IS NOT NULL;
 CREATE TABLE outbox (
-  id TEXT PRIMARY KEY, thread TEXT NOT NULL REFERENCES threads, seq BIGINT NOT NULL, channel TEXT NOT NULL, account TEXT NOT NULL, turn TEXT,
-  kind TEXT NOT NULL CHECK (kind IN ('draft','message','edit','notice')), target TEXT REFERENCES outbox, body TEXT NOT NULL, parts TEXT,
-  state TEXT NOT NULL CHECK (state IN ('ready','sending','sent','dropped','dead')), attempts INTEGER NOT NULL DEFAULT 0,
-  at BIGINT NOT NULL, ready_at BIGINT NOT NULL, expires BIGINT NOT NULL, ttl BIGINT NOT NULL, ended_at BIGINT, error TEXT, UNIQUE (thread, seq));
-CREATE INDEX outbox_open ON outbox (channel, account, thread, seq) WHERE state IN ('ready','sending');
+  id TEXT PRIMARY KEY, thread TEXT NOT NULL REFERENCES threads, seq BIGINT NOT NULL,
+  channel TEXT NOT NULL, account TEXT NOT NULL, turn TEXT,
+  kind TEXT NOT NULL CHECK (kind IN ('draft','message','edit','notice')),
+  target TEXT REFERENCES outbox, body TEXT NOT NULL, parts TEXT,
+  state TEXT NOT NULL CHECK (state IN ('ready','sending','sent','dropped','dead')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  at BIGINT NOT NULL, ready_at BIGINT NOT NULL, expires BIGINT NOT NULL, ttl BIGINT NOT NULL,
+  ended_at BIGINT, error TEXT, UNIQUE (thread, seq));
+CREATE INDEX outbox_open ON outbox (channel, account, thread,
+seq) WHERE state IN ('ready','sending');
 CREATE INDEX outbox_ended ON outbox (ended_at, channel, state) WHERE ended_at IS NOT NULL;
 CREATE INDEX outbox_draft ON outbox (turn) WHERE kind = 'draft';
 CREATE INDEX outbox_target ON outbox (target) WHERE target IS NOT NULL;
 CREATE TABLE approvals (
-  id TEXT PRIMARY KEY, thread TEXT NOT NULL REFERENCES threads, seq BIGINT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('permission','question')), body TEXT NOT NULL, hash TEXT NOT NULL, cwd TEXT NOT NULL,
+  id TEXT PRIMARY KEY, thread TEXT NOT NULL REFERENCES threads, seq BIGINT NOT NULL,
+  turn TEXT NOT NULL, call TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('permission','question')), body TEXT NOT NULL,
+  hash TEXT NOT NULL, cwd TEXT NOT NULL,
   timeout BIGINT NOT NULL, asked_at BIGINT, deadline BIGINT,
   state TEXT NOT NULL CHECK (state IN ('queued','asked','allowed','denied','expired','void')),
   scope TEXT, word TEXT, person TEXT, answered_at BIGINT, used_at BIGINT);
 CREATE INDEX approvals_call ON approvals (turn, call);
-CREATE UNIQUE INDEX approvals_open ON approvals (thread, turn, call) WHERE state IN ('queued','asked');
+CREATE UNIQUE INDEX approvals_open ON approvals (thread, turn,
+call) WHERE state IN ('queued','asked');
 CREATE UNIQUE INDEX approvals_one ON approvals (thread) WHERE state = 'asked';
 CREATE INDEX approvals_due ON approvals (deadline) WHERE state = 'asked';
 CREATE TABLE grants (
-  id TEXT PRIMARY KEY, scope TEXT NOT NULL, rule TEXT NOT NULL, person TEXT NOT NULL, at BIGINT NOT NULL, revoked_at BIGINT);
+  id TEXT PRIMARY KEY, scope TEXT NOT NULL, rule TEXT NOT NULL, person TEXT NOT NULL,
+  at BIGINT NOT NULL, revoked_at BIGINT);
 CREATE TABLE people (
   channel TEXT NOT NULL, account TEXT NOT NULL, person TEXT NOT NULL, name TEXT NOT NULL,
-  role TEXT NOT NULL CHECK (role IN ('asking','guest','user','admin','owner','revoked')), code_hash TEXT, expires BIGINT, by TEXT,
+  role TEXT NOT NULL CHECK (role IN ('asking','guest','user','admin','owner','revoked')),
+  code_hash TEXT, expires BIGINT, by TEXT,
   at BIGINT NOT NULL, PRIMARY KEY (channel, account, person));
 CREATE TABLE jobs (
-  job TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, origin TEXT NOT NULL CHECK (origin IN ('config','person')), body TEXT NOT NULL,
+  job TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+  origin TEXT NOT NULL CHECK (origin IN ('config','person')), body TEXT NOT NULL,
   revision BIGINT NOT NULL, enabled INTEGER NOT NULL, next_at BIGINT, person TEXT NOT NULL);
 CREATE INDEX jobs_next ON jobs (next_at) WHERE enabled = 1 AND next_at IS NOT NULL;
 CREATE TABLE occurrences (
-  job TEXT NOT NULL, due BIGINT NOT NULL, state TEXT NOT NULL CHECK (state IN ('claimed','done','failed','skipped','missed')),
+  job TEXT NOT NULL, due BIGINT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('claimed','done','failed','skipped','missed')),
   reason TEXT, turn TEXT, at BIGINT NOT NULL, PRIMARY KEY (job, due));
-CREATE TABLE leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL, until BIGINT NOT NULL, generation BIGINT NOT NULL);
+CREATE TABLE leases (name TEXT PRIMARY KEY, owner TEXT NOT NULL, until BIGINT NOT NULL,
+generation BIGINT NOT NULL);
 CREATE TABLE cursors (
-  channel TEXT NOT NULL, account TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, generation BIGINT NOT NULL,
+  channel TEXT NOT NULL, account TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+  generation BIGINT NOT NULL,
   PRIMARY KEY (channel, account, name)) /*without rowid*/;
 CREATE TABLE usage (
-  id TEXT PRIMARY KEY, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT, job TEXT, model TEXT NOT NULL,
-  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL, output BIGINT NOT NULL, micro_usd BIGINT NOT NULL)
+  id TEXT PRIMARY KEY, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT,
+  job TEXT, model TEXT NOT NULL,
+  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL,
+  output BIGINT NOT NULL, micro_usd BIGINT NOT NULL)
   /*without rowid*/;
 CREATE INDEX usage_day ON usage (day, person);
 CREATE TABLE audit (
-  writer TEXT NOT NULL, n BIGINT NOT NULL, at BIGINT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL,
+  writer TEXT NOT NULL, n BIGINT NOT NULL, at BIGINT NOT NULL, kind TEXT NOT NULL,
+  body TEXT NOT NULL, hash TEXT NOT NULL,
   PRIMARY KEY (writer, n));
 """
 
@@ -121,11 +151,15 @@ CREATE INDEX outbox_open ON outbox (channel, account, thread, seq) WHERE ended_a
 DROP INDEX seen_at;
 DROP INDEX turns_ended;
 CREATE TABLE spent (
-  id TEXT NOT NULL, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT, job TEXT, model TEXT NOT NULL,
-  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL, output BIGINT NOT NULL,
+  id TEXT NOT NULL, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT,
+  job TEXT, model TEXT NOT NULL,
+  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL,
+  output BIGINT NOT NULL,
   micro_usd BIGINT NOT NULL, PRIMARY KEY (day, id)) /*without rowid*/;
-INSERT INTO spent (id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output, micro_usd)
-  SELECT id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output, micro_usd FROM usage;
+INSERT INTO spent (id, at, day, thread, turn, person, job, model, purpose, input, cached, written,
+output, micro_usd)
+  SELECT id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output,
+  micro_usd FROM usage;
 DROP TABLE usage;
 ALTER TABLE spent RENAME TO usage
 """
@@ -134,12 +168,16 @@ ALTER TABLE spent RENAME TO usage
 # are those of the house itself, which are free.
 _FOURTH = """
 CREATE TABLE booked (
-  id TEXT NOT NULL, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT, job TEXT, model TEXT NOT NULL,
-  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL, output BIGINT NOT NULL,
+  id TEXT NOT NULL, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT,
+  job TEXT, model TEXT NOT NULL,
+  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL,
+  output BIGINT NOT NULL,
   micro_usd BIGINT, PRIMARY KEY (day, id)) /*without rowid*/;
-INSERT INTO booked (id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output, micro_usd)
+INSERT INTO booked (id, at, day, thread, turn, person, job, model, purpose, input, cached, written,
+output, micro_usd)
   SELECT id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output,
-  CASE WHEN micro_usd = 0 AND input + cached + written + output > 0 THEN NULL ELSE micro_usd END FROM usage;
+  CASE WHEN micro_usd = 0 AND input + cached + written + output > 0 THEN NULL ELSE micro_usd END
+  FROM usage;
 DROP TABLE usage;
 ALTER TABLE booked RENAME TO usage
 """
@@ -239,10 +277,8 @@ def migrate(failpoint: Failpoint, migrations: Mapping[int, Sequence[str]] = MIGR
             yield statement, ()
         failpoint("migrate.step")
         yield (
-            (
-                "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO UPDATE"
-                " SET value = excluded.value"
-            ),
+            """INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO UPDATE
+            SET value = excluded.value""",
             (str(number),),
         )
     return newest(migrations)

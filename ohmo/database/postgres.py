@@ -4,7 +4,8 @@ operations per transaction where that is safe."""
 from __future__ import annotations
 
 # asyncpg ships without types.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -143,7 +144,14 @@ class PostgresDriver:
         self._wake.set()
         return await job.future
 
-    async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:  # noqa: ARG002  # the pool keeps reads apart
+    # the pool keeps reads apart
+    async def read(
+        self,
+        make: MakeOp[T],
+        *,
+        slow: bool = False,  # noqa: ARG002
+        hot: bool = False,  # noqa: ARG002
+    ) -> T:
         try:
             async with (
                 self._pool.acquire() as connection,
@@ -256,7 +264,8 @@ class PostgresDriver:
             await asyncio.sleep(self._poll)
             self.listeners.tell([Hint("any")])
 
-    def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:  # noqa: ARG002  # asyncpg's signature
+    # asyncpg's signature
+    def _heard(self, _: object, pid: int, channel: str, payload: object) -> None:  # noqa: ARG002
         if pid != self._pid:
             self.listeners.tell([Hint("any")])
 
@@ -285,8 +294,8 @@ class PostgresStore(SqlStore):
 async def open_postgres(
     url: str, *, clock: Callable[[], datetime], writer: str, failpoint: Failpoint, poll: float = 1.0
 ) -> AsyncGenerator[PostgresStore]:
-    """The store at ``postgresql://…``; its tables are made or brought forward. Raises NewerSchema,
-    Unavailable."""
+    """The store at ``postgresql://…``; its tables are made or brought forward. Raises
+    NewerSchema, Unavailable."""
     driver = PostgresDriver(url, Instance(clock, writer), poll)
     tasks: list[asyncio.Task[None]] = []
     try:

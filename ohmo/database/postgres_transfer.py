@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 # asyncpg ships without types.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any

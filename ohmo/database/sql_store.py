@@ -23,7 +23,6 @@ from ohmo.store import (
     maintenance,
     outbox,
     running_turns,
-    step_log,
     threads,
     usage_totals,
 )
@@ -129,8 +128,8 @@ class SqlStore(_OverDriver):
     interrupt = writes(running_turns.interrupt, in_thread=True)
     bury = writes(running_turns.bury, in_thread=True)
     stop = writes(running_turns.stop, in_thread=True)
-    turn_cost = reads_now(step_log.turn_cost)
-    steps = reads(step_log.steps)
+    turn_cost = reads_now(running_turns.turn_cost)
+    steps = reads(running_turns.steps)
 
     # questions and people
     park = writes(approvals.park, in_thread=True)

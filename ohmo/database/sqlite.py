@@ -106,7 +106,8 @@ class SqliteDriver:
     def start(self) -> None:
         self._writer.start()
 
-    async def write(self, make: MakeOp[T], lock: str = "") -> T:  # noqa: ARG002  # one writer needs no lock order
+    # one writer needs no lock order
+    async def write(self, make: MakeOp[T], lock: str = "") -> T:  # noqa: ARG002
         return await self._writer.submit(make, self._instance.moment())
 
     async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:

@@ -16,10 +16,8 @@ RETRY = 1.0  # seconds between two tries while nothing can be written
 def probe(_: Moment) -> Op[None]:
     """Asks for room as messages would. Its row goes with the next one, see ``forget``."""
     yield (
-        (
-            "INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE SET"
-            " value = excluded.value"
-        ),
+        """INSERT INTO meta (name, value) VALUES ('probe', ?) ON CONFLICT (name) DO UPDATE
+        SET value = excluded.value""",
         ("-" * PROBE,),
     )
 

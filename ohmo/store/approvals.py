@@ -29,11 +29,10 @@ from ohmo.store.outbox import close, open_drafts, say_more, speak
 from ohmo.store.statements import Moment, Op, Row, Undo, instant
 from ohmo.store.threads import Home, Numbers, address_of, find_home, hold, lock_thread, touch
 
-_COLUMNS = """a.id, a.call, a.body, a.cwd, a.thread, a.turn, t.channel, t.account, t.chat, t.topic, u.person, a.state, a.deadline, a.asked_at"""
-_FROM = (
-    f"SELECT {_COLUMNS} FROM approvals a JOIN threads t ON t.thread = a.thread JOIN turns u ON"
-    " u.turn = a.turn"
-)
+_COLUMNS = """a.id, a.call, a.body, a.cwd, a.thread, a.turn, t.channel, t.account, t.chat, t.topic,
+u.person, a.state, a.deadline, a.asked_at"""
+_FROM = f"""SELECT {_COLUMNS} FROM approvals a JOIN threads t ON t.thread = a.thread
+JOIN turns u ON u.turn = a.turn"""
 _OPEN = "a.state IN ('queued','asked')"
 
 
@@ -51,7 +50,8 @@ def asked_row(row: Row) -> Asked:
     )
 
 
-_INSERT = """INSERT INTO approvals (id, thread, seq, turn, call, kind, body, hash, cwd, timeout, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')"""
+_INSERT = """INSERT INTO approvals (id, thread, seq, turn, call, kind, body, hash, cwd, timeout,
+state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')"""
 
 
 def park(
@@ -101,10 +101,8 @@ _ASK = "UPDATE approvals SET state = 'asked', asked_at = ?, deadline = ? + timeo
 def _ask_next(at: Moment, home: Home, turn: str, card: Card) -> Op[bool]:
     """The oldest question that is still queued is asked now. False: there is none."""
     queued = yield (
-        (
-            "SELECT id FROM approvals WHERE thread = ? AND turn = ? AND state = 'queued' ORDER BY"
-            " seq LIMIT 1"
-        ),
+        """SELECT id FROM approvals WHERE thread = ? AND turn = ? AND state = 'queued' ORDER BY seq
+        LIMIT 1""",
         (home.thread, turn),
     )
     if not queued:
@@ -216,10 +214,8 @@ _SAID = (
     "turn = ? AND call = ? AND thread = ? AND used_at IS NULL AND state IN"
     " ('allowed','denied','expired')"
 )
-_CONSUME = (
-    f"UPDATE approvals SET used_at = ? WHERE {_SAID} AND hash = ? RETURNING state, scope, word,"
-    " person"
-)
+_CONSUME = f"""UPDATE approvals SET used_at = ? WHERE {_SAID} AND hash = ?
+RETURNING state, scope, word, person"""
 _OTHERWISE = f"SELECT state, scope, word, person FROM approvals WHERE {_SAID} ORDER BY seq"
 
 
@@ -243,20 +239,16 @@ def _verdict(row: Row) -> Verdict:
 
 def expire(at: Moment, card: Card, closing: Closing) -> Op[int]:
     overdue = yield (
-        (
-            "SELECT id, thread FROM approvals WHERE state = 'asked' AND deadline <= ? ORDER BY"
-            " thread LIMIT 100"
-        ),
+        """SELECT id, thread FROM approvals WHERE state = 'asked' AND deadline <= ? ORDER BY thread
+        LIMIT 100""",
         (at.now,),
     )
     count = 0
     for question, thread in overdue:
         yield from lock_thread(thread, 0)
         rows = yield (
-            (
-                "UPDATE approvals SET state = 'expired', answered_at = ? WHERE id = ? AND state ="
-                " 'asked' AND deadline <= ? RETURNING turn"
-            ),
+            """UPDATE approvals SET state = 'expired', answered_at = ? WHERE id = ?
+            AND state = 'asked' AND deadline <= ? RETURNING turn""",
             (at.now, question, at.now),
         )
         home = yield from find_home(thread)
@@ -285,7 +277,8 @@ def open_questions(thread: str | None = None) -> Op[list[Asked]]:
     return [asked_row(row) for row in rows]
 
 
-_LAPSED = f"""{_FROM} WHERE a.state = 'expired' AND a.kind = 'permission' AND (a.id = ? OR a.thread = ?) ORDER BY a.deadline DESC, a.id DESC LIMIT 1"""
+_LAPSED = f"""{_FROM} WHERE a.state = 'expired' AND a.kind = 'permission' AND (a.id = ?
+OR a.thread = ?) ORDER BY a.deadline DESC, a.id DESC LIMIT 1"""
 
 
 def lapsed(name: str) -> Op[Lapsed | None]:

@@ -38,19 +38,19 @@ _LAWS: Sequence[tuple[str, str]] = (
     (
         "an arrival is taken by a turn that is not open",
         f"""SELECT i.thread, i.seq FROM inbox i WHERE i.ended_at IS NULL AND i.state = 'taken'
-        AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = i.turn AND u.thread = i.thread AND u.{TURN_OPEN})""",
+        AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = i.turn AND u.thread = i.thread
+        AND u.{TURN_OPEN})""",
     ),
     (
         "a message waits in a thread that nobody will look at",
         """SELECT i.thread, i.seq FROM inbox i JOIN threads t ON t.thread = i.thread
-        WHERE i.ended_at IS NULL AND i.state = 'waiting' AND i.kind IN ('message','wake') AND t.ready_at IS NULL AND t.parked = 0""",
+        WHERE i.ended_at IS NULL AND i.state = 'waiting' AND i.kind IN ('message','wake')
+        AND t.ready_at IS NULL AND t.parked = 0""",
     ),
     (
         "a running turn stands in a thread that nobody will look at",
-        (
-            "SELECT u.thread, 0 FROM turns u JOIN threads t ON t.thread = u.thread WHERE u.state ="
-            " 'running' AND t.ready_at IS NULL"
-        ),
+        """SELECT u.thread, 0 FROM turns u JOIN threads t ON t.thread = u.thread
+        WHERE u.state = 'running' AND t.ready_at IS NULL""",
     ),
     (
         "a parked turn has no open question",
@@ -65,13 +65,16 @@ _LAWS: Sequence[tuple[str, str]] = (
     (
         "a thread is marked parked without a parked turn, or the other way round",
         """SELECT t.thread, 0 FROM threads t
-        WHERE (t.parked = 1) <> EXISTS (SELECT 1 FROM turns u WHERE u.thread = t.thread AND u.state = 'parked' AND u.state IN ('running','parked'))""",
+        WHERE (t.parked = 1) <> EXISTS (SELECT 1 FROM turns u WHERE u.thread = t.thread
+        AND u.state = 'parked' AND u.state IN ('running','parked'))""",
     ),
     (
         "a turn is done and none of its arrivals was answered",
-        """SELECT i.thread, MIN(i.seq) FROM inbox i JOIN turns u ON u.turn = i.turn WHERE u.state = 'done' AND i.turn IS NOT NULL
+        """SELECT i.thread, MIN(i.seq) FROM inbox i JOIN turns u ON u.turn = i.turn
+    WHERE u.state = 'done' AND i.turn IS NOT NULL
         AND (i.ending IS NULL OR i.ending <> 'noted')
-        GROUP BY i.thread, i.turn HAVING SUM(CASE WHEN i.ending = 'answered' THEN 1 ELSE 0 END) <> 1""",
+        GROUP BY i.thread, i.turn HAVING SUM(CASE WHEN i.ending = 'answered' THEN 1
+        ELSE 0 END) <> 1""",
     ),
 )
 

@@ -51,15 +51,14 @@ def save_job(at: Moment, row: JobRow, *, over: int | None = None) -> Op[bool]:
     )
     if over is None:
         rows = yield (
-            (
-                f"INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO"
-                " NOTHING RETURNING job"
-            ),
+            f"""INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+            RETURNING job""",
             (row.job, column(row.name), *told),
         )
     else:
         rows = yield (
-            """UPDATE jobs SET origin = ?, body = ?, revision = ?, enabled = ?, next_at = ?, person = ?
+            """UPDATE jobs SET origin = ?, body = ?, revision = ?, enabled = ?, next_at = ?,
+    person = ?
             WHERE job = ? AND revision = ? RETURNING job""",
             (*told, row.job, over),
         )
@@ -68,9 +67,11 @@ def save_job(at: Moment, row: JobRow, *, over: int | None = None) -> Op[bool]:
     return bool(rows)
 
 
-_WAITING = """SELECT o.thread, o.seq FROM occurrences o JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
+_WAITING = """SELECT o.thread, o.seq FROM occurrences o JOIN inbox i ON i.thread = o.thread
+AND i.seq = o.seq
 WHERE o.job = ? AND o.state = 'claimed' AND i.state = 'waiting' ORDER BY o.thread, o.seq"""
-_STOP = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?, ended_at = ? WHERE thread = ? AND seq = ? AND state = 'waiting'"""
+_STOP = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?, ended_at = ?
+WHERE thread = ? AND seq = ? AND state = 'waiting'"""
 REMOVED = "the job was removed"
 
 
@@ -160,7 +161,8 @@ def claim(at: Moment, occurrence: Occurrence, thread: str, seq: int) -> Op[bool]
     if rows and occurrence.fresh:
         yield (
             """UPDATE threads SET session_seq = ? WHERE thread = ? AND NOT EXISTS (
-            SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state IN ('running','parked'))""",
+            SELECT 1 FROM turns u WHERE u.thread = threads.thread
+            AND u.state IN ('running','parked'))""",
             (seq, thread),
         )
     at.scheduled()
@@ -182,10 +184,13 @@ def ended_as(ending: str, report: Report) -> State:
     return "done" if ending in ("answered", "merged") and not report.failed else "failed"
 
 
-_ENDED = """SELECT o.job, o.due, i.ending, i.reason, i.turn, u.began FROM occurrences o JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
-LEFT JOIN turns u ON u.turn = i.turn WHERE o.thread = ? AND o.state = 'claimed' AND i.state = 'ended' ORDER BY o.job, o.due"""
+_ENDED = """SELECT o.job, o.due, i.ending, i.reason, i.turn, u.began FROM occurrences o
+JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
+LEFT JOIN turns u ON u.turn = i.turn WHERE o.thread = ? AND o.state = 'claimed'
+AND i.state = 'ended' ORDER BY o.job, o.due"""
 _SETTLE = """UPDATE occurrences SET state = ?, cause = COALESCE(?, cause),
-reason = COALESCE(?, reason), turn = ?, started = ?, ended = ?, preview = ?, digest = ? WHERE job = ? AND due = ?"""
+reason = COALESCE(?, reason), turn = ?, started = ?, ended = ?, preview = ?, digest = ?
+WHERE job = ? AND due = ?"""
 
 
 def settle(at: Moment, thread: str, report: Report) -> Op[None]:
@@ -200,8 +205,10 @@ def settle(at: Moment, thread: str, report: Report) -> Op[None]:
         at.scheduled()
 
 
-_OCCURRENCE = """SELECT o.job, o.due, o.state, o.reason, COALESCE(o.turn, i.turn), o.at, COALESCE(o.started, u.began), o.ended, o.preview,
-o.digest, o.thread, o.seq, o.attempts, o.cause FROM occurrences o LEFT JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
+_OCCURRENCE = """SELECT o.job, o.due, o.state, o.reason, COALESCE(o.turn, i.turn), o.at,
+COALESCE(o.started, u.began), o.ended, o.preview,
+o.digest, o.thread, o.seq, o.attempts, o.cause FROM occurrences o LEFT
+JOIN inbox i ON i.thread = o.thread AND i.seq = o.seq
 LEFT JOIN turns u ON u.turn = i.turn"""
 
 

@@ -81,8 +81,10 @@ def _save_cursor(cursor: CursorSave) -> Op[None]:
     rows = yield (
         """INSERT INTO cursors (channel, account, name, value, generation) VALUES (?, ?, ?, ?, ?)
         ON CONFLICT (channel, account, name) DO UPDATE SET value = excluded.value,
-          generation = CASE WHEN excluded.generation = 0 THEN cursors.generation ELSE excluded.generation END
-        WHERE excluded.generation = 0 OR cursors.generation <= excluded.generation RETURNING generation""",
+          generation = CASE WHEN excluded.generation = 0 THEN cursors.generation
+          ELSE excluded.generation END
+        WHERE excluded.generation = 0 OR cursors.generation <= excluded.generation
+        RETURNING generation""",
         (
             cursor.channel,
             cursor.account,
@@ -149,10 +151,8 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
     names = names_of(arrival)
     for count, name in enumerate(names):
         rows = yield (
-            (
-                "INSERT INTO seen (channel, account, event_key, thread, seq, at) VALUES (?, ?, ?,"
-                " ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
-            ),
+            """INSERT INTO seen (channel, account, event_key, thread, seq, at)
+            VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq""",
             (*name, thread, seq, at.now),
         )
         if not rows:  # another instance was faster
@@ -190,10 +190,8 @@ def _edit(edit: Edited, thread: str) -> Op[tuple[Kind, Ending | None]]:
     """What an edit becomes; decided under the thread's lock by the state of the newest row of its
     message."""
     rows = yield (
-        (
-            "SELECT state, kind FROM inbox WHERE thread = ? AND message = ? AND kind IN"
-            " ('message','command') ORDER BY seq DESC LIMIT 1"
-        ),
+        """SELECT state, kind FROM inbox WHERE thread = ? AND message = ?
+        AND kind IN ('message','command') ORDER BY seq DESC LIMIT 1""",
         (thread, column(edit.message)),
     )
     match rows[0] if rows else None:
@@ -205,7 +203,8 @@ def _edit(edit: Edited, thread: str) -> Op[tuple[Kind, Ending | None]]:
             return "edit", "noted"
 
 
-_INSERT = """INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, state, ending, reason, ended_at)
+_INSERT = """INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at,
+ready_at, body, state, ending, reason, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
@@ -268,10 +267,8 @@ def cursor(channel: str, account: str, name: str) -> Op[str | None]:
 
 def unhandled() -> Op[list[Pending]]:
     rows = yield (
-        (
-            "SELECT thread, seq, kind, body FROM inbox WHERE ended_at IS NULL AND state = 'waiting'"
-            " AND kind IN ('answer','command') ORDER BY at, thread, seq"
-        ),
+        """SELECT thread, seq, kind, body FROM inbox WHERE ended_at IS NULL AND state = 'waiting'
+        AND kind IN ('answer','command') ORDER BY at, thread, seq""",
         (),
     )
     return [
@@ -280,7 +277,8 @@ def unhandled() -> Op[list[Pending]]:
     ]
 
 
-_END = """UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND seq = ? AND state <> 'ended' RETURNING seq"""
+_END = """UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ?
+AND seq = ? AND state <> 'ended' RETURNING seq"""
 
 
 def end(at: Moment, thread: str, seq: int, ending: Ending, reason: str = "") -> Op[bool]:
@@ -323,10 +321,8 @@ def again_as(number: int) -> str:
 def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
     yield from lock_thread(thread, 0)
     rows = yield (
-        (
-            "SELECT kind, body, channel, account FROM inbox JOIN threads USING (thread) WHERE"
-            " thread = ? AND seq = ? AND ending = 'dead'"
-        ),
+        """SELECT kind, body, channel, account FROM inbox JOIN threads USING (thread)
+        WHERE thread = ? AND seq = ? AND ending = 'dead'""",
         (thread, seq),
     )
     if not rows or rows[0][0] not in ("message", "wake"):
@@ -340,10 +336,8 @@ def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
     if isinstance(again, Inbound):
         again = replace(again, album=None)  # its parts are brought back one by one
     place = yield (
-        (
-            "UPDATE threads SET next_seq = next_seq + 1, ready_at = CASE WHEN parked = 1 THEN"
-            " ready_at ELSE COALESCE(ready_at, ?) END WHERE thread = ? RETURNING next_seq"
-        ),
+        """UPDATE threads SET next_seq = next_seq + 1, ready_at = CASE WHEN parked = 1 THEN ready_at
+        ELSE COALESCE(ready_at, ?) END WHERE thread = ? RETURNING next_seq""",
         (at.now, thread),
     )
     number = place[0][0] - 1

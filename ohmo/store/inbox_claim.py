@@ -34,8 +34,8 @@ from ohmo.store.codec import (
 )
 from ohmo.store.inbox import end
 from ohmo.store.outbox import receipts
+from ohmo.store.running_turns import append
 from ohmo.store.statements import Moment, Op, Row, Rows, instant
-from ohmo.store.step_log import append
 from ohmo.store.threads import (
     TAKEN,
     WAITING,
@@ -53,14 +53,10 @@ _COLUMNS = "seq, message, album, ready_at, person, body"
 _HEAD = f"SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort, seq"
 _ALBUM = f"""SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} AND album = ?
 ORDER BY sort, seq"""
-_EDITS = (
-    "SELECT seq, body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND ended_at IS"
-    " NULL AND state = 'waiting' ORDER BY sort, seq"
-)
-_MERGED = (
-    "UPDATE inbox SET turn = ?, state = 'ended', ending = 'merged', ended_at = ? WHERE thread = ?"
-    " AND seq = ?"
-)
+_EDITS = """SELECT seq, body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit'
+AND ended_at IS NULL AND state = 'waiting' ORDER BY sort, seq"""
+_MERGED = """UPDATE inbox SET turn = ?, state = 'ended', ending = 'merged', ended_at = ?
+WHERE thread = ? AND seq = ?"""
 
 
 @record
@@ -155,13 +151,12 @@ def _take_all(at: Moment, thread: str, turn: str, person: str | None = None) -> 
     return (yield from _take(at, thread, turn, ready))
 
 
-_OPEN = """SELECT turn, state, starts, attempts, begun_under FROM turns WHERE thread = ? AND state IN ('running','parked')"""
+_OPEN = """SELECT turn, state, starts, attempts, begun_under FROM turns WHERE thread = ?
+AND state IN ('running','parked')"""
 _PARKED = """UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 1
 WHERE thread = ?"""
-_REVISION = (
-    "SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND turn = ? ORDER"
-    " BY sort DESC, seq DESC LIMIT 1"
-)
+_REVISION = """SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit'
+AND turn = ? ORDER BY sort DESC, seq DESC LIMIT 1"""
 
 
 def work(
@@ -253,10 +248,8 @@ def _work(
 def _resumed(thread: str, turn: str) -> Op[tuple[Arrival, ...]]:
     """The same arrivals as at the start, in the order in which they were taken."""
     rows = yield (
-        (
-            f"SELECT message, body FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY"
-            " sort, seq"
-        ),
+        f"""SELECT message, body FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN}
+        ORDER BY sort, seq""",
         (thread, turn),
     )
     arrivals: list[Arrival] = []
@@ -294,26 +287,22 @@ MOST = 50  # messages
 OLDEST = 86_400_000  # ms
 OWN = 100  # posts of ours among which the message a thread hangs on is looked for
 REACH = 400  # numbers of a thread that are looked back: the cost does not grow with its age
-_FRESH = """thread = ? AND seq > ? AND seq < ? AND ending = 'noted' AND turn IS NULL AND (kind = 'reaction' OR (kind = 'message' AND reason = ?))"""
-_HEARD = (
-    f"SELECT message, kind, body FROM inbox WHERE {_FRESH} AND said_at >= ? ORDER BY seq DESC LIMIT"
-    f" {MOST}"
-)
+_FRESH = """thread = ? AND seq > ? AND seq < ? AND ending = 'noted' AND turn IS NULL
+AND (kind = 'reaction' OR (kind = 'message' AND reason = ?))"""
+_HEARD = f"""SELECT message, kind, body FROM inbox WHERE {_FRESH} AND said_at >= ? ORDER BY seq DESC
+LIMIT {MOST}"""
 # Only this operation writes the turn of a row that has ended, so the place above needs no lock: a
 # row is marked by one turn alone.
 _HANDED = f"UPDATE inbox SET turn = ? WHERE {_FRESH}"
 # The message a thread hangs on: a person pointed at it by calling there, so that it may be a
 # program's; not a stranger's.
 _ROOT = """SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'message'
-AND (ending IN ('answered','merged') OR (ending = 'noted' AND reason IN (?, ?))) ORDER BY seq DESC LIMIT 1"""
-_SAID = (
-    "SELECT body, parts, at FROM outbox WHERE thread = ? AND kind <> 'draft' AND state = 'sent'"
-    f" ORDER BY seq DESC LIMIT {OWN}"
-)
-_EDIT = (
-    "SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' ORDER BY sort DESC,"
-    " seq DESC LIMIT 1"
-)
+AND (ending IN ('answered','merged') OR (ending = 'noted' AND reason IN (?, ?))) ORDER BY seq DESC
+LIMIT 1"""
+_SAID = f"""SELECT body, parts, at FROM outbox WHERE thread = ? AND kind <> 'draft'
+AND state = 'sent' ORDER BY seq DESC LIMIT {OWN}"""
+_EDIT = """SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit'
+ORDER BY sort DESC, seq DESC LIMIT 1"""
 
 
 def overheard(

@@ -9,8 +9,10 @@ from ohmo.store.statements import Moment, Op, instant, milliseconds
 
 def save_person(at: Moment, row: PersonRow) -> Op[None]:
     yield (
-        """INSERT INTO people (channel, account, person, name, role, code_hash, expires, by, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT (channel, account, person) DO UPDATE SET name = excluded.name, role = excluded.role, code_hash = excluded.code_hash,
+        """INSERT INTO people (channel, account, person, name, role, code_hash, expires, by, at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (channel, account, person) DO UPDATE
+        SET name = excluded.name, role = excluded.role, code_hash = excluded.code_hash,
           expires = excluded.expires, by = excluded.by, at = excluded.at""",
         (
             *(
@@ -32,10 +34,8 @@ def save_person(at: Moment, row: PersonRow) -> Op[None]:
 
 def people() -> Op[list[PersonRow]]:
     rows = yield (
-        (
-            "SELECT channel, account, person, name, role, code_hash, expires, by FROM people ORDER"
-            " BY channel, account, person"
-        ),
+        """SELECT channel, account, person, name, role, code_hash, expires, by FROM people
+        ORDER BY channel, account, person""",
         (),
     )
     return [
@@ -88,9 +88,11 @@ def revoke_grant(at: Moment, id: str) -> Op[bool]:
 def lease(at: Moment, name: str, owner: str, ttl: float) -> Op[int | None]:
     """Renewing one's own keeps the generation, also when it ran out and nobody took it."""
     rows = yield (
-        """INSERT INTO leases (name, owner, until, generation) VALUES (?, ?, ?, 1) ON CONFLICT (name) DO UPDATE SET
+        """INSERT INTO leases (name, owner, until, generation) VALUES (?, ?, ?, 1)
+    ON CONFLICT (name) DO UPDATE SET
           owner = excluded.owner, until = excluded.until,
-          generation = CASE WHEN leases.owner = excluded.owner THEN leases.generation ELSE leases.generation + 1 END
+          generation = CASE WHEN leases.owner = excluded.owner THEN leases.generation
+          ELSE leases.generation + 1 END
         WHERE leases.owner = excluded.owner OR leases.until <= ? RETURNING generation""",
         (name, owner, at.later(ttl), at.now),
     )

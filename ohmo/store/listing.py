@@ -1,5 +1,7 @@
-"""What the store holds, for whoever looks: counts, one thread or arrival, a history, and lists newest
-first. A page of a list goes on behind a spot, so what arrives meanwhile moves nothing out of it."""
+"""What the store holds, for whoever looks: counts, one thread or arrival, a history, and lists.
+
+Lists are newest first. A page of a list goes on behind a spot, so what arrives meanwhile
+moves nothing out of it."""
 
 # ruff: noqa: S608  # statements are put together from constants of this room, values are always
 # bound
@@ -148,7 +150,8 @@ def counts(ended: Depths) -> Op[Counts]:
     inbox, oldest = dict(ended[0]), dict[str, int]()
     for state in _LIVE:
         rows = yield (
-            f"""SELECT t.channel, COUNT(*), MIN(i.at) FROM inbox i JOIN threads t ON t.thread = i.thread
+            f"""SELECT t.channel, COUNT(*), MIN(i.at) FROM inbox i
+    JOIN threads t ON t.thread = i.thread
             WHERE i.ended_at IS NULL AND i.state = '{state}' GROUP BY t.channel""",
             (),
         )
@@ -194,7 +197,8 @@ def _depths(found: Mapping[Row, Sequence[int]]) -> dict[tuple[str, str], int]:
     return {(channel, state): numbers[0] for (channel, state), numbers in found.items()}
 
 
-THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq, t.last_at, t.settings, t.ready_at, t.parked,
+THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq,
+t.last_at, t.settings, t.ready_at, t.parked,
 t.owner, t.until FROM threads t"""
 
 
@@ -227,10 +231,8 @@ def thread(at: Moment, thread: str) -> Op[ThreadInfo | None]:
 
 def find_thread(address: Address, person_scope: str = "") -> Op[str | None]:
     rows = yield (
-        (
-            "SELECT thread FROM threads WHERE channel = ? AND account = ? AND chat = ? AND topic ="
-            " ? AND person = ?"
-        ),
+        """SELECT thread FROM threads WHERE channel = ? AND account = ? AND chat = ? AND topic = ?
+        AND person = ?""",
         (
             address.channel,
             address.account,
@@ -242,10 +244,8 @@ def find_thread(address: Address, person_scope: str = "") -> Op[str | None]:
     return rows[0][0] if rows else None
 
 
-ARRIVAL = (
-    "SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body, at, ended_at"
-    " FROM inbox"
-)
+ARRIVAL = """SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body, at,
+ended_at FROM inbox"""
 
 
 def arrival_info(row: Row) -> ArrivalInfo:
@@ -307,7 +307,8 @@ def history(
 
 def last_delivery(channel: str, account: str) -> Op[datetime | None]:
     rows = yield (
-        """SELECT ended_at FROM outbox WHERE ended_at IS NOT NULL AND channel = ? AND state = 'sent' AND account = ?
+        """SELECT ended_at FROM outbox WHERE ended_at IS NOT NULL AND channel = ? AND state = 'sent'
+    AND account = ?
         ORDER BY ended_at DESC LIMIT 1""",
         (channel, account),
     )

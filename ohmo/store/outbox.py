@@ -72,7 +72,8 @@ def receipts(parts: Sequence[PartState]) -> tuple[Receipt, ...]:
     return tuple(p.receipt for p in parts if p.receipt is not None and p.part.kind != "delete")
 
 
-_INSERT = """INSERT INTO outbox (id, thread, seq, channel, account, turn, kind, target, body, state, at, ready_at, expires, ttl)
+_INSERT = """INSERT INTO outbox (id, thread, seq, channel, account, turn, kind, target, body, state,
+at, ready_at, expires, ttl)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?)"""
 
 
@@ -139,10 +140,8 @@ def _standing(at: Moment, id: str) -> Op[OutRow | None]:
     row = out_row(rows[0])
     if row.state == "ready" and not receipts(row.parts):
         dropped = yield (
-            (
-                "UPDATE outbox SET state = 'dropped', ended_at = ? WHERE id = ? AND state = 'ready'"
-                " RETURNING id"
-            ),
+            """UPDATE outbox SET state = 'dropped', ended_at = ? WHERE id = ? AND state = 'ready'
+            RETURNING id""",
             (at.now, id),
         )
         if dropped:
@@ -153,7 +152,8 @@ def _standing(at: Moment, id: str) -> Op[OutRow | None]:
     return row
 
 
-_DRAFTS = """SELECT d.id FROM outbox d WHERE d.turn = ? AND d.kind = 'draft' AND d.state NOT IN ('dropped','dead')
+_DRAFTS = """SELECT d.id FROM outbox d WHERE d.turn = ? AND d.kind = 'draft'
+AND d.state NOT IN ('dropped','dead')
 AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.target = d.id) ORDER BY d.seq"""
 
 
@@ -207,20 +207,16 @@ def outgoing(
 ) -> Op[list[OutRow]]:
     if threads is None:
         heads = yield (
-            (
-                f"SELECT thread, MIN(seq) FROM outbox WHERE channel = ? AND account = ? AND {OPEN}"
-                " GROUP BY thread"
-            ),
+            f"""SELECT thread, MIN(seq) FROM outbox WHERE channel = ? AND account = ? AND {OPEN}
+            GROUP BY thread""",
             (channel, account),
         )
     else:
         heads: Rows = []
         for thread in sorted(set(threads)):
             heads += yield (
-                (
-                    "SELECT thread, seq FROM outbox WHERE channel = ? AND account = ? AND thread ="
-                    f" ? AND {OPEN} ORDER BY seq LIMIT 1"
-                ),
+                f"""SELECT thread, seq FROM outbox WHERE channel = ? AND account = ? AND thread = ?
+                AND {OPEN} ORDER BY seq LIMIT 1""",
                 (channel, account, thread),
             )
     found: list[OutRow] = []
@@ -243,10 +239,8 @@ def sending(_: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
 
 def sent(at: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
     rows = yield (
-        (
-            "UPDATE outbox SET state = 'sent', parts = ?, error = NULL, ended_at = ? WHERE id = ?"
-            " RETURNING thread"
-        ),
+        """UPDATE outbox SET state = 'sent', parts = ?, error = NULL, ended_at = ? WHERE id = ?
+        RETURNING thread""",
         (write_parts(parts), at.now, id),
     )
     if not rows:
@@ -254,7 +248,8 @@ def sent(at: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
     at.changed(rows[0][0])
 
 
-_UNSENT = f"""UPDATE outbox SET state = ?, attempts = attempts + 1, error = ?, ready_at = ?, ended_at = ?
+_UNSENT = f"""UPDATE outbox SET state = ?, attempts = attempts + 1, error = ?, ready_at = ?,
+ended_at = ?
 WHERE id = ? AND {OPEN} RETURNING thread, channel, account"""
 
 
@@ -291,7 +286,8 @@ def unsent(
 
 def retry_post(at: Moment, id: str) -> Op[bool]:
     rows = yield (
-        """UPDATE outbox SET state = 'ready', attempts = 0, error = NULL, ended_at = NULL, ready_at = ?, expires = ttl + ?
+        """UPDATE outbox SET state = 'ready', attempts = 0, error = NULL, ended_at = NULL,
+    ready_at = ?, expires = ttl + ?
         WHERE id = ? AND state = 'dead' RETURNING thread, channel, account""",
         (at.now, at.now, id),
     )
@@ -302,7 +298,8 @@ def retry_post(at: Moment, id: str) -> Op[bool]:
 
 def drop_post(at: Moment, id: str) -> Op[bool]:
     rows = yield (
-        """UPDATE outbox SET state = 'dropped', ended_at = ? WHERE id = ? AND state IN ('ready','sending','dead')
+        """UPDATE outbox SET state = 'dropped', ended_at = ? WHERE id = ?
+    AND state IN ('ready','sending','dead')
         RETURNING thread, channel, account""",
         (at.now, id),
     )

@@ -11,13 +11,21 @@ from dataclasses import replace
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.inwriter import Rest, no_rest
-from ohmo.contracts.messages import Step, Usage
+from ohmo.contracts.looking import TurnCost
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    Compaction,
+    ModelStep,
+    Step,
+    Usage,
+    UserStep,
+)
 from ohmo.contracts.store import Claim, Closing, End, Ending, PostRow
-from ohmo.store.codec import column
+from ohmo.store.codec import column, read_step, write_step
 from ohmo.store.cron_jobs import settle
 from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
 from ohmo.store.statements import Moment, Op, Undo, instant
-from ohmo.store.step_log import append
 from ohmo.store.threads import (
     TAKEN,
     WAITING,
@@ -31,7 +39,8 @@ from ohmo.store.threads import (
     reserve,
 )
 
-_USAGE = """INSERT INTO usage (id, at, day, thread, turn, person, model, purpose, input, cached, written, output, micro_usd)
+_USAGE = """INSERT INTO usage (id, at, day, thread, turn, person, model, purpose, input, cached,
+written, output, micro_usd)
 VALUES (?, ?, ?, ?, ?, (SELECT person FROM turns WHERE turn = ?), ?, ?, ?, ?, ?, ?, ?)"""
 
 _INTERRUPTED = "interrupted by a newer message"
@@ -72,10 +81,8 @@ def _spend(at: Moment, claim: Claim, turn: str, usage: Usage | None) -> Op[None]
 
 _END_TURN = """UPDATE turns SET state = ?, ended = ?, reason = ?, cause = ?, begun_under = NULL
 WHERE turn = ?"""
-_END_TAKEN = (
-    "UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND"
-    f" turn = ? AND {TAKEN}"
-)
+_END_TAKEN = f"""UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ?
+WHERE thread = ? AND turn = ? AND {TAKEN}"""
 
 
 def end_turn(at: Moment, turn: str, how: End) -> Op[None]:
@@ -110,8 +117,10 @@ def finish(
     yield from speak(at, home, numbers, posts, turn)
     if end.state == "done":
         yield (
-            f"""UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq =
-            (SELECT seq FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY sort, seq LIMIT 1)""",
+            f"""UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ?
+    AND seq =
+            (SELECT seq FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY sort, seq
+            LIMIT 1)""",
             (at.now, claim.thread, claim.thread, turn),
         )
         yield from end_taken(at, claim.thread, turn, "merged")
@@ -127,10 +136,8 @@ def finish(
 
 
 _HEAD = f"SELECT seq, album FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort, seq LIMIT 1"
-_DEAD = (
-    "UPDATE inbox SET state = 'ended', ending = 'dead', reason = ?, ended_at = ? WHERE thread = ?"
-    f" AND {WAITING} AND"
-)
+_DEAD = f"""UPDATE inbox SET state = 'ended', ending = 'dead', reason = ?, ended_at = ?
+WHERE thread = ? AND {WAITING} AND"""
 
 
 def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[bool]:
@@ -180,7 +187,8 @@ def draft(at: Moment, claim: Claim, turn: str, row: PostRow) -> Op[bool]:
     """One at a time, and only in the turn's own thread: the end of the turn takes the place of
     exactly that one."""
     rows = yield (
-        """SELECT generation, owner, EXISTS (SELECT 1 FROM turns WHERE turn = ? AND turns.thread = threads.thread AND state = 'running')
+        """SELECT generation, owner, EXISTS (SELECT 1 FROM turns WHERE turn = ?
+    AND turns.thread = threads.thread AND state = 'running')
         FROM threads WHERE thread = ?""",
         (turn, claim.thread),
     )
@@ -197,7 +205,8 @@ def draft(at: Moment, claim: Claim, turn: str, row: PostRow) -> Op[bool]:
 
 
 _STOP_SAID = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?, ended_at = ?
-WHERE thread = ? AND seq < ? AND ended_at IS NULL AND state = ? AND kind IN ('message','wake','edit') RETURNING seq"""
+WHERE thread = ? AND seq < ? AND ended_at IS NULL AND state = ?
+AND kind IN ('message','wake','edit') RETURNING seq"""
 
 
 def stop(
@@ -219,7 +228,8 @@ def stop(
     away = [post for post in posts if home.destination(post) != thread]
     _, numbers = yield from reserve(at, home, away, 0, lambda count: lock_thread(thread, count))
     own = yield (
-        """UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq = ? AND state <> 'ended'
+        """UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ?
+    AND seq = ? AND state <> 'ended'
         RETURNING seq""",
         (at.now, thread, seq),
     )
@@ -268,10 +278,8 @@ def _stop_turn(
     # What was said after the command and had been steered into the turn waits again: it must not be
     # lost with it.
     yield (
-        (
-            "UPDATE inbox SET state = 'waiting', turn = NULL WHERE thread = ? AND turn = ? AND"
-            f" {TAKEN}"
-        ),
+        f"""UPDATE inbox SET state = 'waiting', turn = NULL WHERE thread = ? AND turn = ?
+        AND {TAKEN}""",
         (home.thread, turn),
     )
     yield from end_turn(at, turn, End("stopped", reason, cause="stopped"))
@@ -281,10 +289,8 @@ def _stop_turn(
         (turn, home.thread),
     )
     yield (
-        (
-            "UPDATE approvals SET state = 'void', answered_at = ? WHERE turn = ? AND thread = ? AND"
-            " state IN ('queued','asked')"
-        ),
+        """UPDATE approvals SET state = 'void', answered_at = ? WHERE turn = ? AND thread = ?
+        AND state IN ('queued','asked')""",
         (at.now, turn, home.thread),
     )
     yield from close(at, home, [row[0] for row in cards], closing)
@@ -303,10 +309,8 @@ def _stopped_lease(at: Moment, thread: str, fresh: bool) -> Op[None]:
         yield "UPDATE threads SET session_seq = next_seq WHERE thread = ?", (thread,)
     elif fresh:
         yield (
-            (
-                "UPDATE threads SET session_seq = COALESCE((SELECT MIN(seq) FROM steps WHERE thread"
-                " = ? AND turn = ?), next_seq) WHERE thread = ?"
-            ),
+            """UPDATE threads SET session_seq = COALESCE((SELECT MIN(seq) FROM steps
+            WHERE thread = ? AND turn = ?), next_seq) WHERE thread = ?""",
             (thread, opened[0][0], thread),
         )
     if not opened:
@@ -317,3 +321,77 @@ def _stopped_lease(at: Moment, thread: str, fresh: bool) -> Op[None]:
             (at.now, thread),
         )
         at.ready(thread)
+
+
+_KINDS: dict[type, str] = {
+    UserStep: "user",
+    ModelStep: "model",
+    CallStarted: "started",
+    CallResult: "result",
+    Compaction: "compaction",
+}
+
+
+def call_of(step: Step) -> str | None:
+    """The call that a step starts or ends; once each, for ever."""
+    match step:
+        case CallStarted():
+            return column(step.call)
+        case CallResult():
+            return column(step.result.call)
+        case _:
+            return None
+
+
+def append(
+    at: Moment, thread: str, numbers: Numbers, turn: str, steps: Sequence[Step]
+) -> Op[list[int]]:
+    written: list[int] = []
+    for step in steps:
+        seq = numbers.take(thread)
+        yield (
+            """INSERT INTO steps (thread, seq, turn, kind, call, body, at)
+            VALUES (?, ?, ?, ?, ?, ?, ?)""",
+            (thread, seq, turn, _KINDS[type(step)], call_of(step), write_step(step), at.now),
+        )
+        written.append(seq)
+    return written
+
+
+def steps(thread: str, since: int) -> Op[list[tuple[int, Step]]]:
+    rows = yield (
+        "SELECT seq, body FROM steps WHERE thread = ? AND seq >= ? ORDER BY seq",
+        (thread, since),
+    )
+    return [(seq, read_step(body)) for seq, body in rows]
+
+
+_SPENT = """SELECT CAST(COALESCE(SUM(input + cached + written), 0) AS BIGINT),
+CAST(COALESCE(SUM(output), 0) AS BIGINT) FROM usage
+WHERE day BETWEEN ? AND ? AND turn = ?"""
+
+
+def turn_cost(at: Moment, thread: str, turn: str) -> Op[TurnCost]:
+    """Bounded by the turn itself: what came before its first message, or was spent on other days,
+    is not looked at. For a turn that is taken up again."""
+    known = yield "SELECT began FROM turns WHERE turn = ?", (turn,)
+    if not known:
+        return TurnCost((), 0, 0, 0.0)
+    began = known[0][0]
+    first = yield (
+        f"SELECT MIN(seq) FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN}",
+        (thread, turn),
+    )
+    rows = yield (
+        "SELECT body FROM steps WHERE thread = ? AND seq > ? AND turn = ? ORDER BY seq",
+        (thread, first[0][0] if first[0][0] is not None else 0, turn),
+    )
+    days = (instant(began).date().isoformat(), instant(max(began, at.now)).date().isoformat())
+    spent = yield _SPENT, (*days, turn)
+    tokens_in, tokens_out = spent[0]
+    return TurnCost(
+        tuple(read_step(row[0]) for row in rows),
+        tokens_in,
+        tokens_out,
+        max(0, at.now - began) / 1000,
+    )

@@ -1,4 +1,4 @@
-"""Threads: their ids by place, their locks, the numbers given out under the lock, and who holds them.
+"""Threads: ids by place, locks, the numbers given out under the lock, and who holds them.
 
 A lease stands on the row of its thread, fenced by its generation."""
 
@@ -47,7 +47,8 @@ def address_of(row: Row) -> Address:
     )
 
 
-_TOUCH = """INSERT INTO threads (thread, channel, account, chat, topic, person, next_seq, ready_at, last_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+_TOUCH = """INSERT INTO threads (thread, channel, account, chat, topic, person, next_seq, ready_at,
+last_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (channel, account, chat, topic, person) DO UPDATE SET
   next_seq = threads.next_seq + excluded.next_seq - 1, last_at = excluded.last_at,
   ready_at = CASE WHEN excluded.ready_at IS NULL OR threads.parked = 1 THEN threads.ready_at
@@ -144,12 +145,12 @@ def more(home: Home, numbers: Numbers, count: int) -> Op[None]:
         numbers.left[home.thread] = rows[0][0] - count
 
 
-_HOLD = (
-    "UPDATE threads SET next_seq = next_seq + ? WHERE thread = ? AND owner = ? AND generation = ?"
-    " RETURNING next_seq"
-)
-_HOLD_TURN = """UPDATE threads SET next_seq = next_seq + ? WHERE thread = ? AND owner = ? AND generation = ?
-AND EXISTS (SELECT 1 FROM turns WHERE turn = ? AND turns.thread = threads.thread AND state = 'running') RETURNING next_seq"""
+_HOLD = """UPDATE threads SET next_seq = next_seq + ? WHERE thread = ? AND owner = ?
+AND generation = ? RETURNING next_seq"""
+_HOLD_TURN = """UPDATE threads SET next_seq = next_seq + ? WHERE thread = ? AND owner = ?
+AND generation = ?
+AND EXISTS (SELECT 1 FROM turns WHERE turn = ? AND turns.thread = threads.thread
+AND state = 'running') RETURNING next_seq"""
 
 
 def hold(claim: Claim, count: int = 0, turn: str | None = None) -> Op[Row]:
@@ -203,23 +204,23 @@ def give_back(at: Moment, thread: str) -> Op[None]:
 
 # Two statements: what is picked is locked first, then taken with the fresh row. Readiness is a
 # column of that row, never a subquery.
-_PICK = """SELECT thread, owner FROM threads WHERE ready_at IS NOT NULL AND ready_at <= ? AND until <= ?
+_PICK = """SELECT thread, owner FROM threads WHERE ready_at IS NOT NULL AND ready_at <= ?
+AND until <= ?
 ORDER BY ready_at, thread LIMIT ? /*skip locked*/"""
 _TAKE = """UPDATE threads SET owner = ?, until = ?, generation = generation + 1 WHERE thread = ?
 RETURNING generation, channel, account, chat, topic, session_seq, settings"""
 # The first condition on the state is the index's own: without it the index of open turns is not
 # used.
-_DIED = (
-    "UPDATE turns SET starts = starts + 1 WHERE thread = ? AND state IN ('running','parked') AND"
-    " state = 'running'"
-)
+_DIED = """UPDATE turns SET starts = starts + 1 WHERE thread = ? AND state IN ('running','parked')
+AND state = 'running'"""
 
 
 # Beside an open turn nothing is idle. The newest step says when somebody was last answered; what
 # waits now does not count.
 _FORGET = """UPDATE threads SET session_seq = next_seq WHERE thread = ?
 AND (SELECT at FROM steps s WHERE s.thread = threads.thread ORDER BY seq DESC LIMIT 1) < ?
-AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.state IN ('running','parked')) RETURNING session_seq"""
+AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread
+AND t.state IN ('running','parked')) RETURNING session_seq"""
 
 
 def claim(
@@ -248,10 +249,8 @@ def renew(at: Moment, claims: Sequence[Claim], ttl: float) -> Op[set[Claim]]:
     lost: set[Claim] = set()
     for one in sorted(claims, key=lambda c: c.thread):
         rows = yield (
-            (
-                "UPDATE threads SET until = ? WHERE thread = ? AND owner = ? AND generation = ? AND"
-                " until > 0 RETURNING thread"
-            ),
+            """UPDATE threads SET until = ? WHERE thread = ? AND owner = ? AND generation = ?
+            AND until > 0 RETURNING thread""",
             (at.later(ttl), one.thread, one.owner, one.generation),
         )
         if not rows:
@@ -261,8 +260,10 @@ def renew(at: Moment, claims: Sequence[Claim], ttl: float) -> Op[set[Claim]]:
 
 _RELEASE = f"""UPDATE threads SET owner = NULL, until = 0, ready_at = CASE
   WHEN parked = 1 THEN NULL
-  WHEN EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.state IN ('running','parked')) THEN CAST(? AS BIGINT)
-  WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND {WAITING}) THEN CAST(? AS BIGINT)
+  WHEN EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread
+  AND t.state IN ('running','parked')) THEN CAST(? AS BIGINT)
+  WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND {WAITING})
+  THEN CAST(? AS BIGINT)
   ELSE NULL END WHERE thread = ? RETURNING ready_at"""
 
 
@@ -277,10 +278,8 @@ def release(
     yield from hold(claim)
     if turn is not None and error is not None:
         yield (
-            (
-                "UPDATE turns SET attempts = attempts + 1, reason = ? WHERE turn = ? AND thread = ?"
-                " AND state = 'running'"
-            ),
+            """UPDATE turns SET attempts = attempts + 1, reason = ? WHERE turn = ? AND thread = ?
+            AND state = 'running'""",
             (column(error), turn, claim.thread),
         )
     again = at.later(retry_after)
@@ -292,18 +291,14 @@ def release(
 def reclaim(_: Moment, owner: str) -> Op[int]:
     """A thread that is held always has its time of readiness, so the small index finds them all."""
     rows = yield (
-        (
-            "SELECT thread FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL AND owner"
-            " <> ? ORDER BY thread"
-        ),
+        """SELECT thread FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL
+        AND owner <> ? ORDER BY thread""",
         (owner,),
     )
     for (thread,) in rows:
         yield (
-            (
-                "UPDATE threads SET owner = NULL, until = 0, generation = generation + 1 WHERE"
-                " thread = ?"
-            ),
+            """UPDATE threads SET owner = NULL, until = 0, generation = generation + 1
+            WHERE thread = ?""",
             (thread,),
         )
         yield _DIED, (thread,)
@@ -338,7 +333,8 @@ def end_free(at: Moment, thread: str, until: datetime) -> Op[bool]:
     return True
 
 
-_AT_REST = """SELECT 1 FROM threads t WHERE thread = ? AND ready_at IS NULL AND parked = 0 AND owner IS NULL
+_AT_REST = """SELECT 1 FROM threads t WHERE thread = ? AND ready_at IS NULL AND parked = 0
+AND owner IS NULL
 AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.thread = t.thread AND i.ended_at IS NULL)
 AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.thread = t.thread AND o.ended_at IS NULL)"""
 

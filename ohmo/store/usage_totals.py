@@ -118,7 +118,8 @@ def thread_totals(at: Moment, *, days: int = 30, limit: int = 50) -> Op[list[Thr
 def thread_usage(thread: str, *, since: datetime | None = None) -> Op[list[TurnUsage]]:
     rows = yield (
         f"""SELECT turn, model, {_SPENT} FROM usage
-        WHERE day >= ? AND thread = ? AND turn IS NOT NULL GROUP BY turn, model ORDER BY turn, model""",
+        WHERE day >= ? AND thread = ? AND turn IS NOT NULL GROUP BY turn, model
+        ORDER BY turn, model""",
         ("" if since is None else since.astimezone(UTC).date().isoformat(), thread),
     )
     return [
@@ -130,7 +131,8 @@ def thread_usage(thread: str, *, since: datetime | None = None) -> Op[list[TurnU
 _LATEST = 200  # arrivals of a thread, the newest, among which a person is looked for
 _THREADS = 3  # of a person, in which they are looked for
 _PAID = "usage WHERE thread IS NOT NULL AND person IS NOT NULL"
-_SAID = f"""SELECT i.body FROM (SELECT thread, seq, kind, person FROM inbox WHERE thread = ? ORDER BY seq DESC LIMIT {_LATEST}) AS late
+_SAID = f"""SELECT i.body FROM (SELECT thread, seq, kind, person FROM inbox WHERE thread = ?
+ORDER BY seq DESC LIMIT {_LATEST}) AS late
 JOIN inbox i ON i.thread = late.thread AND i.seq = late.seq
 WHERE late.person = ? AND late.kind = 'message' ORDER BY late.seq DESC LIMIT 1"""
 

@@ -51,8 +51,8 @@ async def open_sqlite(
     when it is damaged (see ``health``). ``backups``: the folder whose newest whole one fills in
     what a damaged file has lost.
 
-    The caller owns the home (``ohmo.storefile.lock``). Raises NewerSchema (file untouched), Unavailable
-    (disk)."""
+    The caller owns the home (``ohmo.storefile.lock``). Raises NewerSchema (file untouched),
+    Unavailable (disk)."""
     health = await asyncio.to_thread(
         examine, path, clock, failpoint, MIGRATIONS, backups, reading.at_once
     )
@@ -89,12 +89,10 @@ async def open_sqlite(
 
 
 def _begin(life: str) -> Op[None]:
-    """In the log before anything else of this life: see ``footing``."""
+    """In the log before anything else of this life: see ``wal_check``."""
     yield (
-        (
-            "INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE SET"
-            " value = excluded.value"
-        ),
+        """INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE
+        SET value = excluded.value""",
         (life,),
     )
 
@@ -118,7 +116,8 @@ async def open_store(
     ours."""
     if not url.startswith(_SQLITE):
         raise ConfigError(
-            "store.url: several instances on PostgreSQL come in a later version; write sqlite:///${OHMO_HOME}/ohmo.db"
+            "store.url: several instances on PostgreSQL come in a later version;"
+            " write sqlite:///${OHMO_HOME}/ohmo.db"
         )
     path = Path(url.removeprefix(_SQLITE)) if url != _SQLITE else usual
     async with open_sqlite(

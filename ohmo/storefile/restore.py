@@ -43,8 +43,8 @@ class Restored:
 
 
 def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = inert) -> Restored:
-    """The caller owns the home (``ohmo.storefile.lock``). Nothing is changed before the whole archive
-    was unpacked and compared. Raises BackupError, OSError."""
+    """The caller owns the home (``ohmo.storefile.lock``). Nothing is changed before the whole
+    archive was unpacked and compared. Raises BackupError, OSError."""
     finish_restore(home)
     stage = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
     try:

@@ -26,27 +26,31 @@ _REPAIRS = (
         f"DELETE FROM {table} WHERE thread NOT IN (SELECT thread FROM threads)"
         for table in ("inbox", "turns", "steps", "outbox", "approvals")
     ),
-    (
-        "UPDATE outbox SET target = NULL WHERE target IS NOT NULL AND target NOT IN (SELECT id FROM"
-        " outbox)"
-    ),
+    """UPDATE outbox SET target = NULL WHERE target IS NOT NULL AND target NOT IN (SELECT id
+    FROM outbox)""",
     """UPDATE inbox SET state = 'waiting', turn = NULL WHERE state = 'taken'
-    AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = inbox.turn AND u.state IN ('running','parked'))""",
+    AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = inbox.turn
+    AND u.state IN ('running','parked'))""",
     """UPDATE turns SET state = 'running' WHERE state = 'parked'
     AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = turns.turn AND a.state = 'asked')""",
-    """UPDATE turns SET state = 'failed', ended = :now, reason = 'its arrivals could not be read' WHERE state IN ('running','parked')
+    """UPDATE turns SET state = 'failed', ended = :now, reason = 'its arrivals could not be read'
+    WHERE state IN ('running','parked')
     AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.turn = turns.turn AND i.state = 'taken')""",
     """UPDATE approvals SET state = 'void' WHERE state IN ('queued','asked')
     AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = approvals.turn AND u.state = 'parked')""",
     """UPDATE threads SET owner = NULL, until = 0, generation = generation + 1,
     parked = EXISTS (SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state = 'parked'),
     next_seq = MAX(next_seq, 1 + MAX(
-      COALESCE((SELECT MAX(seq) FROM inbox WHERE thread = threads.thread), 0), COALESCE((SELECT MAX(seq) FROM steps WHERE thread = threads.thread), 0),
+      COALESCE((SELECT MAX(seq) FROM inbox
+      WHERE thread = threads.thread), 0), COALESCE((SELECT MAX(seq) FROM steps
+      WHERE thread = threads.thread), 0),
       COALESCE((SELECT MAX(seq) FROM outbox WHERE thread = threads.thread), 0),
       COALESCE((SELECT MAX(seq) FROM approvals WHERE thread = threads.thread), 0)))""",
     """UPDATE threads SET ready_at = CASE WHEN parked = 1 THEN NULL
-    WHEN EXISTS (SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state = 'running') THEN :now
-    WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND i.state = 'waiting' AND i.kind IN ('message','wake')) THEN :now END""",
+    WHEN EXISTS (SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state = 'running')
+    THEN :now
+    WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND i.state = 'waiting'
+    AND i.kind IN ('message','wake')) THEN :now END""",
 )
 
 

@@ -102,9 +102,8 @@ def lost_log(path: Path) -> str | None:
         return str(told["lost"])
     wrong = _shorter(path) or _never_there(path, str(told.get("life", "")))
     if wrong is not None:
-        remember(
-            path, lost=wrong
-        )  # opening it has written its index anew: whoever comes after a kill would see nothing any more
+        # Opening it has written its index anew: whoever comes after a kill would see nothing.
+        remember(path, lost=wrong)
     return wrong
 
 
