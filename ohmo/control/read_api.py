@@ -129,11 +129,8 @@ class Reading:
             )
         return answer(await self._ports.replay(info))
 
-    async def _dear(self, total: ThreadTotal) -> Mapping[str, object]:
-        encoded, info = (
-            encode(total),
-            await self._reports.thread(total.thread) if total.thread else None,
-        )
+    async def _dear(self, total: ThreadTotal, info: ThreadInfo | None) -> Mapping[str, object]:
+        encoded = encode(total)
         assert isinstance(encoded, Mapping)
         return {
             **encoded,
@@ -201,16 +198,11 @@ class Reading:
         by = one_of(request, "by", ("model", "person", "thread"))
         days = number(request, "days", 30, 3660)
         if by == "thread":
-            return answer(
-                {
-                    "usage": [
-                        await self._dear(one)
-                        for one in await self._reports.thread_totals(
-                            days=days, limit=number(request, "limit", 50, MOST)
-                        )
-                    ]
-                }
-            )
+            limit = number(request, "limit", 50, MOST)
+            dearest = await self._reports.thread_totals(days=days, limit=limit)
+            infos = await self._reports.threads_of([total.thread for total in dearest])
+            shown = [await self._dear(total, infos.get(total.thread)) for total in dearest]
+            return answer({"usage": shown})
         totals = await self._reports.usage(days=days, by_person=by == "person")
         if by == "model":
             return answer({"usage": totals})

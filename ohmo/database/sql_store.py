@@ -193,6 +193,7 @@ class SqlStore(_OverDriver):
 
     thread = reads_now(listing.thread)
     threads = reads_now(listing.threads, slow=True)
+    threads_of = reads_now(listing.threads_of)
     free_threads = reads_now(listing.free_threads, slow=True)
     find_thread = reads(listing.find_thread)
     history = reads(listing.history, slow=True)

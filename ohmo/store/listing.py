@@ -8,7 +8,7 @@ moves nothing out of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -227,6 +227,14 @@ def thread_info(row: Row, now: int) -> ThreadInfo:
 def thread(at: Moment, thread: str) -> Op[ThreadInfo | None]:
     rows = yield f"{THREAD} WHERE t.thread = ?", (thread,)
     return thread_info(rows[0], at.now) if rows else None
+
+
+def threads_of(at: Moment, threads: Collection[str]) -> Op[dict[str, ThreadInfo]]:
+    if not threads:
+        return {}
+    marks = ", ".join("?" * len(threads))
+    rows = yield f"{THREAD} WHERE t.thread IN ({marks})", tuple(threads)
+    return {row[0]: thread_info(row, at.now) for row in rows}
 
 
 def find_thread(address: Address, person_scope: str = "") -> Op[str | None]:

@@ -558,6 +558,10 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
         row = self.tables.threads.get(thread)
         return None if row is None else self._thread_info(row)
 
+    async def threads_of(self, threads: Collection[str]) -> dict[str, ThreadInfo]:
+        found = {thread: await self.thread(thread) for thread in threads}
+        return {thread: info for thread, info in found.items() if info is not None}
+
     async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
         return next(
             (

@@ -197,3 +197,13 @@ async def test_who_watches_hears_of_changes_that_nobody_has_to_act_on(
             await scene.store.end_arrival(command.thread, command.seq, "answered")
     end()
     assert ("state", command.thread) in [(hint.kind, hint.thread) for hint in heard]
+
+
+async def test_several_threads_are_asked_for_at_once_and_unknown_ones_are_left_out(
+    scene: Scene,
+) -> None:
+    here = (await scene.hear(said("a")))[0].thread
+    there = (await scene.hear(said("b", at=OTHER)))[0].thread
+    found = await scene.store.threads_of([here, "", there, "nowhere"])
+    assert found == {one: await scene.store.thread(one) for one in (here, there)}
+    assert await scene.store.threads_of([]) == {}

@@ -213,6 +213,9 @@ class SmallHouse:
         self.looked_for.append(wanted)
         return {one: name for one, name in self.called.items() if one in wanted}
 
+    async def threads_of(self, threads: Collection[str]) -> dict[str, ThreadInfo]:
+        return {thread: self._info(thread) for thread in threads if thread in self.addresses}
+
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
         found = [
             ThreadTotal(
