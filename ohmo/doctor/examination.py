@@ -15,8 +15,8 @@ from ohmo.config.home import find_home
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.discovery import scan
-from ohmo.doctor.contract import Check, Facts, Finding, Json, Kept, problem, skipped
-from ohmo.doctor.machine import Machine
+from ohmo.doctor.check import Check, Facts, Finding, Json, Kept, problem, skipped
+from ohmo.doctor.probes import Machine
 from ohmo.service.versions import installed
 from ohmo.storefile.lock import holder, is_held
 

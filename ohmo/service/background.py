@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from channels.durable import write_whole
-from ohmo.service.contract import (
+from ohmo.service.protocol import (
     READY_WITHIN,
     STOP_WITHIN,
     Log,

@@ -11,8 +11,8 @@ from typing import Literal
 from channels.record import record
 from ohmo.config.home import Home
 from ohmo.service.background import Background
-from ohmo.service.contract import Manager, Plan, Ran, Run, ServiceFailed, search_path
 from ohmo.service.launchd import Launchd
+from ohmo.service.protocol import Manager, Plan, Ran, Run, ServiceFailed, search_path
 from ohmo.service.systemd import Systemd
 from ohmo.service.systemd_unit import system_plan
 

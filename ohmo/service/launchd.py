@@ -12,7 +12,7 @@ from typing import Any
 
 from channels.durable import write_whole
 from ohmo.service.background import Background
-from ohmo.service.contract import Log, Plan, Ran, Run, ServiceFailed, Standing
+from ohmo.service.protocol import Log, Plan, Ran, Run, ServiceFailed, Standing
 
 LABEL = "dev.ohmo.daemon"
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from channels.record import record
 from ohmo.processes.process_tree import adopt_orphans, descendants, seal, send
-from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
+from ohmo.service.protocol import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
 from ohmo.service.versions import enter
 from ohmo.storefile.lock import holder, take
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from channels.durable import write_whole
-from ohmo.service.contract import (
+from ohmo.service.protocol import (
     READY_WITHIN,
     STOP_WITHIN,
     Log,

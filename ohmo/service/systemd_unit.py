@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from ohmo.config.home import Home
-from ohmo.service.contract import (
+from ohmo.service.protocol import (
     NEVER_AGAIN,
     STOP_WITHIN,
     WATCHDOG,

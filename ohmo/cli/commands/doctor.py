@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ohmo.doctor.contract import Kept
+    from ohmo.doctor.check import Kept
 
 _MARK = {
     "ok": "ok      ",
@@ -49,7 +49,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
     from ohmo.cli.show import as_json_text, clean, some
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import ConfigError, OhmoError
-    from ohmo.doctor.contract import Facts
+    from ohmo.doctor.check import Facts
     from ohmo.doctor.examination import checks, examine, mend, survey
 
     known = {name for one in checks() for name in (one.name, one.name.partition(".")[0])}
@@ -123,7 +123,7 @@ def _kept(environ: Mapping[str, str]) -> Kept | None:
     """Who keeps the daemon of this home; None: a container engine does."""
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import OhmoError
-    from ohmo.doctor.contract import Kept
+    from ohmo.doctor.check import Kept
     from ohmo.service.choice import Machine, choose
     from ohmo.service.systemd_unit import SYSTEM_HOME
     from ohmo.service.versions import installed

@@ -16,7 +16,7 @@ from ohmo.cli.group import Group
 if TYPE_CHECKING:
     from ohmo.cli.client import Client
     from ohmo.service.choice import Kind
-    from ohmo.service.contract import Manager, Standing
+    from ohmo.service.protocol import Manager, Standing
 
 ENGINE = "container engine"  # in our image it starts what ended
 P = ParamSpec("P")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from channels.errors import AuthFailed, ChannelError
 from ohmo.config.channels import Opened, RawChannel, open_channels
-from ohmo.doctor.contract import (
+from ohmo.doctor.check import (
     Check,
     Facts,
     Finding,

@@ -11,7 +11,7 @@ from channels.proxies import is_loopback
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.discovery import load
-from ohmo.doctor.contract import Check, Facts, Finding, config, needs, ok, problem, skipped
+from ohmo.doctor.check import Check, Facts, Finding, config, needs, ok, problem, skipped
 
 if TYPE_CHECKING:
     from ohmo.doctor.dates import Away

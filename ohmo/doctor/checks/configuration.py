@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ohmo.config.load import Config
 from ohmo.contracts.errors import OhmoError
-from ohmo.doctor.contract import (
+from ohmo.doctor.check import (
     Check,
     Facts,
     Finding,

@@ -14,7 +14,7 @@ from ohmo.cron.recipes import BUNDLED, read_recipe, recipes
 from ohmo.cron.spec import digest, seconds_apart, span
 from ohmo.database.migrations import NewerSchema
 from ohmo.database.writer import run
-from ohmo.doctor.contract import Check, Facts, Finding, ok, problem, skipped, warning
+from ohmo.doctor.check import Check, Facts, Finding, ok, problem, skipped, warning
 from ohmo.store.cron_jobs import jobs
 from ohmo.storefile import inspection
 

@@ -11,7 +11,7 @@ from ohmo.config import starter
 from ohmo.config.envfile import env_file, read
 from ohmo.config.home import FOLDERS
 from ohmo.contracts.errors import ConfigError
-from ohmo.doctor.contract import Check, Facts, Finding, note, ok, problem, skipped, warning
+from ohmo.doctor.check import Check, Facts, Finding, note, ok, problem, skipped, warning
 from ohmo.storefile.lock import network_file_system
 
 LEAST_ROOM = 200 * 2**20  # bytes

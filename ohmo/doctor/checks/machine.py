@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ohmo.doctor.contract import Check, Facts, Finding, note, ok, problem, warning
+from ohmo.doctor.check import Check, Facts, Finding, note, ok, problem, warning
 
 LEAST_FILES = 256
 LEAST_MEMORY = 200 * 1024  # KiB

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ohmo.config.load import Config
-from ohmo.doctor.contract import Check, Facts, Finding, config, needs, note, ok, problem, skipped
+from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, skipped
 from ohmo.providers.trial import Trial, try_model
 
 

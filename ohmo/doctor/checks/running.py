@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ohmo.doctor.contract import (
+from ohmo.doctor.check import (
     Check,
     Facts,
     Finding,

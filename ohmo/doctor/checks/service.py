@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ohmo.doctor.contract import (
+from ohmo.doctor.check import (
     Check,
     Facts,
     Finding,

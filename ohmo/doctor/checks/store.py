@@ -10,7 +10,7 @@ from pathlib import Path
 
 from channels.wall_clock import wall
 from ohmo.database.migrations import NewerSchema
-from ohmo.doctor.contract import Check, Facts, Finding, needs, note, ok, problem, skipped, warning
+from ohmo.doctor.check import Check, Facts, Finding, needs, note, ok, problem, skipped, warning
 from ohmo.storefile import archive, inspection
 
 BIG_LOG = 256 * 2**20  # bytes of write-ahead log that is folded in by nobody

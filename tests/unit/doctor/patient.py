@@ -13,11 +13,11 @@ from ohmo.config import starter
 from ohmo.config.channels import RawChannel
 from ohmo.config.home import Home
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.doctor.contract import Facts, Kept
+from ohmo.doctor.check import Facts, Kept
 from ohmo.doctor.examination import survey
-from ohmo.doctor.machine import Machine
+from ohmo.doctor.probes import Machine
 from ohmo.failpoints import inert
-from ohmo.service.contract import Standing
+from ohmo.service.protocol import Standing
 from ohmo.storefile.archive import make_backup
 from ohmo.storefile.recovery import create
 

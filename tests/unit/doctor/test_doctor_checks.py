@@ -19,9 +19,9 @@ import pytest
 from ohmo.config.channels import RawChannel
 from ohmo.config.models import ChannelPolicy
 from ohmo.contracts.cron import JobBody, JobSpec
-from ohmo.doctor.contract import Finding, Kept
+from ohmo.doctor.check import Finding, Kept
 from ohmo.doctor.examination import checks, examine, mend, survey
-from ohmo.service.contract import Standing
+from ohmo.service.protocol import Standing
 from ohmo.store.codec import write_job
 from ohmo.storefile.inspection import problem
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.doctor.contract import Finding
+from ohmo.doctor.check import Finding
 from ohmo.doctor.examination import examine
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer, serving

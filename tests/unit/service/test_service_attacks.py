@@ -17,7 +17,7 @@ import pytest
 
 from ohmo.config.home import Home
 from ohmo.service.background import Background
-from ohmo.service.contract import Plan, ServiceFailed
+from ohmo.service.protocol import Plan, ServiceFailed
 from ohmo.service.rollback import as_owner, copy
 from ohmo.service.systemd_unit import only_roots
 from ohmo.service.upgrading import UpgradeFailed

@@ -17,8 +17,8 @@ import pytest
 from ohmo.config.home import Home
 from ohmo.service.background import Background
 from ohmo.service.choice import Machine, choose
-from ohmo.service.contract import Manager, Plan, Ran, ServiceFailed, reason_in, search_path
 from ohmo.service.launchd import LABEL, Launchd, plist
+from ohmo.service.protocol import Manager, Plan, Ran, ServiceFailed, reason_in, search_path
 from ohmo.service.systemd import Systemd, read_standing
 from ohmo.service.systemd_unit import quoted, system_plan, unit
 

@@ -33,7 +33,7 @@ UPGRADES = """
 import os, signal, sqlite3, sys
 from pathlib import Path
 from ohmo.config.home import Home
-from ohmo.service.contract import ServiceFailed, Standing
+from ohmo.service.protocol import ServiceFailed, Standing
 from ohmo.service.health_gate import Connection
 from ohmo.service.upgrading import Parts, Upgrade
 from ohmo.service.versions import Versions

@@ -13,8 +13,8 @@ from channels.record import record
 from ohmo.config.home import Home
 from ohmo.config.load import Config
 from ohmo.cron.times import local_zone, zone_of
-from ohmo.doctor.machine import Machine
-from ohmo.service.contract import Standing
+from ohmo.doctor.probes import Machine
+from ohmo.service.protocol import Standing
 
 State = Literal["ok", "note", "warning", "problem", "skipped"]
 Json = dict[str, Any]
