@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ohmo.cli.question import Wanted
-from ohmo.permissions.protected import ProtectedPlaces
+from ohmo.permissions.boundaries import ProtectedPlaces
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     READERS,
@@ -19,7 +19,7 @@ from ohmo.permissions.rules import (
     path_matches,
 )
 from ohmo.permissions.shell import Shell, Simple
-from ohmo.permissions.shell.admitting import covers
+from ohmo.permissions.shell.wildcard_rules import covers
 
 
 class Allowed:

@@ -4,38 +4,35 @@ ask."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.covering import CommandRules, PathRules, spellings
-from ohmo.permissions.looked import Looked, real
-from ohmo.permissions.paths import SensitivePaths, Touch
+from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
+from ohmo.permissions.command_rules import CommandRules, PathRules, spellings
+from ohmo.permissions.fs_cache import Looked
 from ohmo.permissions.patterns import known, word_set
-from ohmo.permissions.protected import ProtectedPlaces
-from ohmo.permissions.reach import Reach, folder_rule
-from ohmo.permissions.rules import Rule, RuleSet, path_matches
-from ohmo.permissions.ruling import Layer, Ruling, by_mode
+from ohmo.permissions.read_policy import HARMLESS_TARGETS, ReadPolicy, resolved
+from ohmo.permissions.rules import Layer, Rule, RuleSet, Ruling, by_mode, path_matches
+from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.shell import Script, Shell, Simple, only_git_that_reads
-from ohmo.permissions.shell.admitting import covers
-from ohmo.permissions.shell.inline import hidden_code
-from ohmo.permissions.shell.paths_in import goes_deep, looks_only, places, wanted_paths
-from ohmo.permissions.shell.programs import is_machine_code, program_at
-from ohmo.permissions.shell.reading import BUILTINS, reading
-from ohmo.permissions.shell.readings import Reading
-from ohmo.permissions.shell.repository import repository_at
-from ohmo.permissions.shell.vaults import gives_secrets
-from ohmo.permissions.trees import first_sensitive
-from ohmo.permissions.twins import Twins
+from ohmo.permissions.shell.reading import reading
+from ohmo.permissions.shell.risks import (
+    gives_secrets,
+    goes_deep,
+    hidden_code,
+    looks_only,
+    places,
+    wanted_paths,
+)
+from ohmo.permissions.shell.wildcard_rules import covers
 
 _MOST_WILD = 500
 _MOST_PIECES = 3000  # of words that may be paths, in one command
 _LONG = 20_000  # characters; a longer line is not explained before somebody is asked about it
 _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
-_HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to
 # them.
 _INDIFFERENT = word_set(
@@ -73,6 +70,7 @@ class CommandPolicy:
         self._shell = shell
         self._protected = protected
         self._reach = reach
+        self._reading = ReadPolicy(sensitive, shell.path, reach)
         self._path_denies = PathRules(rules.deny)
         self._command_denies = CommandRules(rules.deny)
         self._command_asks = CommandRules(rules.ask)
@@ -243,11 +241,13 @@ class CommandPolicy:
         for simple in script.plain:
             beyond: list[str] = []
             opened = reading(simple)
-            closed = self._closed(simple, opened, twins) if opened is not None else ""
+            closed = (
+                self._reading.hides_sensitive(simple, opened, twins) if opened is not None else ""
+            )
             if closed:
                 return Ruling("ask", "sensitive", "", closed, remember=False)
-            shut = self._why_shut(simple, opened, context, beyond) if opened is not None else ""
-            why = shut or self._why_not_free(simple, opened, context)
+            shut = self._reading.shut(simple, opened, context, beyond) if opened is not None else ""
+            why = shut or self._reading.more_than_reading(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:
                 why = (
                     f"{simple.shown[:200]!r} runs what git's settings say, beside git that changes"
@@ -263,79 +263,6 @@ class CommandPolicy:
             by_rule = by_rule or ruled
         asked = self._outside(outside, granted, context)
         return asked or by_rule or Ruling("allow", "mode", f"{context.mode}, read-only")
-
-    def _closed(self, simple: Simple, opened: Reading, twins: Twins) -> str:
-        """What a command that only reads would read of sensitive files that its words do not name;
-        no rule covers that."""
-        for path in dict.fromkeys(
-            path for cwd in simple.cwds for path in _paths(simple, opened, cwd)
-        ):
-            if twins.at(path) is Touch.INSIDE:
-                return f"{path} is a sensitive file under another name"
-            deep = opened.kind == "trees"
-            linked = opened.repository is not None
-            found = first_sensitive(path, self._sensitive, twins, linked=linked) if deep else ""
-            if found:
-                return f"{found} is below {path}"
-        if opened.kind == "trees" and opened.repository is not None:  # whatever git knows there
-            for cwd in simple.cwds:
-                known = repository_at(_resolved(opened.repository, cwd))
-                twin = first_sensitive(known.folders[0], None, twins) if known is not None else ""
-                if twin:
-                    return f"{twin} is a sensitive file under another name"
-        return ""
-
-    def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext) -> str:
-        """Why the command is more than reading; "" when it is not."""
-        if opened is None:
-            return f"{simple.shown[:200]!r} may change something"
-        if any(
-            each.kind == "write" and each.target not in _HARMLESS_TARGETS
-            for each in simple.redirects
-        ):
-            return f"{simple.shown[:200]!r} writes a file"
-        if simple.words[0] not in BUILTINS:
-            program = program_at(simple.words[0], self._shell.path)
-            if (
-                program is None
-                or self._reach.holds(program, context)
-                or not is_machine_code(program)
-            ):
-                return f"{simple.words[0]} is not the system's program of that name"
-        return ""
-
-    def _why_shut(
-        self, simple: Simple, opened: Reading, context: CallContext, outside: list[str]
-    ) -> str:
-        """Why the command may not read what it would; "" when it may. ``outside`` gains the paths
-        it would read outside the workspace."""
-        for cwd in simple.cwds:
-            for path in _paths(simple, opened, cwd):
-                if path.startswith("/dev/"):
-                    return f"{path} is a device"
-                if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112 - Path raises for what cannot be looked at
-                    return f"{path} is a folder"
-                if self._reach.outside(path, context):
-                    outside.append(path)
-            listed = (_resolved(word, cwd) for word in simple.listed)
-            outside += [path for path in listed if self._reach.outside(path, context)]
-            if opened.repository is not None:
-                problem = self._why_no_git(f"{cwd}/{opened.repository}", context, outside)
-                if problem:
-                    return problem
-        return ""
-
-    def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:
-        found = repository_at(real(folder)) if os.path.isdir(folder) else None  # noqa: PTH112 - as above
-        if found is None:
-            return "there is no repository here"
-        if found.unknown:
-            return (
-                f"the repository in {found.folders[0]} sets {found.unknown}, which may run"
-                " something"
-            )
-        outside += [each for each in map(real, found.folders) if self._reach.outside(each, context)]
-        return ""
 
     def _outside(
         self, paths: Sequence[str], granted: Sequence[Rule], context: CallContext
@@ -364,7 +291,7 @@ class CommandPolicy:
         written = [
             each.target
             for each in simple.redirects
-            if each.kind == "write" and each.target not in _HARMLESS_TARGETS
+            if each.kind == "write" and each.target not in HARMLESS_TARGETS
         ]
         if not all(self._may_write(simple, target, rules) for target in written):
             return None
@@ -378,27 +305,15 @@ class CommandPolicy:
         return None
 
     def _inside(self, cwd: str, context: CallContext, word: str) -> bool:
-        path = _resolved(word, cwd)
+        path = resolved(word, cwd)
         return self._reach.holds(path, context)
 
     @staticmethod
     def _may_write(simple: Simple, target: str, rules: Sequence[Rule]) -> bool:
-        paths = [_resolved(target, cwd) for cwd in simple.cwds]
+        paths = [resolved(target, cwd) for cwd in simple.cwds]
         return all(
             any(path_matches(rule, "write", "Write", path) for rule in rules) for path in paths
         )
-
-
-def _resolved(word: str, cwd: str) -> str:
-    return real(word if word.startswith("/") else f"{cwd}/{word}")
-
-
-def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
-    """Resolved: operands, what is redirected from, and what wildcards became."""
-    redirected = (each.target for each in simple.redirects if each.kind == "read")
-    globbed = (simple.words[at] for at in simple.found)
-    words = dict.fromkeys((*opened.paths, *redirected, *globbed))
-    return [_resolved(word, cwd) for word in words if word != "/dev/null"]
 
 
 def _only_read(simple: Simple, word: str) -> bool:

@@ -26,10 +26,10 @@ from ohmo.contracts.tool import (
     Question,
     Verdict,
 )
-from ohmo.permissions.paths import names_descriptor
+from ohmo.permissions.boundaries import all_edits
 from ohmo.permissions.policy import Paths, Policy, paths_of
-from ohmo.permissions.reach import all_edits
-from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.rules import Ruling
+from ohmo.permissions.sensitive_paths import names_descriptor
 from ohmo.permissions.wording import about, argument, detail_of, offered, title_of
 
 Hooks = Callable[

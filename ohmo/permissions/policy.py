@@ -12,22 +12,22 @@ from channels.record import record
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_policy import CommandPolicy
-from ohmo.permissions.looked import Looked, real
-from ohmo.permissions.paths import SensitivePaths, Touch
+from ohmo.permissions.fs_cache import Looked, real
 from ohmo.permissions.patterns import as_written
-from ohmo.permissions.protected import ProtectedPlaces
-from ohmo.permissions.reach import Reach, folder_rule
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     READERS,
     Rule,
     RuleSet,
+    Ruling,
+    by_mode,
     host_matches,
     parse_rule,
     path_matches,
 )
-from ohmo.permissions.ruling import Ruling, by_mode
+from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.shell import Shell
 from ohmo.permissions.wording import suggest_rule
 

@@ -13,9 +13,9 @@ from channels.record import record
 from ohmo.config.load import Config
 from ohmo.contracts.policy import PolicySnapshot
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.shell import Shell
 
 _BUILT = 8  # earlier policies that are kept ready; open turns seldom know more

@@ -1,5 +1,5 @@
-"""Permission rules as people know them: ``Bash(git status:*)``, ``Read(${WORKSPACE}/**)``,
-``WebFetch(domain:example.org)``, ``mcp__server__tool``."""
+"""Permission rules as people write them, ``Bash(git status:*)``, ``Read(${WORKSPACE}/**)``,
+``WebFetch(domain:example.org)``, ``mcp__server__tool``, and the ruling that a call gets by them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from channels.record import record
+from ohmo.contracts.tool import CallContext
 from ohmo.permissions.patterns import path_matcher
 
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
@@ -183,3 +184,39 @@ def host_matches(rule: Rule, host: str) -> bool:
     domain = rule.pattern.removeprefix("domain:").removeprefix("*.").casefold().rstrip(".")
     host = host.casefold().rstrip(".")
     return host == domain or host.endswith("." + domain) or domain == "*"
+
+
+Layer = Literal["sensitive", "role", "deny", "ask", "protected", "shell", "allow", "grant", "mode"]
+
+
+@record
+class Ruling:
+    """``remember``: whether an answer for the session or for always would change anything next
+    time. ``suggests``: the rule that such an answer stores; "" for the one that covers the call
+    itself."""
+
+    verdict: Literal["allow", "deny", "ask"]
+    layer: Layer
+    rule: str = ""
+    reason: str = ""
+    remember: bool = True
+    suggests: str = ""
+
+    @property
+    def source(self) -> str:
+        """The layer and its rule, as people read it."""
+        return f"{self.layer}: {self.rule}" if self.rule else self.layer
+
+
+def by_mode(context: CallContext, what: str = "it may change something") -> Ruling:
+    """The last layer, for a call that is not known to be harmless and about which nothing else
+    spoke."""
+    if context.mode == "plan":
+        reason = (
+            f"plan mode: {what}. Only read, search and think, then show the plan; the person leaves"
+            " plan mode with /mode default"
+        )
+        return Ruling("deny", "mode", "plan", reason, remember=False)
+    if context.mode == "full_auto" and context.role in ("owner", "admin"):
+        return Ruling("allow", "mode", "full_auto")
+    return Ruling("ask", "mode", context.mode, what or "it may change something")

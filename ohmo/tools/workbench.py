@@ -14,7 +14,7 @@ from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.tool import Judged
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import ProcessRunner
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.stamps import FileStamps

@@ -26,7 +26,7 @@ from ohmo.config.source import parse
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.status import ChannelStatus, HouseStatus
 from ohmo.control.metrics import Metrics
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.workbench import Workbench
 

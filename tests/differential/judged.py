@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ohmo.permissions.looked import real
+from ohmo.permissions.fs_cache import real
 from ohmo.permissions.patterns import ANY, SOME, known
 from ohmo.permissions.shell import Simple
 from tests.unit.permissions.attack_scenes import Scene

@@ -28,9 +28,9 @@ from aiohttp import web
 
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.shell import Shell
 from ohmo.processes.job import Command, ProcessRunner
 from ohmo.tools.answers import Trouble

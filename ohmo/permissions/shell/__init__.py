@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from ohmo.permissions.patterns import word_set
+from ohmo.permissions.shell.git import QUIET
 from ohmo.permissions.shell.grammar import Reader
 from ohmo.permissions.shell.plain import NotPlain, read_plain
 from ohmo.permissions.shell.reading import reading
-from ohmo.permissions.shell.repository import QUIET
 from ohmo.permissions.shell.script import Redirect, Script, Simple
 
 _SHORT = 4000  # characters

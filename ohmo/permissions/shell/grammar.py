@@ -10,17 +10,22 @@ from typing import Literal
 from tree_sitter import Node
 
 from channels.record import record
-from ohmo.permissions.patterns import ANY, known, word_set
-from ohmo.permissions.shell.scope import MOST, Scope
+from ohmo.permissions.patterns import ANY, known
+from ohmo.permissions.shell.scope import (
+    MOST,
+    Scope,
+    assigned_below,
+    changes_folder,
+    output_of,
+    run_builtin,
+)
 from ohmo.permissions.shell.script import Redirect, Simple
-from ohmo.permissions.shell.tree import ASSIGNING, TooSlow, assigned_below, changes_folder, parsed
-from ohmo.permissions.shell.words import PRIVATE, Words
+from ohmo.permissions.shell.words import PRIVATE, TooSlow, Words, parsed
 from ohmo.permissions.shell.wrappers import Inner, inner_commands
 
 _MOST_DEPTH = 15  # commands inside commands
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")  # the grammar takes "$a$b/c" for two words
 _MOST_COMMANDS = 20_000
-_HARMLESS_OUTPUT = word_set("date nproc id whoami hostname uname wc mktemp arch tty")
 _BLOCKS = frozenset(
     {
         "program",
@@ -319,7 +324,7 @@ class Reader:
             words += self._words.fields(child, scope)
         inside = _Around(tuple(redirects), stdin, heredoc)
         self._add(tuple(words), scope, inside, tuple(assigned))
-        self._effects(words, scope)
+        run_builtin(words, scope)
 
     def _own_variable(self, node: Node, scope: Scope) -> list[str]:
         """The name of a variable set for one command; an unknown value counts as one that changes
@@ -333,30 +338,6 @@ class Reader:
         if self._assigned_name(node) == "CDPATH":
             scope.forget("CDPATH")
         return [self._assigned_name(node), *([] if plain else ["IFS"])]
-
-    def _effects(self, words: list[str], scope: Scope) -> None:
-        """What builtins change for the commands after them."""
-        while words[:1] in (["command"], ["builtin"]):
-            words = [word for at, word in enumerate(words[1:]) if at or not word.startswith("-")]
-        name = words[0] if words else ""
-        if name in ("cd", "pushd", "chdir"):
-            target = [word for word in words[1:] if not re.fullmatch(r"-[LPen@]+|--", word)]
-            goal = target[0] if target else scope.value("HOME")[0]
-            elsewhere = "CDPATH" in scope.variables and not goal.startswith(("/", "."))
-            folders = (
-                (ANY,)
-                if goal in ("-", "") or elsewhere or not known(goal)
-                else tuple(_join(cwd, goal) for cwd in scope.cwds)
-            )
-            scope.cwds = (
-                tuple(dict.fromkeys((*scope.cwds, *folders)))[:8] if len(scope.cwds) < 6 else (ANY,)
-            )
-        elif name in ("popd", "dirs"):
-            scope.cwds = (ANY,)
-        elif name in ASSIGNING:
-            for word in words[1:]:
-                if match := re.match(r"[A-Za-z_]\w*", word):
-                    scope.forget(match[0])
 
     def _add(
         self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = ()
@@ -408,44 +389,11 @@ class Reader:
         for child in node.named_children:
             self._node(child, inside, _Around())
         own = self.commands[before:]
-        if (
-            len(own) > 1
-            and own[-1].stdin == "pipe"
-            and own[-1].words[:1] == ("wc",)
-            and all(word[0] == "-" for word in own[-1].words[1:])
-        ):
-            return (
-                ("0",)
-                if node.named_child_count == 1 and node.named_children[0].type == "pipeline"
-                else (ANY,)
-            )
-        if len(own) == 1 and not own[0].opaque:
-            words = own[0].words
-            if words == ("pwd",):
-                return scope.cwds
-            if (words and words[0] in _HARMLESS_OUTPUT) or words[:2] in (
-                ("git", "rev-parse"),
-                ("git", "describe"),
-                ("git", "branch"),
-            ):
-                return (
-                    ("0",)
-                    if words[:2] != ("git", "rev-parse") or "--show-toplevel" not in words
-                    else (ANY,)
-                )
-            if words[:1] == ("seq",) and all(re.fullmatch(r"-?\d+", word) for word in words[1:]):
-                return ("0",)
-            if (
-                words[:1] in (("echo",), ("printf",))
-                and len(words) == 2
-                and known(words[1])
-                and not re.search(r"[\\%]", words[1])
-            ):
-                return (words[1],)
-            if words == ("cat",) and own[0].stdin == "text":
-                text = self._quoted_text(node)
-                return (text,) if text is not None else (ANY,)
-        return (ANY,)
+        if len(own) == 1 and own[0].words == ("cat",) and own[0].stdin == "text":
+            text = None if own[0].opaque else self._quoted_text(node)
+            return (text,) if text is not None else (ANY,)
+        children = [child.type for child in node.named_children]
+        return output_of(own, scope, one_pipeline=children == ["pipeline"])
 
     def _quoted_text(self, node: Node) -> str | None:
         for child in node.named_children:
@@ -453,7 +401,3 @@ class Reader:
                 if redirect.type == "heredoc_redirect":
                     return self._heredoc(redirect, Scope(self._home, (ANY,)))
         return None
-
-
-def _join(cwd: str, goal: str) -> str:
-    return goal if goal.startswith("/") else f"{cwd}/{goal}"

@@ -21,9 +21,8 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from ohmo.permissions.expand import TooWide, matching_names
-from ohmo.permissions.looked import real
-from ohmo.permissions.patterns import word_set
+from ohmo.permissions.fs_cache import real
+from ohmo.permissions.patterns import TooWide, matching_names, word_set
 from ohmo.permissions.shell.script import Redirect, Simple
 
 _LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we

@@ -12,9 +12,8 @@ from channels.record import record
 from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell.git import git_reading
 from ohmo.permissions.shell.options import Given, Options, given, options_of
-from ohmo.permissions.shell.readings import Reading
-from ohmo.permissions.shell.script import Simple
-from ohmo.permissions.shell.scripts import awk_only_prints, jq_only_reads, sed_only_prints
+from ohmo.permissions.shell.script import Reading, Simple
+from ohmo.permissions.shell.sed_awk_jq import awk_only_prints, jq_only_reads, sed_only_prints
 
 Operands = Literal["files", "names", "file", "text", "none", "pattern", "sed", "awk", "jq"]
 """``files``: their content is read, ``file``: of one, ``names``: they are looked at, ``text``: they

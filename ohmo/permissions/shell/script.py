@@ -1,5 +1,5 @@
-"""What a shell command comes down to: simple commands with evaluated words, redirections, and what
-could not be known."""
+"""What a shell command comes down to: simple commands with evaluated words, redirections, what
+could not be known, and what a command that only reads opens."""
 
 from __future__ import annotations
 
@@ -77,3 +77,15 @@ def _targets(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tu
         for redirect in command.redirects
         if redirect.kind == kind and known(redirect.target) and known(command.cwds[-1])
     )
+
+
+@record
+class Reading:
+    """``paths``: as the command names them. ``kind``: ``files``: the content of each, ``names``:
+    folders are listed and files looked at, ``trees``: the content of everything below.
+    ``repository``: the folder, as the command names it, in which git would look for a repository;
+    None: it is not git."""
+
+    kind: Literal["files", "names", "trees"]
+    paths: tuple[str, ...] = ()
+    repository: str | None = None

@@ -1,26 +1,56 @@
-"""Evaluates the words of a shell command as far as that is possible without running anything."""
+"""The syntax tree of a shell command, and its words evaluated as far as that is possible without
+running anything."""
 
 from __future__ import annotations
 
 import itertools
 import pwd
 import re
+import time
 from collections.abc import Callable, Iterator
 
-from tree_sitter import Node
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
 
 from ohmo.permissions.patterns import ANY, SOME
 from ohmo.permissions.shell.scope import MOST, Scope
 
-_OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE, _SET, _TES = (
-    "\ue010",
-    "\ue011",
-    "\ue012",
-    "\ue013",
-    "\ue014",
-    "\ue015",
-    "\ue016",
-)
+_LANGUAGE = Language(tree_sitter_bash.language())
+_SECONDS = 0.15  # of this thread's processor time for parsing: a busy machine changes no verdict
+_CHUNK = 1 << 16  # bytes of source handed over at once
+_SHORT = 1000  # bytes of source that cannot take long
+_EASY = re.compile(r"[\w\s./;:,@%+-]*")  # nothing the parser could try in two ways
+
+
+class TooSlow(Exception):
+    """The grammar would need too long for this text."""
+
+
+def parsed(source: str) -> Node:
+    """The syntax tree. Raises TooSlow: some texts make the parser try again and again."""
+    data = source.encode("utf-8", "surrogatepass")
+    parser = Parser(_LANGUAGE)
+    if len(data) <= _SHORT or _EASY.fullmatch(source):
+        return parser.parse(data).root_node
+    # Only a source that is read piece by piece can be given up.
+    deadline = time.thread_time() + _SECONDS
+    try:
+        tree = parser.parse(
+            lambda at, _: data[at : at + _CHUNK],
+            progress_callback=lambda _at, _error: time.thread_time() > deadline,
+        )
+    except ValueError as error:
+        raise TooSlow from error
+    return parser.parse(data, tree).root_node  # the same tree, with nodes that are quick to read
+
+
+_OPEN = "\ue010"
+_COMMA = "\ue011"
+_CLOSE = "\ue012"
+_SPLIT = "\ue013"
+_TILDE = "\ue014"
+_SET = "\ue015"
+_TES = "\ue016"
 _SETS = re.compile("\ue015[^\ue015\ue016/]+\ue016")
 PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKS = {"*": SOME, "?": SOME, "[": _SET, "]": _TES, "{": _OPEN, ",": _COMMA, "}": _CLOSE}

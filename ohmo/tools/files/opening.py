@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ohmo.permissions.agent_home import Touch
-from ohmo.permissions.twins import Twins
+from ohmo.permissions.fs_cache import Twins
+from ohmo.permissions.sensitive_places import Touch
 from ohmo.tools.answers import Trouble
 
 # Only to stand in: Linux needs no right to list a folder for that (open(2), O_PATH).

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ohmo.permissions.twins import Twins
+from ohmo.permissions.fs_cache import Twins
 from ohmo.tools.apart import apart, bounded
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.search import inprocess

@@ -11,7 +11,7 @@ from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.answers import Trouble, in_thread
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.search import apart, inprocess, ripgrep

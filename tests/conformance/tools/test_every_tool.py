@@ -20,8 +20,8 @@ from ohmo.contracts.store import Accepted, Seat
 from ohmo.contracts.tool import CallContext, Judged, Tool
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.ids import IdSource
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import paths_of
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.schema import explain, schema_for_model
 from ohmo.tools.workbench import Workbench

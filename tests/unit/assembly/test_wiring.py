@@ -14,8 +14,8 @@ from channels.registry import discover
 from ohmo.assembly.channels import Wired, roles, wire
 from ohmo.config.load import Config, load
 from ohmo.gateway.access import Policy
-from ohmo.permissions.paths import Touch
 from ohmo.permissions.policy_of import Host, sensitive_of, snapshot_of
+from ohmo.permissions.sensitive_paths import Touch
 
 
 def configured(tmp_path: Path, text: str) -> Config:

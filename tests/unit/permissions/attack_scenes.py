@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.shell import Shell
 from ohmo.processes.child_environment import child_environment
 from tests.unit.permissions.permission_house import House

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from permission_house import House
 
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.shell import DEFAULT_PATH, Shell
 
 

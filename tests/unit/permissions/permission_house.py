@@ -11,10 +11,9 @@ from typing import Literal
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import CallContext, Footprint
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
-from ohmo.permissions.rules import rule_set
-from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.rules import Ruling, rule_set
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.shell import Shell
 
 Mode = Literal["default", "plan", "full_auto"]

@@ -14,12 +14,12 @@ from permission_house import House
 from test_outside_attacks import DENIED_LINES
 from test_permission_attacks import DENIED, DENY, SENSITIVE, lines
 
-from ohmo.permissions.covering import CommandRules, PathRules, covers, spellings
-from ohmo.permissions.looked import Looked
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.command_rules import CommandRules, PathRules, covers, spellings
+from ohmo.permissions.fs_cache import Looked
 from ohmo.permissions.patterns import component_matcher
-from ohmo.permissions.places import ABSOLUTE, ANYWHERE
 from ohmo.permissions.rules import PATH_TOOLS, Rule, parse_rule, path_matches
+from ohmo.permissions.sensitive_paths import SensitivePaths
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.permissions.shell import Shell
 
 HOME = Path("/home/ada")

@@ -22,11 +22,11 @@ from permission_house import House, Mode, Role
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Footprint
-from ohmo.permissions.agent_home import PAGES
-from ohmo.permissions.paths import SensitivePaths, Touch
+from ohmo.permissions.boundaries import ProtectedPlaces
 from ohmo.permissions.patterns import folded
-from ohmo.permissions.protected import ProtectedPlaces
-from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.rules import Ruling
+from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+from ohmo.permissions.sensitive_places import PAGES
 
 READING, WRITING = ("Read", "Glob", "Grep", "Brief"), ("Write", "Edit", "MultiEdit")
 GENEROUS = [*READING, *WRITING, "Read(/**)", "Edit(/**)"]
@@ -201,7 +201,7 @@ BOUND = """
 import sys
 from pathlib import Path
 from typing import Any
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 seen = SensitivePaths(Path("/nobody"), Path(sys.argv[1]))
 print(*(seen.twins().at(path).name for path in sys.argv[2:]))
 """

@@ -11,9 +11,8 @@ from permission_house import House
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Footprint
-from ohmo.permissions.paths import SensitivePaths, Touch
-from ohmo.permissions.rules import parse_rule
-from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.rules import Ruling, parse_rule
+from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.wording import suggest_rule
 
 

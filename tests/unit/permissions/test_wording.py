@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from channels.text import parse
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.letters import visible
-from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.rules import Ruling
+from ohmo.permissions.visible_text import visible
 from ohmo.permissions.wording import argument, detail_of, title_of
 
 CONTEXT = CallContext(

@@ -25,9 +25,9 @@ from ohmo.contracts.messages import ToolCall, ToolResult
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Allow, CallContext, Verdict
 from ohmo.permissions.gate import LayeredGate
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.shell import Shell
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.search.ripgrep import find_ripgrep

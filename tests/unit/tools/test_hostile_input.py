@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tool_calls import Call, opening
 
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.search.engine import SearchEngine
 from ohmo.tools.search.request import Search
 from ohmo.tools.web.fetch import Page

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tool_calls import Call, opening
 
 from ohmo.contracts.tool import Judged
-from ohmo.permissions.paths import SensitivePaths
-from ohmo.permissions.twins import Twins
+from ohmo.permissions.fs_cache import Twins
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.answers import Trouble
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.replace import replace_file
@@ -275,7 +275,7 @@ BOUND = """
 import sys
 from pathlib import Path
 from ohmo.contracts.tool import Judged
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.answers import Trouble
 from ohmo.tools.search.walk import walk
 from ohmo.tools.workbench import Workbench

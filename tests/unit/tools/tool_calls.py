@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext, Judged, Tool
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import paths_of
+from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.workbench import Workbench
 

@@ -1,5 +1,5 @@
-"""Tells whether a path, or anything a pattern may become, is a sensitive place; through symlinks,
-``..`` and spellings of case."""
+"""Whether a path, or anything a pattern may become, is a sensitive place: through symlinks, ``..``
+and spellings of case."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.agent_home import PAGES, AgentHome, Touch
-from ohmo.permissions.expand import TooWide, expand
-from ohmo.permissions.looked import Looked, real
-from ohmo.permissions.patterns import ANY, component_expression, folded, known, overlap
-from ohmo.permissions.places import ABSOLUTE, ANYWHERE
-from ohmo.permissions.twins import Twins
+from ohmo.permissions.fs_cache import Looked, Twins, real
+from ohmo.permissions.patterns import (
+    ANY,
+    TooWide,
+    component_expression,
+    expand,
+    folded,
+    known,
+    overlap,
+)
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, PAGES, AgentHome, Touch
 
 # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _LONGEST = 8192

@@ -1,13 +1,56 @@
-"""Places where a person looks at each change: programs run, and agents obey, what lies there."""
+"""The borders of what runs unasked: the workspace, within which tools read freely, and the places
+where a person looks at each change, because programs run, and agents obey, what lies there."""
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from ohmo.permissions.looked import real
+from ohmo.contracts.tool import CallContext
+from ohmo.permissions.fs_cache import real
 from ohmo.permissions.patterns import component_expression, folded, word_set
+from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+
+
+class Reach:
+    """``everywhere``: ``permissions.read_outside`` is ``allow``."""
+
+    def __init__(self, workspace: Path, sensitive: SensitivePaths, *, everywhere: bool) -> None:
+        self._workspace = os.path.realpath(workspace)
+        self._sensitive = sensitive
+        self._everywhere = everywhere
+
+    def outside(self, path: str, context: CallContext) -> bool:
+        """``path`` absolute and resolved: whether somebody is asked before it is read, when no
+        rule and no grant covers it."""
+        trusted = context.mode == "full_auto" and context.role in ("owner", "admin")
+        if self._everywhere or trusted:
+            return False
+        return not self.holds(path, context) and self._sensitive.touch(path, "/") is not Touch.PAGE
+
+    def holds(self, path: str, context: CallContext) -> bool:
+        """``path`` absolute and resolved: whether it lies in the workspace."""
+        roots = (self._workspace, os.path.realpath(context.cwd))
+        return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def folder_rule(path: str) -> str:
+    """What an answer for longer stores: the folder with all below it, of a file the one it lies
+    in. ``path`` absolute and resolved."""
+    folder = Path(path) if os.path.isdir(path) else Path(path).parent  # noqa: PTH112 - Path raises for what cannot be looked at
+    return f"Read({glob.escape(str(folder).rstrip('/'))}/**)"
+
+
+def all_edits(writes: Sequence[str], cwd: Path) -> str:
+    """The rule for whatever is written below the folder a turn works in; "" when nothing of
+    ``writes`` (absolute and resolved) is, or not all."""
+    root = os.path.realpath(cwd)
+    below = bool(writes) and root != "/" and all(path.startswith(f"{root}/") for path in writes)
+    return f"Edit({glob.escape(root)}/**)" if below else ""
+
 
 # A name that begins with a dot sets up a program, but for these: data, or run elsewhere.
 _DATA = word_set(

@@ -1,18 +1,98 @@
-"""Finds what is sensitive behind another name that no path tells: a hard link (link(2)) is the file
-itself, a bound folder (mount(2)) the folder."""
+"""What one judgement has found out about the disk: resolved folders and links, so that a command
+of thousands of words asks once; and sensitive files behind another name that no path tells (a hard
+link, link(2), is the file itself; a bound folder, mount(2), the folder)."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.agent_home import AgentHome, Touch
+from ohmo.permissions.sensitive_places import AgentHome, Touch
 
-_MOST = (
+_OFTEN = 16  # questions about one folder; from then on its names are read at once
+_MOST_NAMES = 20_000  # names of one folder that are read
+
+
+def real(path: str | os.PathLike[str]) -> str:
+    """``realpath``, which raises where a link may not be read (``/proc/1/root``): that one stays as
+    it is called. Raises ValueError for a name no system takes."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return os.path.abspath(path)  # noqa: PTH100 - text
+
+
+class Looked:
+    """For one judgement only: what is remembered is not looked up again."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, str] = {}
+        self._asked: Counter[str] = Counter()
+        self._links: dict[str, frozenset[str] | None] = {}
+
+    def folder(self, path: str) -> str:
+        """Its resolved path. Raises ValueError as ``real`` does."""
+        known = self.folders.get(path)
+        if known is None:
+            known = self.folders[path] = real(path or "/")
+        return known
+
+    def resolved(self, whole: str) -> str:
+        """``realpath`` of an absolute path: most names of one command share their folder. Raises
+        ValueError."""
+        folder, _, name = whole.rpartition("/")
+        if not name or name in (".", ".."):
+            return real(whole)
+        inside = self.folder(folder)
+        path = f"{inside.rstrip('/')}/{name}"
+        return real(path) if self.is_link(inside, name) else path
+
+    def is_link(self, folder: str, name: str) -> bool:
+        """``folder`` resolved. Raises ValueError for a name no system takes."""
+        if folder not in self._links:
+            self._asked[folder] += 1
+            if self._asked[folder] <= _OFTEN:
+                return _reads(f"{folder}/{name}")
+            self._links[folder] = _links_in(folder)
+        links = self._links[folder]
+        if links is not None and name.isascii() and "\0" not in name and name.lower() not in links:
+            return False
+        return _reads(f"{folder}/{name}")
+
+
+def _reads(path: str) -> bool:
+    try:
+        os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return False
+    return True
+
+
+def _links_in(folder: str) -> frozenset[str] | None:
+    """The names of its links in small letters (some disks take both cases for one); None when only
+    each single name can be asked."""
+    names: set[str] = set()
+    try:
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                if (
+                    count >= _MOST_NAMES or not entry.name.isascii()
+                ):  # a disk may take a name in other letters for the same
+                    return None
+                if entry.is_symlink():
+                    names.add(entry.name.lower())
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except OSError:
+        return None
+    return frozenset(names)
+
+
+_MOST_BELOW = (
     4_000  # names looked at below one place, those next to its top first: a browser keeps far more
 )
 
@@ -23,7 +103,7 @@ class Twins:
     two names comes. ``own``: known by its folders too, wherever they are bound.
 
     Bounded: a file with one name costs nothing; the first with more costs a look at each place and
-    at most ``_MOST`` names below it. What lies deeper in a larger place is not known by its
+    at most ``_MOST_BELOW`` names below it. What lies deeper in a larger place is not known by its
     inode."""
 
     def __init__(self, places: Iterable[str], own: AgentHome | None = None) -> None:
@@ -78,7 +158,7 @@ def _status(path: str | Path) -> os.stat_result | None:
 def _files(place: str) -> Iterator[tuple[int, int]]:
     """Device and inode of each file at or below a place. Links to files count, those to folders
     not."""
-    left, folders = _MOST, deque[str]()
+    left, folders = _MOST_BELOW, deque[str]()
     try:
         status = os.stat(place)  # noqa: PTH116
     except OSError:
