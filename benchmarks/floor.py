@@ -13,7 +13,7 @@ from channels.telegram.client import Pace, Wire
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply, Section, ToolSpec
 from ohmo.providers.anthropic.client import AnthropicClient
-from ohmo.providers.cover import Endpoint
+from ohmo.providers.manifest import Endpoint
 
 
 async def pair(wire: Wire, model: AnthropicClient, chat: int, text: str) -> None:

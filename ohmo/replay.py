@@ -19,8 +19,8 @@ from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, Threa
 from ohmo.contracts.store import Claim, Store, ThreadSettings, Work
 from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Tool
 from ohmo.engine.executor import summary
-from ohmo.providers.middleware.prefix import short_name
-from ohmo.providers.rendering import Rendering, differing
+from ohmo.providers.middleware import short_name
+from ohmo.providers.request_bytes import Rendering, differing
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.run import Run
@@ -210,7 +210,7 @@ class _Again:
         request = await ledger.request()
         wrong = differing((await rendering(request)).digest, recorded)
         if wrong == ["conversation"]:  # its earlier thinking may have been refused then
-            rendering.scrolls.without_thinking(request.steps)
+            rendering.conversations.without_thinking(request.steps)
             wrong = differing((await rendering(request)).digest, recorded)
         shorter = Transcript(self._transcript.session_seq, plan.budget)
         shorter.add(self.steps)

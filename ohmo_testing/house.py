@@ -23,8 +23,8 @@ from ohmo.gateway.internal_channel import InternalChannel
 from ohmo.gateway.link import LinkSettings
 from ohmo.lifecycle import failure_of
 from ohmo.providers.build import Model, chain
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.middleware.retry import Patience
+from ohmo.providers.manifest import Endpoint
+from ohmo.providers.middleware import Patience
 from ohmo.sessions.clock import HeldClock
 from ohmo.storefile.open_store import open_store
 from ohmo_testing.channels import EVERYTHING, FakeChannel, FakePlatform, Shown

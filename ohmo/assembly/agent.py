@@ -27,10 +27,10 @@ from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy_of import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
-from ohmo.providers.cover import Call
-from ohmo.providers.endpoints import endpoint_of
+from ohmo.providers.build import endpoint_of
+from ohmo.providers.manifest import Call
+from ohmo.providers.model_list import has, in_words
 from ohmo.providers.models import Price
-from ohmo.providers.offered import has, in_words
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.schema import explain
 from ohmo.tools.workbench import Limits, Workbench
@@ -56,7 +56,7 @@ async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
     prices = {name: _price(one) for name, one in config.written.pricing.items()}
-    return await build.model(endpoints, build.covers(scan), load, environ, pricing=prices)
+    return await build.model(endpoints, build.manifests(scan), load, environ, pricing=prices)
 
 
 def _price(written: Pricing) -> Price:

@@ -16,7 +16,7 @@ from ohmo.control.metrics import Metrics
 from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
-from ohmo.providers.cover import Call
+from ohmo.providers.manifest import Call
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 
 

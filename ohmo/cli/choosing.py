@@ -11,8 +11,8 @@ from ohmo.config.envfile import environment
 from ohmo.config.problems import nearest
 from ohmo.discovery import scan
 from ohmo.providers import build
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.offered import offered
+from ohmo.providers.manifest import Endpoint
+from ohmo.providers.model_list import offered
 
 _SHOWN = 40
 
@@ -20,7 +20,7 @@ _SHOWN = 40
 def models_chosen(environ: Mapping[str, str], endpoint: Endpoint) -> tuple[str, ...]:
     """Empty: the provider's own. ``endpoint``: without models; its key may stand in the
     environment."""
-    known = build.covers(scan)
+    known = build.manifests(scan)
     found = asyncio.run(offered(build.settled(endpoint, known, environment(environ))))
     usual = known[endpoint.provider].models[-1]
     if not found:

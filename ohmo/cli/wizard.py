@@ -23,7 +23,7 @@ from ohmo.config.home import Home, find_home
 from ohmo.config.problems import nearest
 from ohmo.config.secrets import Secret
 from ohmo.contracts.errors import ConfigError
-from ohmo.providers.cover import Endpoint
+from ohmo.providers.manifest import Endpoint
 from ohmo.setup import openharness, platforms
 from ohmo.setup.answers import Answers, Value, merged, variable
 from ohmo.setup.furnish import Done, earlier, furnish, lay_out

@@ -96,7 +96,7 @@ class UserStep:
 @record
 class ModelStep:
     """``request``: digest of the request this answers, as it was sent; empty: none was kept
-    (``ohmo.providers.rendering``)."""
+    (``ohmo.providers.request_bytes``)."""
 
     blocks: tuple[Text | Thinking | ToolCall, ...]
     model: str

@@ -11,6 +11,8 @@ from ohmo.contracts.messages import Json, ModelStep, Step, Usage
 
 @record
 class Section:
+    """A part of the system prompt."""
+
     name: str
     text: str
     breakpoint: bool = False  # a cache breakpoint after this section
@@ -18,29 +20,29 @@ class Section:
 
 @record
 class ToolSpec:
-    """``deferred``: its schema is not sent before ToolSearch has found it."""
+    """A tool as a model is told of it."""
 
     name: str
     description: str
     schema: Mapping[str, Json]
-    deferred: bool = False
+    deferred: bool = False  # its schema is not sent before ToolSearch has found it
 
 
 @record
 class ModelRequest:
-    """``tools``: those whose schema is sent: the core, then what was found, in the order it was
-    found. ``deferred``: every tool that is or was kept back, found ones too, for endpoints that
-    keep tools back themselves."""
+    """What a model is asked."""
 
     model: str
     system: tuple[Section, ...]
+    #: Those whose schema is sent: the core, then what was found, in the order it was found.
     tools: tuple[ToolSpec, ...]
-    steps: tuple[
-        Step, ...
-    ]  # pairs complete; each provider turns a step into bytes once and keeps them
-    max_output: int
-    effort: Literal["low", "medium", "high"] | None
-    purpose: str
+    #: Pairs complete; each provider turns a step into bytes once and keeps them.
+    steps: tuple[Step, ...]
+    max_output: int  # tokens
+    effort: Literal["low", "medium", "high"] | None  # None: the model's own
+    purpose: str  # what it is counted under
+    #: Every tool that is or was kept back, found ones too, for endpoints that keep tools back
+    #: themselves.
     deferred: tuple[ToolSpec, ...] = ()
 
     @property
@@ -56,32 +58,33 @@ class ModelRequest:
 
 @record
 class Delta:
+    """A piece of the answer's text."""
+
     text: str
 
 
 @record
+class Notice:
+    """A line for the person who waits: overloaded, trying again, another model is asked."""
+
+    line: str
+
+
+@record
+class Restarted:
+    """The answer begins anew: every delta so far is void."""
+
+
+@record
 class Reply:
+    """The whole answer."""
+
     step: ModelStep
     usage: Usage
 
 
-@record
-class Notice(Delta):
-    """A line for the person who waits: overloaded, trying again, another model is asked. An empty
-    delta to whoever does not know it."""
-
-    text: str = ""
-    line: str = ""
-
-
-@record
-class Restarted(Delta):
-    """The answer begins anew: every delta so far is void."""
-
-    text: str = ""
-
-
-ModelEvent = Delta | Reply  # any number of Delta, then exactly one Reply
+#: Any number of the first three, then exactly one Reply.
+ModelEvent = Delta | Notice | Restarted | Reply
 
 
 class Provider(Protocol):

@@ -10,7 +10,7 @@ from ohmo.contracts.agent import Ledger
 from ohmo.contracts.errors import CutOff, TooLong
 from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset
 from ohmo.contracts.messages import ModelStep, Text
-from ohmo.contracts.provider import ModelEvent, ModelRequest, Notice, Reply, Restarted
+from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.engine.stream import closable
 
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
@@ -52,16 +52,17 @@ class Reasoner:
         asked = answered = time.monotonic()
         async with aclosing(closable(self._call(request))) as events:
             async for event in events:
-                if isinstance(event, Reply):
-                    reply = event
-                    answered = time.monotonic()
-                elif isinstance(event, Notice):
-                    yield Status(turn, event.line)
-                elif isinstance(event, Restarted):
-                    yield TextReset(turn)
-                else:
-                    self._failpoint("model.chunk")
-                    yield TextDelta(turn, event.text)
+                match event:
+                    case Delta(text):
+                        self._failpoint("model.chunk")
+                        yield TextDelta(turn, text)
+                    case Notice(line):
+                        yield Status(turn, line)
+                    case Restarted():
+                        yield TextReset(turn)
+                    case Reply():
+                        reply = event
+                        answered = time.monotonic()
         if reply is None:
             raise CutOff
         await ledger.record(reply.step, usage=reply.usage)

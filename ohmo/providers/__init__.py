@@ -1,2 +1,2 @@
-"""Model providers: each a cover that imports no SDK, a wire that makes bytes, and a client that
+"""Model providers: each a manifest that imports no SDK, a wire that makes bytes, and a client that
 talks."""

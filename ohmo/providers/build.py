@@ -1,4 +1,4 @@
-"""From profiles to a model one can ask: covers, endpoints, the chain. The assembly calls this and
+"""From profiles to a model one can ask: manifests, endpoints, the chain. The assembly calls this and
 nothing else of the room."""
 
 from __future__ import annotations
@@ -9,21 +9,26 @@ from functools import partial
 from typing import cast
 
 from channels.record import record
+from ohmo.config.load import Config, key_is_optional
+from ohmo.config.models import Profile
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import Provider
 from ohmo.ids import IdSource, NewId
-from ohmo.providers.cover import Call, Cover, Endpoint, Load
-from ohmo.providers.detect import Detected, Probe, detect, probe
-from ohmo.providers.late import LateProvider
-from ohmo.providers.middleware.fallback import Alternative, fallback
-from ohmo.providers.middleware.prefix import unprefixed
-from ohmo.providers.middleware.pricing import priced
-from ohmo.providers.middleware.repair import repair
-from ohmo.providers.middleware.retry import Patience, retry
-from ohmo.providers.middleware.waiting import waiting
+from ohmo.providers.lazy_provider import LazyProvider
+from ohmo.providers.manifest import Call, Endpoint, Load, Manifest
+from ohmo.providers.middleware import (
+    Alternative,
+    Patience,
+    fallback,
+    priced,
+    repair,
+    retry,
+    unprefixed,
+    waiting,
+)
+from ohmo.providers.model_list import Detected, Probe, detect, offered, probe
 from ohmo.providers.models import Price
-from ohmo.providers.offered import offered
-from ohmo.providers.rendering import Rendering
+from ohmo.providers.request_bytes import Rendering
 
 _ASKED = 3.0  # seconds somebody waits who names a model that no profile has
 Scan = Callable[[str, str], dict[str, object]]
@@ -39,7 +44,7 @@ class Model:
     call: Call
     models: tuple[str, ...]
     explanation: str
-    parts: tuple[LateProvider, ...]
+    parts: tuple[LazyProvider, ...]
     renderings: Callable[[], Sequence[Rendering]] = tuple
     offers: Callable[[], Awaitable[Sequence[str]]] | None = None
 
@@ -60,30 +65,34 @@ class Model:
             await part.aclose()
 
 
-def covers(scan: Scan) -> dict[str, Cover]:
+def manifests(scan: Scan) -> dict[str, Manifest]:
     """Every provider there is, by name; anthropic before openai, which is also the order of
     ``auto``."""
     found = scan("ohmo.providers", "MANIFEST")
-    return {name: cover for name, cover in found.items() if isinstance(cover, Cover)}
+    return {name: manifest for name, manifest in found.items() if isinstance(manifest, Manifest)}
 
 
-def settled(wanted: Endpoint, known: Mapping[str, Cover], environ: Mapping[str, str]) -> Endpoint:
+def settled(
+    wanted: Endpoint, known: Mapping[str, Manifest], environ: Mapping[str, str]
+) -> Endpoint:
     """A profile that names its provider, with models and key filled in. Raises ConfigError naming
     what there is."""
-    cover = known.get(wanted.provider)
-    if cover is None:
+    manifest = known.get(wanted.provider)
+    if manifest is None:
         names = ", ".join(("auto", *known))
         raise ConfigError(
             f"profiles.{wanted.profile}.provider: {wanted.provider!r} is not known; there are"
             f" {names}"
         )
-    key = wanted.api_key or (environ.get(cover.key_environment) if cover.key_environment else None)
-    return replace(wanted, models=wanted.models or cover.models, api_key=key)
+    key = wanted.api_key or (
+        environ.get(manifest.key_environment) if manifest.key_environment else None
+    )
+    return replace(wanted, models=wanted.models or manifest.models, api_key=key)
 
 
 async def model(
     wanted: Sequence[Endpoint],
-    known: Mapping[str, Cover],
+    known: Mapping[str, Manifest],
     load: Load,
     environ: Mapping[str, str],
     *,
@@ -105,7 +114,7 @@ async def model(
             )
     whole = environ.get("OHMO_LEAN_IMPORTS") == "off"
     parts = tuple(
-        LateProvider(known[each.endpoint.provider], each.endpoint, load, whole=whole)
+        LazyProvider(known[each.endpoint.provider], each.endpoint, load, whole=whole)
         for each in found
     )
     first = found[0]
@@ -153,3 +162,18 @@ def chain(
         for number, (part, endpoint) in enumerate(zip(parts, endpoints, strict=True))
     ]
     return waiting(choices[0].call if len(choices) == 1 else fallback(choices))
+
+
+def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
+    """A profile with its key looked up. Raises SecretMissing when the key is needed and not
+    there."""
+    key = (
+        config.vault.find(profile.api_key)
+        if key_is_optional(profile)
+        else _revealed(profile, config)
+    )
+    return Endpoint(profile.provider, profile.models, profile.base_url, key, name)
+
+
+def _revealed(profile: Profile, config: Config) -> str | None:
+    return config.vault.reveal(profile.api_key) if profile.api_key is not None else None

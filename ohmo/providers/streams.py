@@ -1,19 +1,24 @@
-"""Closes what it iterates: a call that is left early must not keep a connection open until the
-collector comes by."""
+"""What the reading of every endpoint's answer shares: it is closed when it is left early, it ends,
+and arguments of tool calls are read as models really write them."""
 
 from __future__ import annotations
 
-import socket
+import contextlib
+import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
-from ohmo.contracts.errors import BadKey, CutOff, OutOfReach, ProviderError
+from ohmo.contracts.errors import CutOff
+from ohmo.contracts.messages import UNREADABLE, Json
 from ohmo.contracts.provider import ModelEvent, ModelRequest
-from ohmo.providers.cover import Call
+from ohmo.providers.manifest import Call
 
 
 @asynccontextmanager
 async def streaming(call: Call, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+    """A call that is left early must not keep a connection open until the collector comes by."""
     events = call(request)
     try:
         yield events
@@ -23,41 +28,10 @@ async def streaming(call: Call, request: ModelRequest) -> AsyncGenerator[AsyncIt
             await close()
 
 
-BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
-"""What reading an answer raises when it is not of the documented form; an SDK hands on whatever
-JSON it was sent."""
-
-
-def no_answer(where: str, error: Exception) -> ProviderError:
-    """One of BROKEN in the model's own words. ``where``: what the line begins with. A key that no
-    header can carry fails before anything is sent."""
-    if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
-        return BadKey(
-            f"{where}: the key holds a character that no key has; set the profile's api_key"
-        )
-    return CutOff(
-        f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})"
-    )
-
-
-def out_of_reach(where: str, error: BaseException) -> OutOfReach:
-    """What kept a connection from being made, by the first cause that says it."""
-    causes, cause = list[BaseException](), error
-    while cause is not None and cause not in causes:
-        causes.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    why = str(error.__cause__ or error)
-    if any(isinstance(one, ConnectionRefusedError) for one in causes):
-        why = "the connection is refused: nothing listens there"
-    elif any(isinstance(one, socket.gaierror) for one in causes):
-        why = "its name is not known"
-    return OutOfReach(f"{where}: cannot be reached ({why})")
-
-
-_LEAST, _PER_TOKEN = (
-    4_000_000,
-    100,
-)  # characters; no tokenizer makes a hundred of one token on average
+# Characters: an answer may always have this many; no tokenizer makes a hundred of one token on
+# average.
+_LEAST = 4_000_000
+_PER_TOKEN = 100
 
 
 class Measure:
@@ -73,3 +47,46 @@ class Measure:
         self._left -= len(piece)
         if self._left < 0:
             raise CutOff(f"{self._model}: the answer is longer than anything that was asked for")
+
+
+def arguments(text: str) -> dict[str, Json]:
+    """The object in ``text``; empty text is an empty object. What cannot be read becomes
+    ``{UNREADABLE: text}``, which no tool's input accepts, so that the model gets an error result
+    that quotes what it wrote."""
+    for candidate in (text.strip() or "{}", *_repairs(text)):
+        try:
+            value: object = json.loads(candidate)
+            if isinstance(value, str):  # an object that was stringified twice
+                value = json.loads(value)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return cast("dict[str, Json]", value)
+    return {UNREADABLE: text}
+
+
+def _repairs(text: str) -> list[str]:
+    """Only repairs that cannot change a value: a code fence around, raw control characters in
+    strings, a comma before a closing bracket."""
+    bare = re.sub(r"^\s*```(?:json)?\s*|\s*```\s*$", "", text).strip()
+    found = [bare]
+    with contextlib.suppress(ValueError, RecursionError):
+        found.append(json.dumps(json.loads(bare, strict=False)))
+    found.append(_without_trailing_commas(bare))
+    return found
+
+
+def _without_trailing_commas(text: str) -> str:
+    kept: list[str] = []
+    quoted = escaped = False
+    for letter in text:
+        if quoted:
+            quoted = escaped or letter != '"'
+            escaped = letter == "\\" and not escaped
+        elif letter == '"':
+            quoted = True
+        elif letter in "}]":
+            while kept and (kept[-1].isspace() or kept[-1] == ","):
+                kept.pop()
+        kept.append(letter)
+    return "".join(kept)

@@ -25,9 +25,9 @@ from ohmo.contracts.provider import ModelRequest, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers import build
-from ohmo.providers.endpoints import endpoint_of
-from ohmo.providers.middleware.prefix import unprefixed
-from ohmo.providers.offered import in_words, offered
+from ohmo.providers.build import endpoint_of
+from ohmo.providers.middleware import unprefixed
+from ohmo.providers.model_list import in_words, offered
 from ohmo.providers.streams import streaming
 
 
@@ -48,7 +48,7 @@ async def try_model(
     """Asks for one word, without tools and without retries. ``limit``: seconds for everything, the
     import of the SDK too."""
     try:
-        wanted, known = endpoint_of(name, profile, config), build.covers(scan)
+        wanted, known = endpoint_of(name, profile, config), build.manifests(scan)
         model = await build.model([wanted], known, load, environ)
     except ConfigError as error:
         return Trial(False, profile.provider, str(error), "ohmo config edit")

@@ -40,8 +40,8 @@ from ohmo.contracts.setup import (
 from ohmo.discovery import scan
 from ohmo.logs.redaction import Redactor
 from ohmo.providers import build
-from ohmo.providers.endpoints import endpoint_of
-from ohmo.providers.offered import offered
+from ohmo.providers.build import endpoint_of
+from ohmo.providers.model_list import offered
 from ohmo.providers.trial import try_model
 from ohmo.setup import platforms
 from ohmo.setup.answers import Answers, config_text, variable
@@ -95,7 +95,7 @@ class SetupDesk:
             )
             wanted, known = (
                 endpoint_of(config.profile_name, config.profile, config),
-                build.covers(scan),
+                build.manifests(scan),
             )
             names: Sequence[str] = ()
             if wanted.provider in known and wanted.provider != "offline":

@@ -14,9 +14,9 @@ import pytest
 
 from ohmo.contracts.messages import CallResult, ModelStep, ToolCall
 from ohmo.discovery import load, scan
-from ohmo.providers.build import covers, model
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.middleware.retry import Patience
+from ohmo.providers.build import manifests, model
+from ohmo.providers.manifest import Endpoint
+from ohmo.providers.middleware import Patience
 from ohmo.sessions import notice_text
 from ohmo_testing.house import World, eventually, house
 from tests.platforms.model.script import Asked, Call, Turn
@@ -89,7 +89,7 @@ async def story(
         ModelServer(turns, **({"default": always} if always is not None else {}))
     ) as server:
         endpoint = Endpoint(wire, (WIRES[wire],), server.url, "key", silence=silence)
-        brain = await model([endpoint], covers(scan), load, {}, patience=Patience(first=0.001))
+        brain = await model([endpoint], manifests(scan), load, {}, patience=Patience(first=0.001))
         life = world(brain=brain, config=config)
         async with house(life) as built:
             try:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ohmo.discovery import load, scan
-from ohmo.providers.build import covers, model
-from ohmo.providers.cover import Endpoint
+from ohmo.providers.build import manifests, model
+from ohmo.providers.manifest import Endpoint
 from ohmo_testing.house import World, house
 from tests.faults.daemon import ROOT, Daemon, until
 from tests.platforms.model.script import Call, Turn
@@ -153,7 +153,7 @@ async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_ag
 ) -> None:
     async with serving(ModelServer()) as server:
         endpoint = Endpoint(wire, (WIRES[wire],), server.url, "k", window=6_000)
-        brain = await model([endpoint], covers(scan), load, {})
+        brain = await model([endpoint], manifests(scan), load, {})
         life = world(brain=brain)
         async with house(life) as built:
             for number in range(20):

@@ -12,8 +12,8 @@ import pytest
 
 from ohmo.contracts.messages import CallResult
 from ohmo.discovery import load, scan
-from ohmo.providers.build import covers, model
-from ohmo.providers.cover import Endpoint
+from ohmo.providers.build import manifests, model
+from ohmo.providers.manifest import Endpoint
 from ohmo_testing.house import World, house
 from tests.faults.daemon import Daemon, until
 from tests.platforms.model.script import Asked, Call, Turn
@@ -72,7 +72,7 @@ async def test_a_tool_is_found_once_for_the_session_and_its_earlier_bytes_stay(
 
         async def brain() -> Any:
             return await model(
-                [Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {}
+                [Endpoint(wire, (WIRES[wire],), server.url, "key")], manifests(scan), load, {}
             )
 
         life = world(brain=await brain())
@@ -118,7 +118,7 @@ async def test_a_tool_that_was_never_searched_runs_or_says_what_it_wants(
         ModelServer([wrong, right, Turn(calls=(Call("CronLits", {}),)), Turn(text="done")])
     ) as server:
         brain = await model(
-            [Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {}
+            [Endpoint(wire, (WIRES[wire],), server.url, "key")], manifests(scan), load, {}
         )
         life = world(brain=brain)
         async with house(life) as built:
@@ -150,7 +150,7 @@ async def test_permissions_judge_a_found_tool_as_any_other(
     ]
     async with serving(ModelServer(script)) as server:
         brain = await model(
-            [Endpoint(wire, (WIRES[wire],), server.url, "key")], covers(scan), load, {}
+            [Endpoint(wire, (WIRES[wire],), server.url, "key")], manifests(scan), load, {}
         )
         life = world(brain=brain, config='permissions: {deny: ["CronCreate"]}')
         async with house(life):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ohmo.providers.cover import Cover
+from ohmo.providers.manifest import Manifest
 
-MANIFEST = Cover(
+MANIFEST = Manifest(
     name="anthropic",
     title="Anthropic",
     models=("claude-haiku-5-5", "claude-sonnet-5-5"),

@@ -18,10 +18,16 @@ from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
 from ohmo.providers.anthropic.reading import Reading
 from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
-from ohmo.providers.classify import classify, retry_after, told_window
-from ohmo.providers.cover import Endpoint
+from ohmo.providers.failures import (
+    BROKEN,
+    classify,
+    no_answer,
+    out_of_reach,
+    retry_after,
+    told_window,
+)
+from ohmo.providers.manifest import Endpoint
 from ohmo.providers.models import plain_name
-from ohmo.providers.streams import BROKEN, no_answer, out_of_reach
 
 # "Preserved thinking": something before a thinking block is not what it was
 _UNBOUND = "in `thinking` block"
@@ -86,7 +92,7 @@ class AnthropicClient:
                     self._references, self.rendering = False, rendering(references=False)
                 elif _UNBOUND in str(error) and not unbound:
                     unbound = True
-                    self.rendering.scrolls.without_thinking(request.steps)
+                    self.rendering.conversations.without_thinking(request.steps)
                 else:
                     raise self._classified(request, error) from error
                 continue

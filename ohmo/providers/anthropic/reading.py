@@ -9,8 +9,7 @@ from typing import Any, Literal, cast
 from ohmo.contracts.errors import CutOff
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
 from ohmo.contracts.provider import ModelRequest, Reply
-from ohmo.providers.arguments import arguments
-from ohmo.providers.streams import Measure
+from ohmo.providers.streams import Measure, arguments
 
 _Event = dict[str, Any]
 _STOPS: dict[str, Literal["end", "tools", "length", "refusal"]] = {

@@ -29,8 +29,10 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.exchanges import (
+from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import known, plain_name
+from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, true_type
+from ohmo.providers.step_groups import (
     GO_ON,
     MISSING_RESULT,
     NOTHING_SAID,
@@ -38,11 +40,6 @@ from ohmo.providers.exchanges import (
     dump,
     exchange,
 )
-from ohmo.providers.heads import Head
-from ohmo.providers.models import known, plain_name
-from ohmo.providers.pictures import true_type
-from ohmo.providers.rendering import Rendering
-from ohmo.providers.scroll import Picture, Scroll
 
 MARK = b',"cache_control":{"type":"ephemeral"}}'
 _MARKED: dict[str, Json] = {"cache_control": {"type": "ephemeral"}}
@@ -53,52 +50,56 @@ _FIRST_TO_SEARCH = (4, 5)  # "Tool search tool", Model compatibility: not Opus 4
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
-def wire_id(call: ToolCall, scroll: Scroll) -> str:
+def wire_id(call: ToolCall, conversation: Conversation) -> str:
     """The model's own id where it is legal and not yet used in this conversation, else one made of
     the house's."""
-    known_id = scroll.ids.get(call.id)
+    known_id = conversation.ids.get(call.id)
     if known_id is not None:
         return known_id
     found = call.foreign
-    if not _ID.fullmatch(found) or found in scroll.used:
+    if not _ID.fullmatch(found) or found in conversation.used:
         found = "call_" + re.sub(r"[^a-zA-Z0-9_-]", "_", call.id)
-    scroll.ids[call.id] = found
-    scroll.used.add(found)
+    conversation.ids[call.id] = found
+    conversation.used.add(found)
     return found
 
 
 class MessagesWire:
-    """See ``ohmo.providers.scroll.Wire``. ``references``: a result names the tools it brings, and
+    """See ``ohmo.providers.request_bytes.Wire``. ``references``: a result names the tools it brings, and
     the endpoint shows them there ("Tool search tool", custom implementation); its words stand
     beside it, because such a result holds nothing else."""
 
     def __init__(self, *, references: bool = False) -> None:
         self._references = references
 
-    def fragment(self, step: Step, scroll: Scroll, picture: Picture, *, thinking: bool) -> bytes:
+    def fragment(
+        self, step: Step, conversation: Conversation, read_image: ReadImage, *, thinking: bool
+    ) -> bytes:
         match step:
             case ModelStep():
-                return _assistant(step, scroll, thinking=thinking)
+                return _assistant(step, conversation, thinking=thinking)
             case UserStep():
                 return b",".join(
-                    _user_block(block, picture)
+                    _user_block(block, read_image)
                     for block in step.blocks
                     if not isinstance(block, Text) or block.text.strip()
                 )
             case CallResult(result) if self._references and result.tools:
-                return _bringing(result, scroll, picture)
+                return _bringing(result, conversation, read_image)
             case CallResult():
-                return _result(step, scroll, picture)
+                return _result(step, conversation, read_image)
             case Compaction():
                 return dump({"type": "text", "text": SUMMARY_BEFORE + step.summary})
             case CallStarted():
                 return b""
 
-    def assemble(self, steps: Sequence[Step], fragments: Sequence[bytes], scroll: Scroll) -> bytes:
+    def assemble(
+        self, steps: Sequence[Step], fragments: Sequence[bytes], conversation: Conversation
+    ) -> bytes:
         parts = {id(step): fragment for step, fragment in zip(steps, fragments, strict=True)}
         held = exchange(steps)
         results = [
-            parts[id(result)] if result is not None else _missing(wire_id(call, scroll))
+            parts[id(result)] if result is not None else _missing(wire_id(call, conversation))
             for call, result in held.results
         ]
         blocks = [block.partition(_BESIDE)[0] for block in results]
@@ -112,12 +113,12 @@ class MessagesWire:
         if held.model is None:
             return user
         first = (
-            b"" if scroll.body else _LEFT_OUT
+            b"" if conversation.body else _LEFT_OUT
         )  # the first message must be a user's, also when the oldest were left out
         return first + parts[id(held.model)] + b"," + user
 
 
-def _assistant(step: ModelStep, scroll: Scroll, *, thinking: bool) -> bytes:
+def _assistant(step: ModelStep, conversation: Conversation, *, thinking: bool) -> bytes:
     blocks: list[bytes] = []
     for block in step.blocks:
         match block:
@@ -132,7 +133,7 @@ def _assistant(step: ModelStep, scroll: Scroll, *, thinking: bool) -> bytes:
                     dump(
                         {
                             "type": "tool_use",
-                            "id": wire_id(block, scroll),
+                            "id": wire_id(block, conversation),
                             "name": block.name,
                             "input": block.arguments,
                         }
@@ -145,10 +146,10 @@ def _assistant(step: ModelStep, scroll: Scroll, *, thinking: bool) -> bytes:
     )
 
 
-def _user_block(block: Text | Image, picture: Picture) -> bytes:
+def _user_block(block: Text | Image, read_image: ReadImage) -> bytes:
     if isinstance(block, Text):
         return dump({"type": "text", "text": block.text})
-    data = picture(block)
+    data = read_image(block)
     if data is None:
         return dump({"type": "text", "text": f"(the image {block.path.name} is no longer there)"})
     return dump(
@@ -163,24 +164,26 @@ def _user_block(block: Text | Image, picture: Picture) -> bytes:
     )
 
 
-def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:
+def _result(step: CallResult, conversation: Conversation, read_image: ReadImage) -> bytes:
     result = step.result
     content: list[bytes] = (
         [dump({"type": "text", "text": result.text})] if result.text.strip() else []
     )
-    content += [_user_block(image, picture) for image in result.images]
-    head = b'{"type":"tool_result","tool_use_id":' + dump(scroll.ids.get(result.call, result.call))
+    content += [_user_block(image, read_image) for image in result.images]
+    head = b'{"type":"tool_result","tool_use_id":' + dump(
+        conversation.ids.get(result.call, result.call)
+    )
     if content:
         head += b',"content":[' + b",".join(content) + b"]"
     return head + (b',"is_error":true}' if result.error and content else b"}")
 
 
-def _bringing(result: ToolResult, scroll: Scroll, picture: Picture) -> bytes:
+def _bringing(result: ToolResult, conversation: Conversation, read_image: ReadImage) -> bytes:
     named: list[Json] = [{"type": "tool_reference", "tool_name": name} for name in result.tools]
     block = dump(
         {
             "type": "tool_result",
-            "tool_use_id": scroll.ids.get(result.call, result.call),
+            "tool_use_id": conversation.ids.get(result.call, result.call),
             "content": named,
         }
     )
@@ -188,7 +191,7 @@ def _bringing(result: ToolResult, scroll: Scroll, picture: Picture) -> bytes:
     return (
         block
         + _BESIDE
-        + b",".join([*said, *(_user_block(image, picture) for image in result.images)])
+        + b",".join([*said, *(_user_block(image, read_image) for image in result.images)])
     )
 
 

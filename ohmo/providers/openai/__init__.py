@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ohmo.providers.cover import Cover
+from ohmo.providers.manifest import Manifest
 
-MANIFEST = Cover(
+MANIFEST = Manifest(
     name="openai",
     title="OpenAI-compatible",
     models=("gpt-6-luna", "gpt-6-sol"),

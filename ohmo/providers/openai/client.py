@@ -16,13 +16,18 @@ from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
-from ohmo.providers.classify import classify, retry_after, told_window
-from ohmo.providers.cover import Endpoint
+from ohmo.providers.failures import (
+    BROKEN,
+    classify,
+    no_answer,
+    out_of_reach,
+    retry_after,
+    told_window,
+)
+from ohmo.providers.manifest import Endpoint
 from ohmo.providers.models import plain_name
-from ohmo.providers.openai.dialect import Dialect, first_dialect, learnt
 from ohmo.providers.openai.reading import Reading
-from ohmo.providers.openai.wire import spoken
-from ohmo.providers.streams import BROKEN, no_answer, out_of_reach
+from ohmo.providers.openai.wire import Dialect, first_dialect, learnt, spoken
 
 # an endpoint may refuse this many optional keys, one after the other, before its refusal counts
 _LESSONS = 4

@@ -14,8 +14,7 @@ from typing import Any, Literal, cast
 from ohmo.contracts.errors import CutOff
 from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import ModelRequest, Reply
-from ohmo.providers.arguments import arguments
-from ohmo.providers.streams import Measure
+from ohmo.providers.streams import Measure, arguments
 
 _Chunk = dict[str, Any]
 

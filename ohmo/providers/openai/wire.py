@@ -1,4 +1,5 @@
-"""Steps to the bytes of a chat completions request. Pure.
+"""Steps to the bytes of a chat completions request, and what one endpoint accepts beside the
+messages. Pure.
 
 Rules kept here (developers.openai.com, "Function calling"): every tool call is answered by a tool
 message directly after it; ids are unique within a conversation, because some servers hand out
@@ -9,8 +10,12 @@ user messages are joined, because several chat templates insist on alternating r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
 
+from channels.record import record
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
@@ -24,8 +29,10 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.exchanges import (
+from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import known, plain_name
+from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, true_type
+from ohmo.providers.step_groups import (
     GO_ON,
     MISSING_RESULT,
     NOTHING_SAID,
@@ -33,53 +40,115 @@ from ohmo.providers.exchanges import (
     dump,
     exchange,
 )
-from ohmo.providers.heads import Head
-from ohmo.providers.openai.dialect import Dialect, first_dialect
-from ohmo.providers.pictures import true_type
-from ohmo.providers.rendering import Rendering
-from ohmo.providers.scroll import Picture, Scroll
+
+
+@record
+class Dialect:
+    """``effort`` none: send reasoning_effort "none" when there are tools. OpenAI's models since 5.4
+    refuse tools with any other effort on this endpoint, and since 5.6 also when none is named
+    (openai/openai-openapi#541, BerriAI/litellm#34569)."""
+
+    usage: bool = True  # stream_options.include_usage
+    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    effort: Literal["asked", "none", "never"] = "asked"
+
+    def keys(self, request: ModelRequest) -> dict[str, Json]:
+        found: dict[str, Json] = {"stream": True}
+        if self.usage:
+            found["stream_options"] = {"include_usage": True}
+        found[self.limit] = min(request.max_output, known(request.model).max_output)
+        if self.effort == "none" and request.tools:
+            found["reasoning_effort"] = "none"
+        elif self.effort == "asked" and request.effort is not None:
+            found["reasoning_effort"] = request.effort
+        return found
+
+
+def first_dialect(model: str, base_url: str | None) -> Dialect:
+    """``base_url`` None: OpenAI itself, which wants max_completion_tokens; others know max_tokens
+    for certain."""
+    name = plain_name(model)
+    version = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    picky = version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 4)
+    reasons = (version is not None and int(version[1]) >= 5) or re.match(r"o\d", name) is not None
+    effort: Literal["asked", "none", "never"] = (
+        "none" if picky else "asked" if reasons or base_url is not None else "never"
+    )
+    return Dialect(
+        limit="max_completion_tokens" if base_url is None else "max_tokens", effort=effort
+    )
+
+
+def learnt(dialect: Dialect, message: str) -> Dialect | None:
+    """The dialect without what the endpoint's refusal complains of; None when it complains of
+    something else."""
+    text = message.lower()
+    if "stream_options" in text and dialect.usage:
+        return replace(dialect, usage=False)
+    if "max_completion_tokens" in text and dialect.limit == "max_tokens":
+        return replace(dialect, limit="max_completion_tokens")
+    if "max_completion_tokens" in text and dialect.limit == "max_completion_tokens":
+        return replace(dialect, limit="max_tokens")
+    if "reasoning_effort" in text and dialect.effort == "asked":
+        return replace(
+            dialect,
+            effort="none" if "'none'" in text or '"none"' in text or "tools" in text else "never",
+        )
+    if "reasoning_effort" in text and dialect.effort == "none":
+        return replace(dialect, effort="never")
+    return None
+
 
 _PARTS = b"\x00"  # stands before a fragment that is a list of parts; JSON never holds this byte
 
 
-def wire_id(call: ToolCall, scroll: Scroll) -> str:
+def wire_id(call: ToolCall, conversation: Conversation) -> str:
     """The model's own id when it is there and not yet used in this conversation, else one made of
     the house's."""
-    known_id = scroll.ids.get(call.id)
+    known_id = conversation.ids.get(call.id)
     if known_id is not None:
         return known_id
     found = (
         call.foreign
-        if call.foreign and call.foreign not in scroll.used
+        if call.foreign and call.foreign not in conversation.used
         else "call_" + call.id.replace(".", "_")
     )
-    scroll.ids[call.id] = found
-    scroll.used.add(found)
+    conversation.ids[call.id] = found
+    conversation.used.add(found)
     return found
 
 
 class CompletionsWire:
-    """See ``ohmo.providers.scroll.Wire``. A user fragment is a list of content parts without its
+    """See ``ohmo.providers.request_bytes.Wire``. A user fragment is a list of content parts without its
     brackets."""
 
-    def fragment(self, step: Step, scroll: Scroll, picture: Picture, *, thinking: bool) -> bytes:  # noqa: ARG002 (no thinking on this wire)
+    def fragment(
+        self,
+        step: Step,
+        conversation: Conversation,
+        read_image: ReadImage,
+        *,
+        thinking: bool,  # noqa: ARG002 - there is none on this wire
+    ) -> bytes:
         match step:
             case ModelStep():
-                return _assistant(step, scroll)
+                return _assistant(step, conversation)
             case UserStep():
                 return b",".join(
-                    _part(block, picture)
+                    _part(block, read_image)
                     for block in step.blocks
                     if not isinstance(block, Text) or block.text.strip()
                 )
             case CallResult():
-                return _result(step, scroll, picture)
+                return _result(step, conversation, read_image)
             case Compaction():
-                return _part(Text(SUMMARY_BEFORE + step.summary), picture)
+                return _part(Text(SUMMARY_BEFORE + step.summary), read_image)
             case CallStarted():
                 return b""
 
-    def assemble(self, steps: Sequence[Step], fragments: Sequence[bytes], scroll: Scroll) -> bytes:
+    def assemble(
+        self, steps: Sequence[Step], fragments: Sequence[bytes], conversation: Conversation
+    ) -> bytes:
         kept = {id(step): fragment for step, fragment in zip(steps, fragments, strict=True)}
         held = exchange(steps)
         messages: list[bytes] = [] if held.model is None else [kept[id(held.model)]]
@@ -90,7 +159,7 @@ class CompletionsWire:
                     dump(
                         {
                             "role": "tool",
-                            "tool_call_id": wire_id(call, scroll),
+                            "tool_call_id": wire_id(call, conversation),
                             "content": MISSING_RESULT,
                         }
                     )
@@ -118,13 +187,13 @@ def _content(parts: bytes) -> bytes:
     return dump("\n\n".join(part["text"] for part in json.loads(whole)))
 
 
-def _assistant(step: ModelStep, scroll: Scroll) -> bytes:
+def _assistant(step: ModelStep, conversation: Conversation) -> bytes:
     text = "\n\n".join(
         block.text for block in step.blocks if isinstance(block, Text) and block.text.strip()
     )
     calls: list[Json] = [
         {
-            "id": wire_id(block, scroll),
+            "id": wire_id(block, conversation),
             "type": "function",
             "function": {"name": block.name, "arguments": dump(block.arguments).decode()},
         }
@@ -138,10 +207,10 @@ def _assistant(step: ModelStep, scroll: Scroll) -> bytes:
     return dump(message | {"tool_calls": calls} if calls else message)
 
 
-def _part(block: Text | Image, picture: Picture) -> bytes:
+def _part(block: Text | Image, read_image: ReadImage) -> bytes:
     if isinstance(block, Text):
         return dump({"type": "text", "text": block.text})
-    data = picture(block)
+    data = read_image(block)
     if data is None:
         return dump({"type": "text", "text": f"(the image {block.path.name} is no longer there)"})
     return dump(
@@ -152,14 +221,14 @@ def _part(block: Text | Image, picture: Picture) -> bytes:
     )
 
 
-def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:
+def _result(step: CallResult, conversation: Conversation, read_image: ReadImage) -> bytes:
     result = step.result
     text = "Error: " + result.text if result.error else result.text
-    call = scroll.ids.get(result.call, result.call)
+    call = conversation.ids.get(result.call, result.call)
     message = dump({"role": "tool", "tool_call_id": call, "content": text or "(no output)"})
     if not result.images:
         return message
-    return message + _PARTS + b",".join(_part(image, picture) for image in result.images)
+    return message + _PARTS + b",".join(_part(image, read_image) for image in result.images)
 
 
 def renderings(endpoint: Endpoint) -> tuple[Rendering, ...]:

@@ -19,9 +19,9 @@ from ohmo.contracts.messages import (
 )
 from ohmo.contracts.provider import ModelRequest, Reply, Section, ToolSpec
 from ohmo.discovery import load, scan
-from ohmo.providers.build import covers
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.late import LateProvider
+from ohmo.providers.build import manifests
+from ohmo.providers.lazy_provider import LazyProvider
+from ohmo.providers.manifest import Endpoint
 from tests.platforms.model.server import ModelServer, serving
 
 SYSTEM = (
@@ -44,14 +44,14 @@ TOOLS = tuple(
 
 @dataclass(frozen=True)
 class Rig:
-    provider: LateProvider
+    provider: LazyProvider
     server: ModelServer
     model: str
 
     async def rendered(self) -> int:
         """Steps that were turned into bytes since the start."""
         client = await self.provider.client()
-        return client.rendering.scrolls.rendered  # type: ignore[attr-defined]
+        return client.rendering.conversations.rendered  # type: ignore[attr-defined]
 
     async def ask(self, request: ModelRequest) -> Reply:
         events = [event async for event in self.provider.stream(request)]
@@ -64,8 +64,8 @@ async def rig(wire: str, *, silence: float = 5.0, models: Sequence[str] = ()) ->
     model = {"anthropic": "claude-sonnet-5-5", "openai": "local-1", "offline": "offline"}[wire]
     async with serving(ModelServer(models=models)) as server:
         base = None if wire == "offline" else server.url
-        provider = LateProvider(
-            covers(scan)[wire], Endpoint(wire, (model,), base, "key", silence=silence), load
+        provider = LazyProvider(
+            manifests(scan)[wire], Endpoint(wire, (model,), base, "key", silence=silence), load
         )
         try:
             yield Rig(provider, server, model)

@@ -24,9 +24,9 @@ from ohmo.contracts.errors import (
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall
 from ohmo.contracts.provider import Delta, ModelEvent, Reply
 from ohmo.discovery import load, scan
-from ohmo.providers.build import covers
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.late import LateProvider
+from ohmo.providers.build import manifests
+from ohmo.providers.lazy_provider import LazyProvider
+from ohmo.providers.manifest import Endpoint
 from tests.conformance.providers.rigs import Conversation, Rig, rig, shared_prefix
 from tests.platforms.model.script import Call, Turn
 
@@ -213,8 +213,8 @@ async def test_silence_is_a_time_out(wire: str, turn: Turn) -> None:
 async def test_an_endpoint_that_is_not_there_is_a_time_out_that_names_it(wire: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        provider = LateProvider(
-            covers(scan)[wire],
+        provider = LazyProvider(
+            manifests(scan)[wire],
             Endpoint(
                 wire, ("m",), f"http://127.0.0.1:{taken.getsockname()[1]}", "key", silence=5.0
             ),

@@ -17,9 +17,9 @@ from ohmo.contracts.errors import CutOff, OhmoError, Overloaded, TooLong
 from ohmo.contracts.messages import Text, ToolCall
 from ohmo.contracts.provider import Delta, ModelEvent, Notice, Reply, Restarted
 from ohmo.discovery import load, scan
-from ohmo.providers.build import Model, covers, model
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.middleware.retry import Patience
+from ohmo.providers.build import Model, manifests, model
+from ohmo.providers.manifest import Endpoint
+from ohmo.providers.middleware import Patience
 from tests.conformance.providers.rigs import Conversation
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving
@@ -35,7 +35,7 @@ async def house(
         wanted = [Endpoint(wire, ("m-1",), one.url, "key", silence=0.5)]
         if fallback is not None:
             wanted.append(Endpoint("openai", ("m-2",), two.url, "key", profile="spare"))
-        made = await model(wanted, covers(scan), load, {}, patience=QUICK)
+        made = await model(wanted, manifests(scan), load, {}, patience=QUICK)
         await made.warm()
         try:
             yield made, one, two
@@ -185,7 +185,7 @@ async def test_the_server_in_a_process_of_its_own_prints_its_port_and_takes_a_sc
         assert process.stdout is not None
         async with asyncio.timeout(60):
             url = f"http://127.0.0.1:{int(await process.stdout.readline())}"
-        made = await model([Endpoint("openai", ("m",), url)], covers(scan), load, {})
+        made = await model([Endpoint("openai", ("m",), url)], manifests(scan), load, {})
         async with aiohttp.ClientSession() as session:
             await session.post(f"{url}/_script", json=[Turn(text="second").to_json()])
             assert [(await said(made))[0] for _ in range(3)] == ["first", "second", "echo: hello"]

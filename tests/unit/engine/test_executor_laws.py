@@ -40,7 +40,7 @@ from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.stream import merged
 from ohmo.failpoints import inert
-from ohmo.providers.arguments import arguments
+from ohmo.providers.streams import arguments
 
 Run = Callable[[Any, CallContext], Awaitable[ToolOutput]]
 Effect = Literal["none", "house", "repeatable", "once"]

@@ -27,11 +27,18 @@ from ohmo.contracts.provider import (
     ToolSpec,
 )
 from ohmo.ids import IdSource
-from ohmo.providers.cover import Call
-from ohmo.providers.middleware.fallback import Alternative, fallback
-from ohmo.providers.middleware.repair import DECLINED, repair, tool_name
-from ohmo.providers.middleware.retry import Patience, retry
-from ohmo.providers.middleware.waiting import waiting
+from ohmo.providers.manifest import Call
+from ohmo.providers.middleware import (
+    DECLINED,
+    Alternative,
+    Patience,
+    fallback,
+    repair,
+    retry,
+    says_something,
+    tool_name,
+    waiting,
+)
 
 REQUEST = ModelRequest(
     "m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn"
@@ -131,9 +138,11 @@ async def test_an_answer_that_begins_anew_says_so_and_an_unbegun_one_does_not() 
     assert events == [Delta("ha"), Restarted(), Delta("hello"), reply()]
 
 
-async def test_signals_are_empty_deltas_to_whoever_does_not_know_them() -> None:
-    assert isinstance(Restarted(), Delta)
-    assert Restarted().text == Notice(line="wait").text == ""
+async def test_a_notice_and_a_new_beginning_are_no_text() -> None:
+    for event in (Notice("wait"), Restarted()):
+        assert not isinstance(event, Delta)
+        assert not says_something(event)
+    assert [says_something(event) for event in (Delta(""), Delta("a"))] == [False, True]
 
 
 async def test_the_next_profile_is_asked_with_its_own_model_and_the_person_is_told() -> None:

@@ -35,17 +35,16 @@ from ohmo.contracts.messages import (
 )
 from ohmo.contracts.provider import ModelRequest, Reply, ToolSpec
 from ohmo.discovery import load, scan
-from ohmo.providers.arguments import arguments
-from ohmo.providers.build import covers, model, settled
-from ohmo.providers.classify import classify, retry_after, told_window
-from ohmo.providers.cover import Endpoint
-from ohmo.providers.detect import Listed, detect, probe
-from ohmo.providers.late import LateProvider
-from ohmo.providers.middleware.pricing import price_of
+from ohmo.providers.build import manifests, model, settled
+from ohmo.providers.failures import classify, retry_after, told_window
+from ohmo.providers.lazy_provider import LazyProvider
+from ohmo.providers.manifest import Endpoint
+from ohmo.providers.middleware import price_of
+from ohmo.providers.model_list import Listed, detect, has, probe
 from ohmo.providers.models import UNKNOWN_WINDOW, Price, known
-from ohmo.providers.offered import has
-from ohmo.providers.offline.syntax import asked_for
+from ohmo.providers.offline import asked_for
 from ohmo.providers.openai.client import with_version
+from ohmo.providers.streams import arguments
 from ohmo_testing.scripted import Says, ScriptedProvider
 from tests.platforms.model.server import ModelServer, serving
 
@@ -260,7 +259,7 @@ def test_a_tool_that_was_named_wrongly_gets_one_clear_line(text: str, word: str)
 
 
 async def offline(steps: tuple[Step, ...]) -> ModelStep:
-    made = await model([Endpoint("offline")], covers(scan), load, {})
+    made = await model([Endpoint("offline")], manifests(scan), load, {})
     *_, last = [
         event
         async for event in made.call(
@@ -320,7 +319,7 @@ def nobody(found: Mapping[str, Sequence[Listed]] = {}):
 async def test_auto_looks_for_keys_in_order_and_says_why(
     environ: dict[str, str], provider: str, why: str
 ) -> None:
-    found = await detect(Endpoint("auto"), covers(scan), environ, ask=nobody())
+    found = await detect(Endpoint("auto"), manifests(scan), environ, ask=nobody())
     assert found.endpoint.provider == provider
     assert why in found.explanation
     assert found.endpoint.models
@@ -331,7 +330,7 @@ async def test_auto_finds_a_local_server_takes_its_window_and_gives_it_no_key() 
         "http://127.0.0.1:11434": [Listed("qwen3:8b", 40_960)],
         "http://127.0.0.1:8000": [Listed("other", None)],
     }
-    found = (await detect(Endpoint("auto"), covers(scan), {}, ask=nobody(servers))).endpoint
+    found = (await detect(Endpoint("auto"), manifests(scan), {}, ask=nobody(servers))).endpoint
     assert (found.provider, found.model, found.base_url, found.window, found.api_key) == (
         "openai",
         "qwen3:8b",
@@ -344,7 +343,7 @@ async def test_auto_finds_a_local_server_takes_its_window_and_gives_it_no_key() 
 async def test_a_key_in_an_automatic_profile_goes_to_its_maker() -> None:
     for key, provider in (("sk-ant-x", "anthropic"), ("sk-proj-x", "openai")):
         found = (
-            await detect(Endpoint("auto", api_key=key), covers(scan), {}, ask=nobody())
+            await detect(Endpoint("auto", api_key=key), manifests(scan), {}, ask=nobody())
         ).endpoint
         assert (found.provider, found.api_key) == (provider, key)
 
@@ -364,19 +363,19 @@ def test_an_unknown_provider_is_one_line_with_what_there_is() -> None:
             r" openai"
         ),
     ):
-        settled(Endpoint("opnai", profile="work"), covers(scan), {})
+        settled(Endpoint("opnai", profile="work"), manifests(scan), {})
 
 
 def test_a_key_in_the_profile_goes_before_the_one_in_the_environment() -> None:
     environ = {"OPENAI_API_KEY": "theirs"}
-    assert settled(Endpoint("openai", api_key="mine"), covers(scan), environ).api_key == "mine"
-    assert settled(Endpoint("openai"), covers(scan), environ).api_key == "theirs"
+    assert settled(Endpoint("openai", api_key="mine"), manifests(scan), environ).api_key == "mine"
+    assert settled(Endpoint("openai"), manifests(scan), environ).api_key == "theirs"
 
 
 def test_covers_import_no_sdk() -> None:
     code = (
-        "import sys; from ohmo.discovery import scan; from ohmo.providers.build import covers,"
-        " model; covers(scan); print([m for m in ('anthropic', 'openai', 'httpx2') if m in"
+        "import sys; from ohmo.discovery import scan; from ohmo.providers.build import manifests,"
+        " model; manifests(scan); print([m for m in ('anthropic', 'openai', 'httpx2') if m in"
         " sys.modules])"
     )
     done = subprocess.run(
@@ -396,7 +395,7 @@ async def test_a_cancelled_first_turn_does_not_stop_the_import_for_the_next() ->
         loads.append(spec)
         return load(spec)
 
-    provider = LateProvider(covers(scan)["anthropic"], Endpoint("anthropic", ("m",)), counting)
+    provider = LazyProvider(manifests(scan)["anthropic"], Endpoint("anthropic", ("m",)), counting)
     first = asyncio.create_task(provider.warm())
     await asyncio.sleep(0)
     first.cancel()
@@ -411,7 +410,7 @@ async def test_a_broken_package_is_a_refusal_in_one_line_and_is_tried_again() ->
     def broken(spec: str) -> object:
         return load("ohmo.no_such_room:Thing")
 
-    provider = LateProvider(covers(scan)["openai"], Endpoint("openai", ("m",)), broken)
+    provider = LazyProvider(manifests(scan)["openai"], Endpoint("openai", ("m",)), broken)
     for _ in range(2):
         with pytest.raises(Refused, match="cannot be imported"):
             await provider.warm()

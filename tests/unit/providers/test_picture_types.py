@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from ohmo.providers.pictures import true_type
+from ohmo.providers.request_bytes import true_type
 
 HEADS = {
     "image/png": b"\x89PNG\r\n\x1a\n",

@@ -15,7 +15,7 @@ from ohmo.contracts.messages import Image, ModelStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.anthropic.wire import MessagesWire
 from ohmo.providers.openai.wire import CompletionsWire
-from ohmo.providers.scroll import Scrolls, Wire
+from ohmo.providers.request_bytes import ConversationCache, Wire
 from ohmo_testing.scripted import Says
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
@@ -74,8 +74,8 @@ def faults(request: ModelRequest) -> list[str]:
 
 
 def _written(wire: Wire, request: ModelRequest) -> list[dict[str, object]]:
-    scrolls = Scrolls(wire)
-    body, tail = scrolls.write(scrolls.open(request.steps), _no_picture)
+    conversations = ConversationCache(wire)
+    body, tail = conversations.write(conversations.open(request.steps), _no_picture)
     return json.loads(b"[" + bytes(body) + (b"," if body and tail else b"") + tail + b"]")
 
 

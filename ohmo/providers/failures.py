@@ -1,17 +1,21 @@
-"""An endpoint's refusal to the class of the house that says what to do next. Pure."""
+"""An endpoint's refusal, or what else went wrong with it, as the class of error that says what to do
+next. Pure."""
 
 from __future__ import annotations
 
 import email.utils
 import re
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from ohmo.contracts.errors import (
     BadKey,
+    CutOff,
     NoMoney,
     NoSuchModel,
     NotAllowed,
+    OutOfReach,
     Overloaded,
     ProviderError,
     Refused,
@@ -119,3 +123,35 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     except (KeyError, ValueError):
         return None
     return max(0.0, (at - (now or datetime.now(UTC))).total_seconds())
+
+
+BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+"""What reading an answer raises when it is not of the documented form; an SDK hands on whatever
+JSON it was sent."""
+
+
+def no_answer(where: str, error: Exception) -> ProviderError:
+    """One of BROKEN in the model's own words. ``where``: what the line begins with. A key that no
+    header can carry fails before anything is sent."""
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
+        return BadKey(
+            f"{where}: the key holds a character that no key has; set the profile's api_key"
+        )
+    return CutOff(
+        f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})"
+    )
+
+
+def out_of_reach(where: str, error: BaseException) -> OutOfReach:
+    """What kept a connection from being made, by the first cause that says it."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    why = str(error.__cause__ or error)
+    if any(isinstance(one, ConnectionRefusedError) for one in causes):
+        why = "the connection is refused: nothing listens there"
+    elif any(isinstance(one, socket.gaierror) for one in causes):
+        why = "its name is not known"
+    return OutOfReach(f"{where}: cannot be reached ({why})")

@@ -1,5 +1,5 @@
-"""What a provider says about itself before anything heavy is imported, and what a profile says
-about one endpoint."""
+"""What a provider says about itself before anything heavy is imported, and what a profile says about
+one endpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Load = Callable[[str], object]  # ohmo.discovery.load
 
 
 @record
-class Cover:
+class Manifest:
     """Exported as ``MANIFEST`` by every provider's package."""
 
     name: str
@@ -27,7 +27,9 @@ class Cover:
     renderings: str = (
         ""  # "module:function" of an Endpoint: the ways its requests become bytes, without the SDK
     )
-    sdk: str = ""  # import name of an SDK whose packages may come lean (``ohmo.providers.lean``)
+    sdk: str = (
+        ""  # import name of an SDK whose packages may come lean (``ohmo.providers.lean_imports``)
+    )
 
 
 @record

@@ -25,7 +25,7 @@ from ohmo.contracts.messages import (
 )
 from ohmo.providers.anthropic.wire import MessagesWire, marked
 from ohmo.providers.openai.wire import CompletionsWire
-from ohmo.providers.scroll import Scrolls, Wire
+from ohmo.providers.request_bytes import ConversationCache, Wire
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
 
@@ -41,53 +41,53 @@ def answered(text: str) -> ModelStep:
     return ModelStep((Text(text),), "m", "end")
 
 
-def written(scrolls: Scrolls, steps: Sequence[Step]) -> bytes:
-    body, tail = scrolls.write(scrolls.open(tuple(steps)), no_picture)
+def written(conversations: ConversationCache, steps: Sequence[Step]) -> bytes:
+    body, tail = conversations.write(conversations.open(tuple(steps)), no_picture)
     return b"[" + bytes(body) + (b"," if body and tail else b"") + tail + b"]"
 
 
 def test_two_conversations_that_begin_alike_stay_apart() -> None:
-    scrolls = Scrolls(MessagesWire())
+    conversations = ConversationCache(MessagesWire())
     one: list[Step] = [said("hi")]
     two: list[Step] = [said("hi")]
     for number in range(5):
         for name, steps in (("one", one), ("two", two)):
-            text = written(scrolls, steps)
-            assert text == written(Scrolls(MessagesWire()), steps)
+            text = written(conversations, steps)
+            assert text == written(ConversationCache(MessagesWire()), steps)
             steps += [answered(f"{name} {number}"), said(f"go on {number}")]
 
 
 def test_the_quietest_conversations_leave_when_the_bound_is_reached_and_come_back_equal() -> None:
-    scrolls = Scrolls(MessagesWire(), limit=20_000)
+    cache = ConversationCache(MessagesWire(), limit=20_000)
     conversations = [
         [said(f"{number}"), answered("x" * 3_000), said("more"), answered("y"), said("more")]
         for number in range(20)
     ]
-    first = [written(scrolls, steps) for steps in conversations]
-    assert len(scrolls._scrolls) <= 7
-    assert [written(scrolls, steps) for steps in conversations] == first
+    first = [written(cache, steps) for steps in conversations]
+    assert len(cache._conversations) <= 7
+    assert [written(cache, steps) for steps in conversations] == first
 
 
-def test_history_that_was_cut_begins_a_scroll_of_its_own() -> None:
-    scrolls = Scrolls(MessagesWire())
+def test_history_that_was_cut_begins_a_conversation_of_its_own() -> None:
+    conversations = ConversationCache(MessagesWire())
     steps: list[Step] = [said("one"), answered("1"), said("two"), answered("2"), said("three")]
-    written(scrolls, steps)
+    written(conversations, steps)
     cut = [Compaction("they counted", 3), *steps[2:]]
-    messages = json.loads(written(scrolls, cut))
+    messages = json.loads(written(conversations, cut))
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
     assert messages[0]["content"][0]["text"].endswith("they counted")
 
 
 @pytest.mark.parametrize("wire", [MessagesWire(), CompletionsWire()], ids=["anthropic", "openai"])
 def test_history_that_begins_with_the_model_is_still_a_conversation(wire: Wire) -> None:
-    scrolls = Scrolls(wire)
+    conversations = ConversationCache(wire)
     steps: list[Step] = [answered("1")]
     for number in range(3):
-        messages = json.loads(written(scrolls, steps))
+        messages = json.loads(written(conversations, steps))
         assert anthropic_fault(
             {"model": "m", "max_tokens": 1, "messages": messages}
         ) is None or isinstance(wire, CompletionsWire)
-        assert written(scrolls, steps) == written(Scrolls(wire), steps)
+        assert written(conversations, steps) == written(ConversationCache(wire), steps)
         steps += [said("two"), answered(f"{number}")]
 
 
@@ -135,7 +135,7 @@ def test_whatever_a_transcript_holds_the_endpoint_accepts_it_and_growing_gives_t
     wire: Wire, data: st.DataObject
 ) -> None:
     steps = data.draw(conversations())
-    grown = Scrolls(wire)
+    grown = ConversationCache(wire)
     kept = b""
     for end in range(1, len(steps) + 1):
         kept = written(grown, steps[:end])
@@ -145,13 +145,13 @@ def test_whatever_a_transcript_holds_the_endpoint_accepts_it_and_growing_gives_t
         else:
             assert openai_fault({"messages": messages}) is None
     assert grown.rendered <= 2 * len(steps)
-    assert kept == written(Scrolls(wire), steps)
+    assert kept == written(ConversationCache(wire), steps)
 
 
 @given(conversations())
 def test_breakpoints_change_nothing_but_themselves(steps: list[Step]) -> None:
-    scrolls = Scrolls(MessagesWire())
-    body, tail = scrolls.write(scrolls.open(tuple(steps)), no_picture)
+    conversations = ConversationCache(MessagesWire())
+    body, tail = conversations.write(conversations.open(tuple(steps)), no_picture)
     plain = b"[" + bytes(body) + (b"," if body else b"") + tail + b"]"
     with_marks = json.loads(b"[" + b"".join(marked(body, tail)) + b"]")
     marks = [
@@ -165,10 +165,10 @@ def test_breakpoints_change_nothing_but_themselves(steps: list[Step]) -> None:
 
 
 def test_equal_conversations_of_new_objects_keep_their_bytes_too() -> None:
-    scrolls = Scrolls(MessagesWire())
+    conversations = ConversationCache(MessagesWire())
     steps: list[Step] = [said("one"), answered("1"), said("two"), answered("2"), said("three")]
-    written(scrolls, steps)
-    before = scrolls.rendered
+    written(conversations, steps)
+    before = conversations.rendered
     again = [replace(step) for step in steps]
-    written(scrolls, again)
-    assert scrolls.rendered - before <= 2  # the open exchange only
+    written(conversations, again)
+    assert conversations.rendered - before <= 2  # the open exchange only

@@ -9,22 +9,22 @@ from typing import cast
 
 from ohmo.contracts.errors import OhmoError, Refused
 from ohmo.contracts.provider import ModelEvent, ModelRequest
-from ohmo.providers.cover import Client, Cover, Endpoint, Load
-from ohmo.providers.lean import lean
+from ohmo.providers.lean_imports import lean
+from ohmo.providers.manifest import Client, Endpoint, Load, Manifest
 from ohmo.providers.models import known
 from ohmo.providers.streams import streaming
 
 
-class LateProvider:
+class LazyProvider:
     """Implements ``Provider``. ``warm`` may be called as soon as nothing more urgent is left to do,
     so that the first turn need not wait. ``whole``: import every module of the SDK, as Python does
     by itself."""
 
     def __init__(
-        self, cover: Cover, endpoint: Endpoint, load: Load, *, whole: bool = False
+        self, manifest: Manifest, endpoint: Endpoint, load: Load, *, whole: bool = False
     ) -> None:
-        self._cover = cover
-        self._whole = whole or not cover.sdk
+        self._cover = manifest
+        self._whole = whole or not manifest.sdk
         self._endpoint = endpoint
         self._load = load
         self._coming: asyncio.Future[Client] | None = None

@@ -1,5 +1,5 @@
-"""Groups the steps of a conversation the way every chat wire wants them: a model step, the results
-of its calls, what was said then."""
+"""Groups the steps of a conversation the way every chat API wants them: a model step, the results of
+its calls, what was said then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUMMARY_BEFORE = "Summary of the earlier conversation:\n\n"
 
 
 @record
-class Exchange:
+class StepGroup:
     """``model`` None: what was said before the model's first step. ``results``: one per call, in
     call order; None where none was recorded. ``said``: user steps and summaries, in order."""
 
@@ -57,7 +57,7 @@ def split(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
         yield tuple(steps[start:])
 
 
-def exchange(steps: Sequence[Step]) -> Exchange:
+def exchange(steps: Sequence[Step]) -> StepGroup:
     """``steps``: one piece of ``split``. A result without its call (left out with an old exchange)
     is dropped: no wire accepts it."""
     first = steps[0] if steps else None
@@ -74,7 +74,7 @@ def exchange(steps: Sequence[Step]) -> Exchange:
         if model is not None
         else []
     )
-    return Exchange(model, tuple((call, results.get(call.id)) for call in calls), tuple(said))
+    return StepGroup(model, tuple((call, results.get(call.id)) for call in calls), tuple(said))
 
 
 def images(steps: Sequence[Step]) -> Iterator[Image]:

@@ -1,0 +1,189 @@
+"""Which models there are: those an endpoint offers (OpenAI API reference, "List models"; Anthropic API
+reference, "List Models"), and for ``provider: auto`` which endpoint there is."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
+
+import aiohttp
+
+from channels.record import record
+from ohmo.providers.manifest import Endpoint, Manifest
+from ohmo.providers.models import plain_name
+
+_MAKERS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+_NO_CHAT = ("embed", "rerank", "whisper", "tts", "moderation")
+_SHOWN = 12  # names in one line
+
+
+@record
+class Listed:
+    """A model an endpoint offers. ``window``: tokens, when it says (vLLM's max_model_len)."""
+
+    name: str
+    window: int | None
+
+
+async def offered(endpoint: Endpoint, *, limit: float = 10.0) -> tuple[str, ...]:
+    """The names of its models; empty when it does not say within ``limit`` seconds."""
+    base = (endpoint.base_url or _MAKERS.get(endpoint.provider, "")).rstrip("/")
+    if not base:
+        return ()
+    headers: dict[str, str] = {}
+    if endpoint.provider == "anthropic":
+        base = f"{base.removesuffix('/v1')}/v1"
+        headers["anthropic-version"] = "2023-06-01"
+        headers |= {"x-api-key": endpoint.api_key} if endpoint.api_key else {}
+    elif endpoint.api_key:
+        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+    found = await listed(f"{base}/models", headers, limit=limit)
+    if found is None and base.count("/") == 2:  # an address without a path: its API begins at /v1
+        found = await listed(f"{base}/v1/models", headers, limit=limit)
+    return tuple(each.name for each in found or ())
+
+
+async def listed(url: str, headers: Mapping[str, str], *, limit: float) -> list[Listed] | None:
+    """None when nobody answers like a model server."""
+    try:
+        timeout = aiohttp.ClientTimeout(total=limit)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, headers=headers) as answer,
+        ):
+            if answer.status != 200:
+                return None
+            data = cast("dict[str, Any]", await answer.json(content_type=None))
+    except (aiohttp.ClientError, TimeoutError, ValueError, OSError):
+        return None
+    entries = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(entries, list):
+        return None
+    found = [
+        _listed(cast("dict[str, Any]", entry))
+        for entry in cast("list[object]", entries)
+        if isinstance(entry, dict)
+    ]
+    return [
+        each
+        for each in found
+        if each.name and not any(word in each.name.lower() for word in _NO_CHAT)
+    ]
+
+
+def _listed(entry: Mapping[str, Any]) -> Listed:
+    keys = ("max_model_len", "loaded_context_length", "context_length")
+    window = next((entry[key] for key in keys if isinstance(entry.get(key), int)), None)
+    return Listed(str(entry.get("id") or ""), window)
+
+
+def has(models: Sequence[str], wanted: str) -> bool:
+    """Whether an endpoint that lists ``models`` knows this one: by its name, with or without its
+    maker, or by the short form of a dated or tagged one (``claude-haiku-4-5``, ``qwen3`` of
+    ``qwen3:latest``)."""
+    short = wanted.removesuffix("-latest")
+    known = {name for one in models for name in (one, plain_name(one))}
+    return any(
+        one == name or one.startswith((f"{name}-", f"{name}:"))
+        for name in (short, plain_name(short))
+        for one in known
+    )
+
+
+def in_words(models: Sequence[str], wanted: str = "") -> str:
+    """Some of them in one line, those first whose names are nearest to ``wanted``."""
+    close = difflib.get_close_matches(plain_name(wanted), models, n=3, cutoff=0.5) if wanted else []
+    first = [*close, *(one for one in sorted(models) if one not in close)]
+    rest = len(first) - _SHOWN
+    return ", ".join(first[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+# title and where it listens unless told otherwise (lmstudio.ai "Local server", docs.ollama.com
+# "OpenAI compatibility", docs.vllm.ai)
+LOCAL = (
+    ("LM Studio", "http://127.0.0.1:1234"),
+    ("Ollama", "http://127.0.0.1:11434"),
+    ("vLLM", "http://127.0.0.1:8000"),
+)
+
+
+@record
+class Detected:
+    """``explanation``: one line for status, what was found and why."""
+
+    endpoint: Endpoint
+    explanation: str
+
+
+Probe = Callable[[str], Awaitable[Sequence[Listed] | None]]
+
+
+async def probe(base_url: str, *, limit: float = 1.0) -> Sequence[Listed] | None:
+    """GET /v1/models; None when nobody answers like a model server within ``limit`` seconds."""
+    return await listed(f"{base_url}/v1/models", {}, limit=limit)
+
+
+async def detect(
+    wanted: Endpoint,
+    manifests: Mapping[str, Manifest],
+    environ: Mapping[str, str],
+    *,
+    ask: Probe = probe,
+    local: Sequence[tuple[str, str]] = LOCAL,
+) -> Detected:
+    """``wanted``: the profile with ``provider: auto``; its models, window and key, where given, are
+    kept. A profile with a base_url is taken as OpenAI-compatible unless its models are Claude's; a
+    key without base_url goes to the maker it is of. No key ever goes to a server that was merely
+    found."""
+    if wanted.base_url is not None:
+        manifest = manifests[
+            "anthropic" if any("claude" in model for model in wanted.models) else "openai"
+        ]
+        key = wanted.api_key or environ.get(manifest.key_environment or "")
+        return Detected(
+            _endpoint(wanted, manifest, key),
+            f"{manifest.name}: the profile names {wanted.base_url}",
+        )
+    if wanted.api_key:
+        manifest = manifests["anthropic" if wanted.api_key.startswith("sk-ant-") else "openai"]
+        return Detected(
+            _endpoint(wanted, manifest, wanted.api_key),
+            f"{manifest.name}: the profile has a key of its kind",
+        )
+    for manifest in manifests.values():
+        key = environ.get(manifest.key_environment or "")
+        if key:
+            return Detected(
+                _endpoint(wanted, manifest, key),
+                f"{manifest.name}: {manifest.key_environment} is set",
+            )
+    answers = await asyncio.gather(*(ask(url) for _, url in local))
+    for (title, url), models in zip(local, answers, strict=True):
+        if models:
+            chosen = wanted.models or (models[0].name,)
+            window = wanted.window or next(
+                (each.window for each in models if each.name == chosen[-1]), None
+            )
+            found = Endpoint("openai", chosen, url, None, wanted.profile, window, wanted.silence)
+            return Detected(found, f"openai: {title} answers at {url} with {found.model}")
+    names = _or(
+        [manifest.key_environment for manifest in manifests.values() if manifest.key_environment]
+    )
+    tried = _or([title for title, _ in local])
+    return Detected(
+        _endpoint(wanted, manifests["offline"], None),
+        f"offline: no {names} in the environment, no {tried} on this machine",
+    )
+
+
+def _endpoint(wanted: Endpoint, manifest: Manifest, key: str | None) -> Endpoint:
+    models = wanted.models if wanted.models and manifest.name != "offline" else manifest.models
+    return Endpoint(
+        manifest.name, models, wanted.base_url, key, wanted.profile, wanted.window, wanted.silence
+    )
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
