@@ -32,7 +32,7 @@ from ohmo.providers.manifest import Call
 from ohmo.providers.model_list import has, in_words
 from ohmo.providers.models import Price
 from ohmo.tools.catalogue import load_tools, tool_specs
-from ohmo.tools.schema import explain
+from ohmo.tools.inputs import explain
 from ohmo.tools.workbench import Limits, Workbench
 
 

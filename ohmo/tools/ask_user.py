@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from channels.contract import Choice
 from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
-from ohmo.tools.answers import description, failed, said
+from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
 
@@ -41,13 +41,13 @@ class AskUser:
     async def run(self, arguments: AskUserInput, context: CallContext) -> ToolOutput:
         word = context.word.strip()
         if not word:
-            return failed(context, "nobody answered")
+            return error_result(context, "nobody answered")
         picked = (
             arguments.choices[int(word) - 1]
             if word.isdecimal() and 0 < int(word) <= len(arguments.choices)
             else word
         )
-        return said(context, picked)
+        return text_result(context, picked)
 
 
 TOOL = AskUser

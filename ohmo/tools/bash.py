@@ -14,17 +14,23 @@ from ohmo.permissions.shell import DEFAULT_PATH, Shell
 from ohmo.processes.child_environment import child_environment
 from ohmo.processes.job import Command, JobEnded, Stream
 from ohmo.processes.keeper import COLUMNS, ROWS
-from ohmo.tools.answers import Trouble, description, failed, said
-from ohmo.tools.inputs import Sound
-from ohmo.tools.jobs import Background
-from ohmo.tools.keyboard import waits_for_keyboard
-from ohmo.tools.shown import share, shown
+from ohmo.tools.background import Background
+from ohmo.tools.inputs import SafeText
+from ohmo.tools.interactive_commands import waits_for_keyboard
+from ohmo.tools.results import (
+    ToolError,
+    clipped,
+    description,
+    error_result,
+    split_room,
+    text_result,
+)
 from ohmo.tools.workbench import Workbench
 
 
 class BashInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Bash", defer_build=True)
-    command: Sound = Field(max_length=100_000)
+    command: SafeText = Field(max_length=100_000)
     timeout: float | None = Field(default=None, gt=0, description="seconds")
     run_in_background: bool = False
     terminal: bool = Field(
@@ -70,9 +76,9 @@ class Bash:
             self._shell.parse(arguments.command, context.cwd), terminal=arguments.terminal
         )
         if reason is not None:
-            return failed(context, f"not run: {reason}")
+            return error_result(context, f"not run: {reason}")
         if not context.cwd.is_dir():
-            return failed(context, f"not run: the working directory {context.cwd} is gone")
+            return error_result(context, f"not run: the working directory {context.cwd} is gone")
         try:
             self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
             if arguments.run_in_background:
@@ -81,10 +87,10 @@ class Bash:
             ended = await self._bench.processes.run(
                 self._order(arguments, context, seconds), context.progress
             )
-        except Trouble as trouble:
-            return failed(context, f"not run: {trouble}")
+        except ToolError as error:
+            return error_result(context, f"not run: {error}")
         except OSError as error:
-            return failed(context, f"not run: {error.strerror or error}")
+            return error_result(context, f"not run: {error.strerror or error}")
         return self._told(ended, context, f"{seconds:.3g} s; {way_out}")
 
     def _time(self, wanted: float | None, left: float) -> tuple[float, str]:
@@ -130,44 +136,44 @@ class Bash:
             self._order(arguments, context, None), lambda _: None
         )
         name = self._bench.background.add(Background(context.thread, arguments.command, job))
-        running = said(
+        running = text_result(
             context, f"running in the background as {name}; BashOutput reads it, KillShell ends it"
         )
         return replace(running, result=replace(running.result, tools=("BashOutput", "KillShell")))
 
     def _told(self, ended: JobEnded, context: CallContext, limit: str) -> ToolOutput:
-        text = told(ended, self._limits.bash_output, limit)
+        text = job_report(ended, self._limits.bash_output, limit)
         for (
             value
         ) in context.secrets.values():  # a command that prints what it was lent tells it nobody
             text = text.replace(value, "********")
         wrong = ended.code != 0
         return (
-            failed(context, text, spill=ended.spill)
+            error_result(context, text, spill=ended.spill)
             if wrong
-            else said(context, text, spill=ended.spill)
+            else text_result(context, text, spill=ended.spill)
         )
 
 
-def told(ended: JobEnded, room: int, limit: str = "") -> str:
+def job_report(ended: JobEnded, room: int, limit: str = "") -> str:
     """The outputs within ``room`` bytes, then how it ended. ``limit``: its timeout, and what would
     give it more."""
     much = f"all but {ended.cut} bytes in the middle" if ended.cut else "whole output"
     where = (
         f"; {much}: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
     )
-    parts = streams(ended.output.out, ended.output.err, room, where)
+    parts = output_parts(ended.output.out, ended.output.err, room, where)
     parts.append(_end(ended, limit))
     return "\n".join(part for part in parts if part) or "(no output)"
 
 
-def streams(out: Stream, err: Stream, room: int, where: str) -> list[str]:
-    room_out, room_err = share(out, err, room)
+def output_parts(out: Stream, err: Stream, room: int, where: str) -> list[str]:
+    room_out, room_err = split_room(out, err, room)
     parts: list[str] = []
     if out.total:
-        parts.append(shown(out, room_out, where).rstrip("\n"))
+        parts.append(clipped(out, room_out, where).rstrip("\n"))
     if err.total:
-        parts.append("[stderr]\n" + shown(err, room_err, where).rstrip("\n"))
+        parts.append("[stderr]\n" + clipped(err, room_err, where).rstrip("\n"))
     return parts
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, said
-from ohmo.tools.bash import streams, told
+from ohmo.tools.bash import job_report, output_parts
+from ohmo.tools.results import ToolError, description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
 
@@ -32,15 +32,16 @@ class BashOutput:
     async def run(self, arguments: BashOutputInput, context: CallContext) -> ToolOutput:
         try:
             job = self._jobs.get(arguments.bash_id, context.thread).job
-        except Trouble as trouble:
-            return failed(context, str(trouble))
+        except ToolError as error:
+            return error_result(context, str(error))
         if job.ended.done():
-            return said(
-                context, f"{told(job.ended.result(), self._room)}\n[{arguments.bash_id} has ended]"
+            return text_result(
+                context,
+                f"{job_report(job.ended.result(), self._room)}\n[{arguments.bash_id} has ended]",
             )
         output = await job.read()
-        parts = streams(output.out, output.err, self._room, "")
-        return said(context, "\n".join([*parts, f"[{arguments.bash_id} is running]"]))
+        parts = output_parts(output.out, output.err, self._room, "")
+        return text_result(context, "\n".join([*parts, f"[{arguments.bash_id} is running]"]))
 
 
 TOOL = BashOutput

@@ -14,8 +14,15 @@ from channels.contract import Outbound
 from channels.durable import replacing
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words
 from ohmo.tools.inputs import PathText
+from ohmo.tools.results import (
+    ToolError,
+    absolute_path,
+    description,
+    error_result,
+    in_thread,
+    os_message,
+)
 from ohmo.tools.workbench import Workbench
 
 MOST_FILES = 10
@@ -50,26 +57,28 @@ class Brief:
 
     def footprint(self, arguments: BriefInput, cwd: Path) -> Footprint:
         return Footprint(
-            reads=tuple(located(path, cwd) for path in arguments.attachments), effect="house"
+            reads=tuple(absolute_path(path, cwd) for path in arguments.attachments), effect="house"
         )
 
     async def run(self, arguments: BriefInput, context: CallContext) -> ToolOutput:
         if not arguments.message.strip() and not arguments.attachments:
-            return failed(context, "give `message`, `attachments` or both")
+            return error_result(context, "give `message`, `attachments` or both")
         place = await self._place(context.thread)
         if place is None or place.channel == "house":
-            return failed(
+            return error_result(
                 context,
                 "nobody sits in front of this turn; say it in the final answer, which is delivered",
             )
-        paths = [located(path, context.cwd) for path in arguments.attachments]
+        paths = [absolute_path(path, context.cwd) for path in arguments.attachments]
         try:
             most = self._largest(place)
             files = await in_thread(lambda: self._kept(paths, context, place.channel, most))
-        except Trouble as trouble:
-            return failed(context, str(trouble))
+        except ToolError as error:
+            return error_result(context, str(error))
         except OSError as error:
-            return failed(context, os_words(error, Path(error.filename or self._bench.spill)))
+            return error_result(
+                context, os_message(error, Path(error.filename or self._bench.spill))
+            )
         shown = f"Shown: {', '.join(path.name for path in paths)}" if paths else "Shown."
         return ToolOutput(
             ToolResult(context.call, shown),
@@ -80,7 +89,7 @@ class Brief:
         self, paths: list[Path], context: CallContext, channel: str, most: int | None
     ) -> tuple[Path, ...]:
         """Copies, each under its own name. ``most``: bytes of one file that ``channel`` takes.
-        Raises Trouble, OSError."""
+        Raises ToolError, OSError."""
         opening = self._bench.opening(context.judged)
         with ExitStack() as stack:
             opened = [stack.enter_context(opening.file(path)) for path in context.judged.reads]
@@ -93,15 +102,15 @@ class Brief:
 
 
 def _check_sizes(paths: list[Path], sizes: list[int], channel: str, most: int | None) -> None:
-    """Raises Trouble."""
+    """Raises ToolError."""
     for path, size in zip(paths, sizes, strict=True):
         if most is not None and size > most:
-            raise Trouble(
+            raise ToolError(
                 f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller one, or a"
                 " part, or say where it is"
             )
     if sum(sizes) > MOST_BYTES:
-        raise Trouble(
+        raise ToolError(
             f"the files have {sum(sizes)} bytes, at most {MOST_BYTES} can be shown at once; show"
             " fewer or smaller ones"
         )

@@ -12,7 +12,7 @@ import ohmo.tools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Tool
-from ohmo.tools.schema import schema_for_model
+from ohmo.tools.inputs import schema_for_model
 from ohmo.tools.tool_search import ToolSearch, listed
 from ohmo.tools.workbench import Workbench
 

@@ -15,8 +15,8 @@ from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.ids import derived
 from ohmo.permissions.wording import argument
-from ohmo.tools.answers import description, failed, said
-from ohmo.tools.scheduling import caller, door_of, has_door
+from ohmo.tools.results import description, error_result, text_result
+from ohmo.tools.scheduled_jobs import caller, has_scheduler, scheduler_of
 from ohmo.tools.workbench import Workbench
 
 _CHOICES = (Choice("once", "Make this job", "good"), Choice("deny", "Do not", "danger"))
@@ -41,21 +41,21 @@ class CronCreate:
     name = "CronCreate"
     input = CronCreateInput
 
-    ready = staticmethod(has_door)
+    ready = staticmethod(has_scheduler)
 
     def __init__(self, workbench: Workbench) -> None:
-        self._door = door_of(workbench)
+        self._scheduler = scheduler_of(workbench)
         self.description = description("CronCreate")
 
     def footprint(self, arguments: CronCreateInput, cwd: Path) -> Footprint:  # noqa: ARG002
         """Rules, and another place than this one for its reports, are shown and allowed with the
         job, in every mode. Raises BadJob: the model is told before anybody is asked."""
-        spec = self._door.desk.understand(_fields(arguments))
+        spec = self._scheduler.desk.understand(_fields(arguments))
         note = (
             f"Job `{spec.name}`: {rhythm(spec)}, first run"
-            f" **{when_words(self._door.desk.first(spec), spec.tz)}**."
+            f" **{when_words(self._scheduler.desk.first(spec), spec.tz)}**."
         )
-        if dear := self._door.desk.caution(spec):
+        if dear := self._scheduler.desk.caution(spec):
             note += f" Mind: {dear}."
         if not spec.rules and spec.to is None:
             return Footprint(effect="repeatable", note=note)
@@ -83,19 +83,19 @@ class CronCreate:
         return Footprint(effect="repeatable", question=question)
 
     async def run(self, arguments: CronCreateInput, context: CallContext) -> ToolOutput:
-        by, place = await caller(self._door, context)
+        by, place = await caller(self._scheduler, context)
         if context.role == "guest":
-            return failed(context, "guests have no jobs")
+            return error_result(context, "guests have no jobs")
         here = place if place is not None and place.channel != "house" else None
         try:
-            row = await self._door.desk.create(
+            row = await self._scheduler.desk.create(
                 _fields(arguments), by, job=derived("job", context.call), place=here
             )
         except (BadJob, ConfigError) as error:
-            return failed(context, str(error))
+            return error_result(context, str(error))
         spec = row.body.spec
         where = spec.to or ("here" if here is not None else "only into its history")
-        return said(
+        return text_result(
             context,
             f"Made the job {row.name}: {rhythm(spec)} in {spec.tz}; first run"
             f" {when_words(row.next_at, spec.tz)}; report goes {where}.",

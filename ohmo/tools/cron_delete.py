@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.cron import BadJob, NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import description, failed, said
-from ohmo.tools.scheduling import caller, door_of, has_door
+from ohmo.tools.results import description, error_result, text_result
+from ohmo.tools.scheduled_jobs import caller, has_scheduler, scheduler_of
 from ohmo.tools.workbench import Workbench
 
 
@@ -22,24 +22,24 @@ class CronDelete:
     name = "CronDelete"
     input = CronDeleteInput
 
-    ready = staticmethod(has_door)
+    ready = staticmethod(has_scheduler)
 
     def __init__(self, workbench: Workbench) -> None:
-        self._door = door_of(workbench)
+        self._scheduler = scheduler_of(workbench)
         self.description = description("CronDelete")
 
     def footprint(self, arguments: CronDeleteInput, cwd: Path) -> Footprint:  # noqa: ARG002
         return Footprint()
 
     async def run(self, arguments: CronDeleteInput, context: CallContext) -> ToolOutput:
-        by, _ = await caller(self._door, context)
+        by, _ = await caller(self._scheduler, context)
         if context.role == "guest":
-            return failed(context, "guests have no jobs")
+            return error_result(context, "guests have no jobs")
         try:
-            await self._door.desk.remove(arguments.name, by)
+            await self._scheduler.desk.remove(arguments.name, by)
         except (BadJob, NoSuchJob) as error:
-            return failed(context, str(error))
-        return said(context, f"Removed the job {arguments.name}.")
+            return error_result(context, str(error))
+        return text_result(context, f"Removed the job {arguments.name}.")
 
 
 TOOL = CronDelete

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.cron import NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.cron.spec import when_words
-from ohmo.tools.answers import description, failed, said
-from ohmo.tools.scheduling import caller, door_of, has_door, line
+from ohmo.tools.results import description, error_result, text_result
+from ohmo.tools.scheduled_jobs import caller, has_scheduler, job_line, scheduler_of
 from ohmo.tools.workbench import Workbench
 
 
@@ -23,33 +23,33 @@ class CronList:
     name = "CronList"
     input = CronListInput
 
-    ready = staticmethod(has_door)
+    ready = staticmethod(has_scheduler)
 
     def __init__(self, workbench: Workbench) -> None:
-        self._door = door_of(workbench)
+        self._scheduler = scheduler_of(workbench)
         self.description = description("CronList")
 
     def footprint(self, arguments: CronListInput, cwd: Path) -> Footprint:  # noqa: ARG002
         return Footprint(effect="none")
 
     async def run(self, arguments: CronListInput, context: CallContext) -> ToolOutput:
-        by, _ = await caller(self._door, context)
+        by, _ = await caller(self._scheduler, context)
         if context.role == "guest":
-            return failed(context, "guests have no jobs")
+            return error_result(context, "guests have no jobs")
         if arguments.name is None:
-            rows = await self._door.desk.list(by)
-            return said(context, "\n".join(map(line, rows)) or "There are no jobs.")
+            rows = await self._scheduler.desk.list(by)
+            return text_result(context, "\n".join(map(job_line, rows)) or "There are no jobs.")
         try:
-            row = await self._door.desk.job(arguments.name, by)
-            runs = await self._door.desk.history(row.name, by, limit=20)
+            row = await self._scheduler.desk.job(arguments.name, by)
+            runs = await self._scheduler.desk.history(row.name, by, limit=20)
         except NoSuchJob as error:
-            return failed(context, str(error))
+            return error_result(context, str(error))
         told = [
             f"- {when_words(one.due, row.body.spec.tz)}:"
             f" {one.state}{f' ({one.reason})' if one.reason else ''}"
             for one in runs
         ]
-        return said(context, "\n".join([line(row), *told]))
+        return text_result(context, "\n".join([job_line(row), *told]))
 
 
 TOOL = CronList

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.cron import BadJob, NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import description, failed, said
-from ohmo.tools.scheduling import caller, door_of, has_door, line
+from ohmo.tools.results import description, error_result, text_result
+from ohmo.tools.scheduled_jobs import caller, has_scheduler, job_line, scheduler_of
 from ohmo.tools.workbench import Workbench
 
 
@@ -23,25 +23,25 @@ class CronToggle:
     name = "CronToggle"
     input = CronToggleInput
 
-    ready = staticmethod(has_door)
+    ready = staticmethod(has_scheduler)
 
     def __init__(self, workbench: Workbench) -> None:
-        self._door = door_of(workbench)
+        self._scheduler = scheduler_of(workbench)
         self.description = description("CronToggle")
 
     def footprint(self, arguments: CronToggleInput, cwd: Path) -> Footprint:  # noqa: ARG002
         return Footprint(effect="repeatable")
 
     async def run(self, arguments: CronToggleInput, context: CallContext) -> ToolOutput:
-        by, _ = await caller(self._door, context)
+        by, _ = await caller(self._scheduler, context)
         if context.role == "guest":
-            return failed(context, "guests have no jobs")
-        desk = self._door.desk
+            return error_result(context, "guests have no jobs")
+        desk = self._scheduler.desk
         try:
             row = await (desk.resume if arguments.enabled else desk.pause)(arguments.name, by)
         except (BadJob, NoSuchJob) as error:
-            return failed(context, str(error))
-        return said(context, line(row))
+            return error_result(context, str(error))
+        return text_result(context, job_line(row))
 
 
 TOOL = CronToggle

@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, in_one_step, located
-from ohmo.tools.files.rewriting import rewrite
 from ohmo.tools.files.text import windows_ends
+from ohmo.tools.files.writing import rewrite
 from ohmo.tools.inputs import PathText
+from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench
 
 
@@ -32,12 +32,12 @@ class Edit:
         self.description = description("Edit")
 
     def footprint(self, arguments: EditInput, cwd: Path) -> Footprint:
-        path = located(arguments.file_path, cwd)
+        path = absolute_path(arguments.file_path, cwd)
         return Footprint(reads=(path,), writes=(path,), effect="once")
 
     async def run(self, arguments: EditInput, context: CallContext) -> ToolOutput:
-        path = located(arguments.file_path, context.cwd)
-        return await in_one_step(
+        path = absolute_path(arguments.file_path, context.cwd)
+        return await change_in_thread(
             context, path, lambda: self._edit(path, arguments, context), "nothing was changed"
         )
 
@@ -64,17 +64,17 @@ class Edit:
 
 def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:
     """The new text and how many places changed. In a file with Windows line ends, plain line ends
-    in ``old`` mean those. Raises Trouble."""
+    in ``old`` mean those. Raises ToolError."""
     if windows_ends(text) and "\r\n" not in old:
         old = old.replace("\n", "\r\n")
         new = new if "\r\n" in new else new.replace("\n", "\r\n")
     if old == new:
-        raise Trouble("`old_string` and `new_string` are the same")
+        raise ToolError("`old_string` and `new_string` are the same")
     count = text.count(old)
     if count == 0:
-        raise Trouble("`old_string` is not in the file" + _near(text, old))
+        raise ToolError("`old_string` is not in the file" + _near(text, old))
     if count > 1 and not every:
-        raise Trouble(
+        raise ToolError(
             f"`old_string` is there {count} times (lines {_places(text, old)}); give more of its"
             " surroundings, or replace_all=true"
         )

@@ -8,16 +8,24 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
-from ohmo.tools.inputs import PathText, Sound
+from ohmo.tools.inputs import PathText, SafeText
+from ohmo.tools.results import (
+    ToolError,
+    absolute_path,
+    description,
+    error_result,
+    in_thread,
+    os_message,
+    text_result,
+)
 from ohmo.tools.search.engine import SearchEngine
-from ohmo.tools.search.globs import glob_regex
+from ohmo.tools.search.request import glob_regex
 from ohmo.tools.workbench import Workbench
 
 
 class GlobInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Glob", defer_build=True)
-    pattern: Sound
+    pattern: SafeText
     path: PathText | None = Field(default=None, description="folder")
 
 
@@ -48,18 +56,18 @@ class Glob:
             found, more = await self._engine.files(
                 start, lambda path: bool(accepts(path)), self._most, opening
             )
-        except Trouble as trouble:
-            return failed(context, str(trouble))
+        except ToolError as error:
+            return error_result(context, str(error))
         except TimeoutError:
-            return failed(context, "the search took too long; name a narrower `path`")
+            return error_result(context, "the search took too long; name a narrower `path`")
         except (FileNotFoundError, NotADirectoryError):
-            return failed(context, f"{root}: no such folder")
+            return error_result(context, f"{root}: no such folder")
         except OSError as error:
-            return failed(context, os_words(error, root))
+            return error_result(context, os_message(error, root))
         if not found:
-            return said(context, f"no file matches {arguments.pattern} below {root}")
+            return text_result(context, f"no file matches {arguments.pattern} below {root}")
         shown = [str(root / path) for path in found]
-        return said(
+        return text_result(
             context,
             "\n".join(
                 [
@@ -82,8 +90,8 @@ class Glob:
 def _split(arguments: GlobInput, cwd: Path) -> tuple[Path, str]:
     """Where to start and what to match there: an absolute pattern brings its own folder."""
     if not arguments.pattern.startswith(("/", "~")):
-        return located(arguments.path or ".", cwd), arguments.pattern
-    parts = str(located(arguments.pattern, cwd)).split("/")
+        return absolute_path(arguments.path or ".", cwd), arguments.pattern
+    parts = str(absolute_path(arguments.pattern, cwd)).split("/")
     fixed = next(
         (index for index, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1
     )

@@ -9,13 +9,17 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, located, os_words, said
-from ohmo.tools.inputs import PathText, Sound
+from ohmo.tools.inputs import PathText, SafeText
+from ohmo.tools.results import (
+    ToolError,
+    absolute_path,
+    description,
+    error_result,
+    os_message,
+    text_result,
+)
 from ohmo.tools.search.engine import SearchEngine
-from ohmo.tools.search.expression import portable
-from ohmo.tools.search.globs import glob_regex
-from ohmo.tools.search.kinds import ALIASES, KINDS
-from ohmo.tools.search.request import Hit, Search
+from ohmo.tools.search.request import ALIASES, KINDS, Hit, Search, glob_regex, portable
 from ohmo.tools.workbench import Workbench
 
 _LINE = 500
@@ -24,9 +28,9 @@ _CONTEXT = 50
 
 class GrepInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Grep", populate_by_name=True, defer_build=True)
-    pattern: Sound
+    pattern: SafeText
     path: PathText | None = None
-    glob: Sound | None = Field(default=None, description="which files, e.g. *.py")
+    glob: SafeText | None = Field(default=None, description="which files, e.g. *.py")
     type: str | None = Field(default=None, description="py, js, rust ...")
     output_mode: Literal["content", "files_with_matches", "count"] = "files_with_matches"
     ignore_case: bool = Field(default=False, alias="-i")
@@ -51,25 +55,27 @@ class Grep:
         self.description = description("Grep")
 
     def footprint(self, arguments: GrepInput, cwd: Path) -> Footprint:
-        return Footprint(reads=(located(arguments.path or ".", cwd),), effect="none")
+        return Footprint(reads=(absolute_path(arguments.path or ".", cwd),), effect="none")
 
     async def run(self, arguments: GrepInput, context: CallContext) -> ToolOutput:
-        root = located(arguments.path or ".", context.cwd)
+        root = absolute_path(arguments.path or ".", context.cwd)
         [start] = context.judged.reads
         opening = self._bench.opening(context.judged)
         most = min(arguments.head_limit or self._most, self._most)
         try:
             hits, more = await self._engine.search(_request(arguments, start), most, opening)
-        except Trouble as trouble:
-            return failed(context, str(trouble))
+        except ToolError as error:
+            return error_result(context, str(error))
         except TimeoutError:
-            return failed(context, "the search took too long; name a narrower `path` or `glob`")
+            return error_result(
+                context, "the search took too long; name a narrower `path` or `glob`"
+            )
         except FileNotFoundError:
-            return failed(context, f"{root}: no such file or folder")
+            return error_result(context, f"{root}: no such file or folder")
         except OSError as error:
-            return failed(context, os_words(error, root))
+            return error_result(context, os_message(error, root))
         if not hits:
-            return said(context, f"no match below {root}")
+            return text_result(context, f"no match below {root}")
         base = root if start.is_dir() else root.parent
         rows = [row for hit in hits for row in _rows(hit, base, arguments)]
         cut = (
@@ -77,11 +83,11 @@ class Grep:
             if more or len(rows) > most
             else []
         )
-        return said(context, "\n".join([*rows[:most], *cut]))
+        return text_result(context, "\n".join([*rows[:most], *cut]))
 
 
 def _request(arguments: GrepInput, root: Path) -> Search:
-    """``root`` as it was judged. Raises Trouble for a pattern, glob or type that cannot be searched
+    """``root`` as it was judged. Raises ToolError for a pattern, glob or type that cannot be searched
     for."""
     return Search(
         root=root,
@@ -104,7 +110,7 @@ def _accepts(arguments: GrepInput) -> Callable[[str], bool]:
     if arguments.type:
         kind = ALIASES.get(arguments.type, arguments.type)
         if kind not in KINDS:
-            raise Trouble(
+            raise ToolError(
                 f"`type`: {arguments.type!r} is not known; use `glob`, or one of"
                 f" {', '.join(sorted(KINDS))}"
             )

@@ -1,10 +1,13 @@
-"""Text fields that can be handed to the operating system: no NUL, no half characters."""
+"""What a tool takes: text fields that can be handed to the operating system, the model's view of an
+input (flat, short), and the words for input that does not fit."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from ohmo.contracts.messages import Json
 
 
 def _sound(text: str) -> str:
@@ -25,5 +28,73 @@ def _path(text: str) -> str:
     return text
 
 
-Sound = Annotated[str, Field(min_length=1), AfterValidator(_sound)]
+SafeText = Annotated[str, Field(min_length=1), AfterValidator(_sound)]
 PathText = Annotated[str, Field(min_length=1), AfterValidator(_sound), AfterValidator(_path)]
+
+
+_DROPPED = ("title", "additionalProperties", "default")
+_MOST_PROBLEMS = 5
+
+
+def schema_for_model(model: type[BaseModel]) -> dict[str, Json]:
+    """JSON Schema without ``$ref``, ``anyOf``, titles and defaults. The Pydantic model still
+    validates everything."""
+    whole = model.model_json_schema(by_alias=True)
+    definitions = cast("dict[str, Any]", whole.pop("$defs", {}))
+    flat = _flat(whole, definitions)
+    flat.pop("description", None)
+    return cast("dict[str, Json]", flat)
+
+
+def _flat(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in node:
+        target = definitions[str(node["$ref"]).rpartition("/")[2]]
+        return _flat(
+            {**target, **{key: value for key, value in node.items() if key != "$ref"}}, definitions
+        )
+    choices = [choice for choice in node.get("anyOf", []) if choice.get("type") != "null"]
+    if choices:
+        return _flat(
+            {**choices[0], **{key: value for key, value in node.items() if key != "anyOf"}},
+            definitions,
+        )
+    flat: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            flat[key] = {
+                name: _flat(part, definitions)
+                for name, part in cast("dict[str, dict[str, Any]]", value).items()
+            }
+        elif key == "items":
+            flat[key] = _flat(cast("dict[str, Any]", value), definitions)
+        elif key not in _DROPPED:
+            flat[key] = value
+    return flat
+
+
+def explain(error: ValidationError) -> str:
+    """One line per problem: the field and what to give."""
+    problems = error.errors(include_url=False)
+    lines = [
+        _problem(
+            [str(part) for part in each["loc"]],
+            each["type"],
+            each["msg"],
+            cast("object", each["input"]),
+        )
+        for each in problems
+    ]
+    if len(lines) > _MOST_PROBLEMS:
+        lines = [*lines[:_MOST_PROBLEMS], f"... and {len(lines) - _MOST_PROBLEMS} more"]
+    return f"{error.title}: the arguments do not fit; nothing was run.\n" + "\n".join(lines)
+
+
+def _problem(location: list[str], kind: str, message: str, given: object) -> str:
+    field = ".".join(location) or "arguments"
+    if kind == "missing":
+        return f"- `{field}` is missing; give it"
+    if kind == "extra_forbidden":
+        return f"- `{field}` is no argument of this tool; leave it out"
+    shown = repr(given)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"- `{field}`: {message[:1].lower()}{message[1:]} (given: {shown})"

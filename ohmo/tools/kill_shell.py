@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, said
-from ohmo.tools.bash import told
+from ohmo.tools.bash import job_report
+from ohmo.tools.results import ToolError, description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
 
@@ -32,10 +32,10 @@ class KillShell:
     async def run(self, arguments: KillShellInput, context: CallContext) -> ToolOutput:
         try:
             job = self._jobs.get(arguments.shell_id, context.thread).job
-        except Trouble as trouble:
-            return failed(context, str(trouble))
+        except ToolError as error:
+            return error_result(context, str(error))
         await job.close()
-        return said(context, told(job.ended.result(), self._room))
+        return text_result(context, job_report(job.ended.result(), self._room))
 
 
 TOOL = KillShell

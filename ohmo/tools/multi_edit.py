@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, in_one_step, located
 from ohmo.tools.edit import replaced
-from ohmo.tools.files.rewriting import rewrite
+from ohmo.tools.files.writing import rewrite
 from ohmo.tools.inputs import PathText
+from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench
 
 
@@ -37,12 +37,12 @@ class MultiEdit:
         self.description = description("MultiEdit")
 
     def footprint(self, arguments: MultiEditInput, cwd: Path) -> Footprint:
-        path = located(arguments.file_path, cwd)
+        path = absolute_path(arguments.file_path, cwd)
         return Footprint(reads=(path,), writes=(path,), effect="once")
 
     async def run(self, arguments: MultiEditInput, context: CallContext) -> ToolOutput:
-        path = located(arguments.file_path, context.cwd)
-        return await in_one_step(
+        path = absolute_path(arguments.file_path, context.cwd)
+        return await change_in_thread(
             context, path, lambda: self._edit(path, arguments, context), "nothing was changed"
         )
 
@@ -56,8 +56,8 @@ class MultiEdit:
                     text, count = replaced(
                         text, edit.old_string, edit.new_string, every=edit.replace_all
                     )
-                except Trouble as trouble:
-                    raise Trouble(f"`edits.{number}`: {trouble}") from trouble
+                except ToolError as error:
+                    raise ToolError(f"`edits.{number}`: {error}") from error
                 places += count
             return text
 

@@ -11,11 +11,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from channels.durable import replacing
 from ohmo.contracts.messages import Image
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
 from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.pieces import Window, read_lines, read_piece
-from ohmo.tools.files.text import PEEK, coding_of
+from ohmo.tools.files.text import PEEK, Window, coding_of, read_lines, read_piece
 from ohmo.tools.inputs import PathText
+from ohmo.tools.results import (
+    ToolError,
+    absolute_path,
+    description,
+    error_result,
+    in_thread,
+    os_message,
+    text_result,
+)
 from ohmo.tools.workbench import Workbench
 
 _IMAGES = (
@@ -56,10 +63,10 @@ class Read:
         )
 
     def footprint(self, arguments: ReadInput, cwd: Path) -> Footprint:
-        return Footprint(reads=(located(arguments.file_path, cwd),), effect="none")
+        return Footprint(reads=(absolute_path(arguments.file_path, cwd),), effect="none")
 
     async def run(self, arguments: ReadInput, context: CallContext) -> ToolOutput:
-        named = located(arguments.file_path, context.cwd)
+        named = absolute_path(arguments.file_path, context.cwd)
         [path] = context.judged.reads
         opening = self._bench.opening(context.judged)
 
@@ -69,15 +76,15 @@ class Read:
 
         try:
             text, images = await in_thread(read)
-        except Trouble as trouble:
-            return failed(context, str(trouble))
+        except ToolError as error:
+            return error_result(context, str(error))
         except FileNotFoundError:
-            return failed(
+            return error_result(
                 context, await in_thread(lambda: _missing(named, path, opening, context.cwd))
             )
         except OSError as error:
-            return failed(context, os_words(error, named))
-        return said(context, text, images=images)
+            return error_result(context, os_message(error, named))
+        return text_result(context, text, images=images)
 
     def _read(
         self, file: BinaryIO, path: Path, arguments: ReadInput, context: CallContext
@@ -90,7 +97,7 @@ class Read:
             return f"[{kind}, {status.st_size} bytes]", (Image(image, kind),)
         coding = coding_of(start, whole=len(start) == status.st_size)
         if coding is None:
-            raise Trouble(
+            raise ToolError(
                 f"{path} is binary ({status.st_size} bytes); use Bash with file, strings or xxd to"
                 " look into it"
             )
@@ -110,7 +117,7 @@ class Read:
         """A copy for the model: it is shown the picture with every request, whatever stands at its
         path then."""
         if len(data) > self._limits.image_bytes:
-            raise Trouble(
+            raise ToolError(
                 f"{path}: the image has more than {self._limits.image_bytes} bytes; make it smaller"
             )
         folder = self._bench.spill / "seen" / call.replace("/", "_")
@@ -126,7 +133,7 @@ def _missing(path: Path, judged: Path, opening: Opening, cwd: Path) -> str:
         with opening.listed(judged.parent) as folder:
             names = os.listdir(folder)  # noqa: PTH208
         near = [name for name in names if Path(name).stem.casefold() == path.stem.casefold()][:3]
-    except (OSError, Trouble):
+    except (OSError, ToolError):
         return f"{path}: no such file, and no such folder (the working directory is {cwd})"
     return f"{path}: no such file" + (
         f"; there is {', '.join(sorted(near))}" if near else f" (the working directory is {cwd})"

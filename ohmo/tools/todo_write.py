@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, PlanState, ToolOutput
-from ohmo.tools.answers import description, failed, said
+from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
@@ -44,7 +44,7 @@ class TodoWrite:
         todos = arguments.todos
         running = [todo for todo in todos if todo.status == "in_progress"]
         if len(running) > 1:
-            return failed(
+            return error_result(
                 context,
                 f"`todos`: {len(running)} steps are in_progress; let one be, the others pending",
             )
@@ -54,7 +54,7 @@ class TodoWrite:
             for number, todo in enumerate(todos, 1)
         ]
         text = "\n".join([f"Plan: {done} of {len(todos)} done", *lines]) if todos else "Plan: empty"
-        return replace(said(context, text), plan=_state(todos))
+        return replace(text_result(context, text), plan=_state(todos))
 
 
 def _state(todos: Sequence[Todo]) -> PlanState:

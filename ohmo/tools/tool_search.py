@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import description, failed
-from ohmo.tools.inputs import Sound
+from ohmo.tools.inputs import SafeText
+from ohmo.tools.results import description, error_result
 from ohmo.tools.workbench import Workbench
 
 MOST_BY_WORDS, MOST_BY_NAME = 5, 20  # tools that one search brings
@@ -26,7 +26,7 @@ PURPOSE = 48  # characters that say what one of them does
 
 class ToolSearchInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="ToolSearch", defer_build=True)
-    query: Sound = Field(max_length=1_000)
+    query: SafeText = Field(max_length=1_000)
 
 
 class ToolSearch:
@@ -62,7 +62,7 @@ class ToolSearch:
         ]
         if not found:
             names = ", ".join(sorted(context.hidden)[:30]) or "none"
-            return failed(
+            return error_result(
                 context,
                 "\n".join(lines)
                 or f"No tool is about {arguments.query!r}. Tools you have not been shown: {names}.",

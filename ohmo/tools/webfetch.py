@@ -11,13 +11,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from channels.durable import replacing
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, in_thread, said
-from ohmo.tools.apart import apart
-from ohmo.tools.shown import head_cut, tail_cut
+from ohmo.tools.isolated import run_isolated
+from ohmo.tools.results import (
+    ToolError,
+    description,
+    error_result,
+    head_cut,
+    in_thread,
+    tail_cut,
+    text_result,
+)
 from ohmo.tools.web.fetch import Fetcher, Page, url_host
 from ohmo.tools.workbench import Workbench
 
-_MARKDOWN = "ohmo.tools.late.markdown"
+_MARKDOWN = "ohmo.tools.web.markdown"
 _MOST_HTML = 2 * 1024 * 1024
 
 
@@ -47,7 +54,7 @@ class WebFetch:
     def footprint(self, arguments: WebFetchInput, cwd: Path) -> Footprint:  # noqa: ARG002
         try:
             host = url_host(arguments.url)
-        except Trouble:
+        except ToolError:
             host = ""  # the call itself says what is wrong with it
         return Footprint(hosts=(host,), effect="none")
 
@@ -55,7 +62,7 @@ class WebFetch:
         try:
             page = await self._fetcher.get(arguments.url)
             if page.elsewhere:
-                return said(
+                return text_result(
                     context,
                     f"{page.url} redirects to another host: {page.elsewhere}\nCall WebFetch with"
                     " that URL to go there.",
@@ -64,14 +71,14 @@ class WebFetch:
             shown, spill = await in_thread(
                 lambda: self._told(page, text, context.call, arguments.prompt or "")
             )
-        except Trouble as trouble:
-            return failed(context, str(trouble))
+        except ToolError as error:
+            return error_result(context, str(error))
         except OSError as error:
-            return failed(context, f"the page could not be kept: {error.strerror or error}")
+            return error_result(context, f"the page could not be kept: {error.strerror or error}")
         return (
-            failed(context, shown, spill=spill)
+            error_result(context, shown, spill=spill)
             if page.status >= 400
-            else said(context, shown, spill=spill)
+            else text_result(context, shown, spill=spill)
         )
 
     def _told(
@@ -124,7 +131,7 @@ async def _markdown(text: str, url: str, seconds: float) -> str:
     """A page can be made so that a parser needs hours: then its text comes without its form."""
     order = json.dumps({"url": url, "seconds": int(seconds) + 1}) + "\n" + text
     try:
-        return (await apart(_MARKDOWN, order.encode("utf-8", "replace"), seconds)).decode()
+        return (await run_isolated(_MARKDOWN, order.encode("utf-8", "replace"), seconds)).decode()
     except (TimeoutError, OSError):
         return await in_thread(lambda: html.unescape(re.sub(r"<[^<>]*>", " ", text)))
 

@@ -16,9 +16,9 @@ from ohmo.contracts.cron import JobTools
 from ohmo.contracts.tool import Judged
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import ProcessRunner
+from ohmo.tools.background import BackgroundJobs
 from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.stamps import FileStamps
-from ohmo.tools.jobs import BackgroundJobs
+from ohmo.tools.files.writing import FileStamps
 from ohmo.tools.web.addresses import is_elsewhere
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]

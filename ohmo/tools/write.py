@@ -7,12 +7,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, in_one_step, located
 from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.replace import replace_file
-from ohmo.tools.files.rewriting import MOST
 from ohmo.tools.files.text import Coding, decode, encode, windows_ends
+from ohmo.tools.files.writing import MOST, replace_file
 from ohmo.tools.inputs import PathText
+from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench
 
 
@@ -32,10 +31,10 @@ class Write:
         self.description = description("Write")
 
     def footprint(self, arguments: WriteInput, cwd: Path) -> Footprint:
-        return Footprint(writes=(located(arguments.file_path, cwd),), effect="once")
+        return Footprint(writes=(absolute_path(arguments.file_path, cwd),), effect="once")
 
     async def run(self, arguments: WriteInput, context: CallContext) -> ToolOutput:
-        path = located(arguments.file_path, context.cwd)
+        path = absolute_path(arguments.file_path, context.cwd)
         [target] = context.judged.writes
         opening = self._bench.opening(context.judged)
 
@@ -43,7 +42,7 @@ class Write:
             did = self._write(opening, target, arguments.content, context.thread)
             return f"{did} {path} {_lines(arguments.content)}"
 
-        return await in_one_step(context, path, write, "nothing was written")
+        return await change_in_thread(context, path, write, "nothing was written")
 
     def _write(self, opening: Opening, path: Path, content: str, thread: str) -> str:
         try:
@@ -51,7 +50,7 @@ class Write:
         except FileNotFoundError:
             data, known = b"", None
         if self._stamps.changed(thread, path, known):
-            raise Trouble(f"{path} changed since you last read it; Read it again first")
+            raise ToolError(f"{path} changed since you last read it; Read it again first")
         coding, before = Coding("utf-8"), decode(data)
         if known is not None and before is not None:
             text, coding = before
@@ -77,7 +76,7 @@ def _bytes(content: str, coding: Coding) -> bytes:
         try:
             return content.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise Trouble(
+            raise ToolError(
                 f"`content` holds half a character at {error.start}; give valid text"
             ) from error
 

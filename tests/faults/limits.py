@@ -33,7 +33,7 @@ from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.shell import Shell
 from ohmo.processes.job import Command, ProcessRunner
-from ohmo.tools.answers import Trouble
+from ohmo.tools.results import ToolError
 from ohmo.tools.web.fetch import Fetcher
 
 WIDTH = 8
@@ -272,7 +272,7 @@ async def rebinding(tries: int) -> Row:
             await Fetcher(resolver, reachable, seconds=20.0, most=10_000).get(
                 f"http://changing.example:{port}/"
             )
-        except Trouble:
+        except ToolError:
             refused += 1
 
     await many(tries, one)

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from ohmo.permissions.fs_cache import Twins
 from ohmo.permissions.sensitive_places import Touch
-from ohmo.tools.answers import Trouble
+from ohmo.tools.results import ToolError
 
 # Only to stand in: Linux needs no right to list a folder for that (open(2), O_PATH).
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -33,7 +33,7 @@ class Opening:
         self._twins = twins
 
     def file(self, path: Path) -> BinaryIO:
-        """A regular file, to be read: a pipe waits for ever, a device never ends. Raises Trouble,
+        """A regular file, to be read: a pipe waits for ever, a device never ends. Raises ToolError,
         OSError."""
         with self.folder(path.parent) as folder:
             fd = _opened(path.name or ".", _FILE, folder, path)
@@ -46,18 +46,18 @@ class Opening:
 
     def content(self, path: Path, most: int) -> tuple[bytes, os.stat_result]:
         """All of a file of at most ``most`` bytes, whatever size it claims, and how it looked when
-        it was opened. Raises Trouble, OSError."""
+        it was opened. Raises ToolError, OSError."""
         with self.file(path) as file:
             status = os.fstat(file.fileno())
             data = file.read(most + 1)
         if len(data) > most:
-            raise Trouble(f"{path} is larger than {most} bytes; use Bash")
+            raise ToolError(f"{path} is larger than {most} bytes; use Bash")
         return data, status
 
     @contextmanager
     def folder(self, path: Path, *, make: bool = False) -> Generator[int]:
         """A descriptor for ``dir_fd``. ``make``: folders that are not there are made (mkdir(2),
-        0777 less the umask). Raises Trouble, OSError."""
+        0777 less the umask). Raises ToolError, OSError."""
         here = os.open("/", _FOLDER)
         try:
             for name in path.parts[1:]:
@@ -71,7 +71,7 @@ class Opening:
 
     @contextmanager
     def listed(self, path: Path) -> Generator[int]:
-        """A descriptor for ``os.scandir`` and ``os.listdir``. Raises Trouble, OSError."""
+        """A descriptor for ``os.scandir`` and ``os.listdir``. Raises ToolError, OSError."""
         with self.folder(path) as folder:
             here = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
         try:
@@ -80,7 +80,7 @@ class Opening:
             os.close(here)
 
     def status(self, path: Path) -> os.stat_result:
-        """Of what is at the path. Raises Trouble, OSError."""
+        """Of what is at the path. Raises ToolError, OSError."""
         with self.folder(path.parent) as folder:
             status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
@@ -88,7 +88,7 @@ class Opening:
         return status
 
     def still(self, fd: int, path: Path) -> str:
-        """Where the system says that an open file or folder is: at ``path``. Raises Trouble."""
+        """Where the system says that an open file or folder is: at ``path``. Raises ToolError."""
         there = _place_of(fd)
         if there is None:  # it does not say; the way was walked without a link
             return str(path)
@@ -99,7 +99,7 @@ class Opening:
     def _check(self, fd: int, path: Path) -> None:
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
-            raise Trouble(f"{path} is a folder; use Glob to list it")
+            raise ToolError(f"{path} is a folder; use Glob to list it")
         if not stat.S_ISREG(status.st_mode):
             raise unfit(path)
         there = self.still(fd, path)
@@ -111,21 +111,21 @@ class Opening:
             raise closed(path)
 
 
-def exchanged(path: Path) -> Trouble:
-    return Trouble(
+def exchanged(path: Path) -> ToolError:
+    return ToolError(
         f"{path}: something on the way to it was exchanged after the call was judged; nothing of it"
         " was read or written. Look at where its links lead, and try again"
     )
 
 
-def closed(path: Path) -> Trouble:
-    return Trouble(
+def closed(path: Path) -> ToolError:
+    return ToolError(
         f"{path} is what no tool may open, maybe under another name; a person does it by hand"
     )
 
 
-def unfit(path: Path) -> Trouble:
-    return Trouble(f"{path} is a device, pipe or socket; only files can be read")
+def unfit(path: Path) -> ToolError:
+    return ToolError(f"{path} is a device, pipe or socket; only files can be read")
 
 
 def _entered(folder: int, name: str, path: Path, *, make: bool) -> int:

@@ -1,8 +1,11 @@
-"""Turns the bytes of a text file into text and back without losing any of them."""
+"""Text files: their bytes as text and back without losing any of them, and a window of a file of any
+size in bounded memory (some lines, or a piece of one long line)."""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from channels.record import record
 
@@ -59,3 +62,99 @@ def encode(text: str, coding: Coding) -> bytes:
 def windows_ends(text: str) -> bool:
     """Whether every line of the text ends as on Windows."""
     return "\r\n" in text and text.count("\r\n") == text.count("\n")
+
+
+_CHUNK = 1 << 16
+PIECE = 10_000  # characters of one long line shown at once with char_offset
+
+
+@record
+class Window:
+    """``offset``: first line, from 1. ``limit``: lines. ``line_chars``: characters shown of a line.
+    ``most``: characters in all."""
+
+    offset: int
+    limit: int
+    line_chars: int
+    most: int
+
+
+def _texts(file: BinaryIO, coding: Coding) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(coding.name)("replace")
+    file.seek(len(coding.bom))
+    while chunk := file.read(_CHUNK):
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+def _lines(file: BinaryIO, coding: Coding, keep: int) -> Iterator[tuple[str, int]]:
+    """Each line's first ``keep`` characters and its length."""
+    start, length = "", 0
+    for text in _texts(file, coding):
+        pieces = text.split("\n")
+        for index, piece in enumerate(pieces):
+            start, length = (
+                start + piece[: keep - len(start)] if len(start) < keep else start,
+                length + len(piece),
+            )
+            if index < len(pieces) - 1:
+                yield start, length
+                start, length = "", 0
+    if length:
+        yield start, length
+
+
+def read_lines(file: BinaryIO, coding: Coding, window: Window) -> str:
+    """Numbered lines and, when something was left out, a last line that says how to go on. Raises
+    OSError."""
+    shown: list[str] = []
+    used = number = 0
+    for number, (start, length) in enumerate(_lines(file, coding, window.line_chars + 1), 1):
+        if number < window.offset:
+            continue
+        line = start.rstrip("\r")
+        if length > window.line_chars:
+            line = (
+                start[: window.line_chars]
+                + f" [... {length - window.line_chars} more characters: Read with offset={number},"
+                f" char_offset={window.line_chars}]"
+            )
+        if len(shown) >= window.limit or used + len(line) > window.most:
+            return "\n".join([*shown, f"[more lines follow: Read with offset={number}]"])
+        shown.append(f"{number:>6}\t{line}")
+        used += len(line) + 8
+    if not shown:
+        return (
+            f"[the file has {number} lines; offset {window.offset} is past its end]"
+            if number
+            else "[the file is empty]"
+        )
+    return "\n".join(shown)
+
+
+def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
+    """Characters ``start`` to ``start + PIECE`` of one line. Raises OSError."""
+    number, at, found = 1, 0, ""
+    more = False
+    for text in _texts(file, coding):
+        for index, piece in enumerate(text.split("\n")):
+            if index:
+                number, at = number + 1, 0
+            if number == line:
+                begin = max(0, start - at)
+                taken = piece[begin : begin + PIECE - len(found)] if begin < len(piece) else ""
+                found += taken
+                at += len(piece)
+                more = at > start + PIECE
+            elif number > line:
+                break
+        if number > line or more:
+            break
+    if not found:
+        return f"[line {line} has no character {start}]"
+    tail = (
+        f"\n[the line goes on: Read with offset={line}, char_offset={start + len(found)}]"
+        if more
+        else "\n[end of line]"
+    )
+    return found + tail

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.tools.answers import Trouble, in_thread
 from ohmo.tools.files.opening import Opening
-from ohmo.tools.search import apart, inprocess, ripgrep
+from ohmo.tools.results import ToolError, in_thread
+from ohmo.tools.search import inprocess, ripgrep
+from ohmo.tools.search.inprocess import walk
 from ohmo.tools.search.request import Hit, Search
-from ohmo.tools.search.walk import walk
 
 Found = TypeVar("Found")
 SECONDS = 60.0
@@ -40,7 +40,7 @@ class SearchEngine:
         self, root: Path, accepts: Callable[[str], bool], most: int, opening: Opening
     ) -> tuple[list[str], bool]:
         """Matching relative paths in path order, at most ``most``; True when there are more. Raises
-        Trouble."""
+        ToolError."""
         if self._program is None or await self._is_small(root, opening):
             found = await self._threaded(
                 lambda stop: (path for path in walk(root, opening, stop) if accepts(path)), most + 1
@@ -61,19 +61,19 @@ class SearchEngine:
 
     async def search(self, request: Search, most: int, opening: Opening) -> tuple[list[Hit], bool]:
         """Files with matches until their rows pass ``most``; True when there are more. Raises
-        Trouble, TimeoutError, OSError."""
+        ToolError, TimeoutError, OSError."""
         root = await in_thread(lambda: opening.status(request.root))
         alone = not stat.S_ISDIR(root.st_mode)
         if alone:  # what cannot be opened is said, here alone
             await in_thread(lambda: opening.file(request.root).close())
         small = root.st_size < 1 << 20 if alone else await self._is_small(request.root, opening)
-        long = apart.may_take_long(request.pattern)
+        long = inprocess.may_take_long(request.pattern)
         if self._program is None and long:
             paths = await self._threaded(
                 lambda stop: inprocess.candidates(request, opening, stop), None
             )
             places = tuple(self._sensitive.existing())
-            hits = await apart.search(request, paths, places, most, self._seconds)
+            hits = await inprocess.search_isolated(request, paths, places, most, self._seconds)
         elif (small and not long) or self._program is None:
             hits = await self._threaded(
                 lambda stop: _enough(inprocess.search(request, opening, stop), most), None
@@ -139,7 +139,7 @@ class SearchEngine:
                 over.set()
                 await asyncio.wait({running})
         if over.is_set():
-            raise Trouble(
+            raise ToolError(
                 f"the search took longer than {self._seconds:.0f} s; name a narrower `path` or"
                 " `glob`"
             )
@@ -156,7 +156,7 @@ async def _looked(
 
         def opened() -> None:
             for path in paths:
-                with suppress(OSError, Trouble):
+                with suppress(OSError, ToolError):
                     file = stack.enter_context(opening.file(request.root / path))
                     files[file.fileno()] = path or request.root.name
 
@@ -179,7 +179,7 @@ def _still_there(root: Path, paths: Sequence[str], opening: Opening) -> list[str
     root."""
     there: list[str] = []
     for path in paths:
-        with suppress(OSError, Trouble):
+        with suppress(OSError, ToolError):
             if stat.S_ISREG(opening.status(root / path).st_mode):
                 there.append(path)
     return there

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from ohmo.tools.answers import Trouble
+from ohmo.tools.results import ToolError
 from ohmo.tools.search.request import Hit, Line, Search
 
 _LINE = 16 * 1024 * 1024
@@ -59,7 +59,7 @@ def _tree(excluded: Iterable[str]) -> list[str]:
 async def _output(
     program: Path, words: Sequence[str], cwd: Path, end: bytes, files: Sequence[int] = ()
 ) -> AsyncGenerator[bytes, None]:
-    """Records of rg's output. ``files``: descriptors it inherits. Raises Trouble with rg's own
+    """Records of rg's output. ``files``: descriptors it inherits. Raises ToolError with rg's own
     words when it refuses."""
     launcher = shutil.which("setpriv")
     prefix = [launcher, "--pdeathsig", "KILL", "--"] if launcher else []
@@ -92,7 +92,7 @@ async def _output(
             yield record[: -len(end)]
         problem = (await process.stderr.read(4096)).decode("utf-8", "replace").strip()
         if await process.wait() == 2 and problem:
-            raise Trouble(f"ripgrep: {problem.splitlines()[-1]}")
+            raise ToolError(f"ripgrep: {problem.splitlines()[-1]}")
     finally:
         with suppress(ProcessLookupError):
             process.kill()

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from channels.record import record
-from ohmo.tools.answers import Trouble
+from ohmo.tools.results import ToolError
 from ohmo.tools.web.addresses import Ip, literal, name_problem
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -38,29 +38,29 @@ class Page:
 
 
 def checked_url(text: str) -> URL:
-    """An http or https URL of a plain host. Raises Trouble that says what is wrong."""
+    """An http or https URL of a plain host. Raises ToolError that says what is wrong."""
     cleaned = text.strip()
     if any(ord(char) < 33 or ord(char) == 127 for char in cleaned) or "\\" in cleaned:
-        raise Trouble("`url` holds spaces, control characters or backslashes; give a plain URL")
+        raise ToolError("`url` holds spaces, control characters or backslashes; give a plain URL")
     try:
         url = URL(cleaned)
         host = (url.host or "").casefold()
         port = url.port
     except ValueError as error:
-        raise Trouble(f"`url` is no URL: {error}") from error
+        raise ToolError(f"`url` is no URL: {error}") from error
     if url.scheme not in ("http", "https"):
-        raise Trouble("`url` must start with http:// or https://")
+        raise ToolError("`url` must start with http:// or https://")
     if url.user is not None or url.password is not None:
-        raise Trouble("`url` holds a user name or password; leave it out")
+        raise ToolError("`url` holds a user name or password; leave it out")
     if not host or port is None or port == 0:
-        raise Trouble("`url` has no host")
+        raise ToolError("`url` has no host")
     if "%" in host:
-        raise Trouble(f"{host}: it is no host name")
+        raise ToolError(f"{host}: it is no host name")
     return url
 
 
 def url_host(text: str) -> str:
-    """The host for rules, in the spelling the connection uses. Raises Trouble."""
+    """The host for rules, in the spelling the connection uses. Raises ToolError."""
     url = checked_url(text)
     return (url.raw_host or "").casefold().rstrip(".")
 
@@ -83,7 +83,7 @@ class _Checked(AbstractResolver):
         for address in addresses:
             ip = literal(address)
             if ip is None or not self._reachable(ip):
-                raise Trouble(f"{host} leads to {address}, which is not on the public internet")
+                raise ToolError(f"{host} leads to {address}, which is not on the public internet")
             kind = socket.AF_INET if ip.version == 4 else socket.AF_INET6
             results.append(
                 ResolveResult(
@@ -115,29 +115,29 @@ class Fetcher:
         self._most = most
 
     async def get(self, text: str) -> Page:
-        """Raises Trouble with one line for everything that can go wrong."""
+        """Raises ToolError with one line for everything that can go wrong."""
         url = checked_url(text)
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._follow(url)
         except TimeoutError as error:
-            raise Trouble(f"{url.host} did not answer within {self._seconds:.0f} s") from error
+            raise ToolError(f"{url.host} did not answer within {self._seconds:.0f} s") from error
         except aiohttp.ClientError as error:
             cause = error.__cause__ or error
-            raise Trouble(f"{url.host}: {_words(cause)}") from error
+            raise ToolError(f"{url.host}: {_words(cause)}") from error
         except (OSError, ValueError) as error:
-            raise Trouble(f"{url.host}: {_words(error)}") from error
+            raise ToolError(f"{url.host}: {_words(error)}") from error
 
     def _check(self, url: URL) -> None:
         host = (url.raw_host or "").casefold()
         ip = literal(host)
         if ip is not None:
             if not self._reachable(ip):
-                raise Trouble(f"{host} is not on the public internet")
+                raise ToolError(f"{host} is not on the public internet")
             return
         problem = name_problem(host)
         if problem:
-            raise Trouble(f"{host}: {problem}")
+            raise ToolError(f"{host}: {problem}")
 
     async def _follow(self, url: URL) -> Page:
         connector = aiohttp.TCPConnector(
@@ -165,7 +165,7 @@ class Fetcher:
                         url = target
                         continue
                     return await self._page(url, answer)
-        raise Trouble(f"{start.host} redirects more than {_MOST_REDIRECTS} times")
+        raise ToolError(f"{start.host} redirects more than {_MOST_REDIRECTS} times")
 
     async def _page(self, url: URL, answer: aiohttp.ClientResponse) -> Page:
         body = bytearray()

@@ -23,7 +23,7 @@ from ohmo.ids import IdSource
 from ohmo.permissions.policy import paths_of
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs
-from ohmo.tools.schema import explain, schema_for_model
+from ohmo.tools.inputs import explain, schema_for_model
 from ohmo.tools.workbench import Workbench
 from ohmo_testing.house import ManualClock
 from tests.store_model.store import MemoryStore

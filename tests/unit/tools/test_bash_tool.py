@@ -23,7 +23,7 @@ from ohmo.contracts.tool import CallContext
 from ohmo.permissions.shell import Shell
 from ohmo.processes.job import Command, ProcessRunner
 from ohmo.tools.catalogue import load_tools
-from ohmo.tools.keyboard import waits_for_keyboard
+from ohmo.tools.interactive_commands import waits_for_keyboard
 from ohmo.tools.workbench import Limits, Workbench
 
 KEEPER = "ohmo.processes.keeper"

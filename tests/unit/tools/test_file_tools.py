@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tool_calls import Call
 
-from ohmo.tools.answers import Trouble
 from ohmo.tools.edit import replaced
 from ohmo.tools.files.text import decode, encode
-from ohmo.tools.schema import explain
+from ohmo.tools.inputs import explain
+from ohmo.tools.results import ToolError
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da63f8ffff3f0005fe02fea7d1a7b80000000049454e44ae426082"
@@ -213,7 +213,7 @@ async def test_nothing_is_left_beside_a_file_that_cannot_be_written(call: Call, 
 def test_an_edit_changes_one_place_and_nothing_else(text: str, old: str, new: str) -> None:
     try:
         after, count = replaced(text, old, new, every=False)
-    except Trouble:
+    except ToolError:
         return
     assert count == 1
     assert after.replace("\r\n", "\n").count("\n") - text.replace("\r\n", "\n").count(

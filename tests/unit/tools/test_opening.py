@@ -21,9 +21,9 @@ from tool_calls import Call, opening
 from ohmo.contracts.tool import Judged
 from ohmo.permissions.fs_cache import Twins
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.tools.answers import Trouble
 from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.replace import replace_file
+from ohmo.tools.files.writing import replace_file
+from ohmo.tools.results import ToolError
 
 DEEP = ("one", "two", "three")
 
@@ -55,7 +55,7 @@ def test_no_link_is_followed_wherever_on_the_way_it_was_put(
         place.rename(root / "moved")
         place.symlink_to(os.path.relpath(there, place.parent) if relative else there)
         write = writes and level > 0  # a link in the place of the file itself is replaced
-        with pytest.raises((Trouble, OSError)) as refused:
+        with pytest.raises((ToolError, OSError)) as refused:
             replace_file(opening(), judged, b"written", None) if write else opening().content(
                 judged, 100
             )
@@ -92,12 +92,12 @@ def test_a_folder_that_was_moved_away_while_it_was_open_is_told_from_the_judged_
     judged, _ = plant(tmp_path)
     with opening().folder(judged.parent) as folder:
         judged.parent.rename(tmp_path / "moved")
-        with pytest.raises(Trouble, match="exchanged"):
+        with pytest.raises(ToolError, match="exchanged"):
             opening().still(folder, judged.parent)
     os.mkfifo(tmp_path / "pipe")
     with (
         (tmp_path / "moved" / "file").open("rb") as file,
-        pytest.raises(Trouble, match="exchanged"),
+        pytest.raises(ToolError, match="exchanged"),
     ):
         opening().still(file.fileno(), judged)
 
@@ -117,7 +117,7 @@ def test_new_folders_are_made_below_the_deepest_that_is_there(tmp_path: Path) ->
     assert (tmp_path / "a" / "b" / "c.txt").read_bytes() == b"x"
     (tmp_path / "out").mkdir()
     (tmp_path / "d").symlink_to(tmp_path / "out")
-    with pytest.raises(Trouble, match="exchanged"):
+    with pytest.raises(ToolError, match="exchanged"):
         replace_file(opening(), tmp_path / "d" / "e" / "f.txt", b"x", None)
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -136,7 +136,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
             tmp_path / "judged" / "one",
             judged / "below",
         ):
-            with pytest.raises((Trouble, OSError)):
+            with pytest.raises((ToolError, OSError)):
                 hidden.file(refused)
     assert len(os.listdir("/dev/fd")) == len(before)  # noqa: PTH208
 
@@ -276,8 +276,8 @@ import sys
 from pathlib import Path
 from ohmo.contracts.tool import Judged
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.tools.answers import Trouble
-from ohmo.tools.search.walk import walk
+from ohmo.tools.results import ToolError
+from ohmo.tools.search.inprocess import walk
 from ohmo.tools.workbench import Workbench
 work = Path(sys.argv[2])
 bench = Workbench(Path("/nowhere"), SensitivePaths(Path("/nobody"), Path(sys.argv[1])))
@@ -286,7 +286,7 @@ print(*walk(work, opening))
 for name in ("whole/config.yaml", "part/token", "config", "whole/spill/page", "plain"):
     try:
         print(opening.content(work / name, 100)[0].decode())
-    except Trouble:
+    except ToolError:
         print("refused")
 """
 
@@ -349,9 +349,9 @@ def test_what_a_deny_rule_is_about_is_not_opened_though_it_was_judged(tmp_path: 
     """The rules are asked again about the path of what was opened."""
     judged, _ = plant(tmp_path)
     denied = opening(judged=Judged((judged,), (judged,), lambda path: path == str(judged)))
-    with pytest.raises(Trouble, match="no tool may open"):
+    with pytest.raises(ToolError, match="no tool may open"):
         denied.file(judged)
-    with pytest.raises(Trouble, match="no tool may write"):
+    with pytest.raises(ToolError, match="no tool may write"):
         replace_file(denied, judged, b"x", None)
     assert judged.read_text() == "judged"
 

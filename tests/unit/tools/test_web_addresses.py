@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.tools.answers import Trouble
+from ohmo.tools.results import ToolError
 from ohmo.tools.web.addresses import is_elsewhere, is_own, is_public, literal, name_problem
 from ohmo.tools.web.fetch import checked_url
 
@@ -169,7 +169,7 @@ def test_whatever_libc_reads_as_an_address_we_read_the_same_or_refuse(text: str)
     try:
         read = IPv4Address(socket.inet_aton(text))
         host = (checked_url(f"http://{text}/").raw_host or "").casefold()
-    except (OSError, Trouble):
+    except (OSError, ToolError):
         return
     own = literal(host)
     assert own == read if own is not None else name_problem(host)

@@ -12,11 +12,11 @@ from aiohttp import web
 from tool_calls import Call
 
 from ohmo.contracts.tool import CallContext
-from ohmo.tools.answers import Trouble
 from ohmo.tools.catalogue import load_tools
-from ohmo.tools.late.markdown import to_markdown
+from ohmo.tools.results import ToolError
 from ohmo.tools.web.addresses import is_public
 from ohmo.tools.web.fetch import Fetcher, url_host
+from ohmo.tools.web.markdown import to_markdown
 from ohmo.tools.workbench import Limits, Workbench
 
 REFUSED = """
@@ -174,9 +174,9 @@ async def nothing_is_resolved(host: str, port: int) -> Sequence[str]:
 @pytest.mark.parametrize("url", urls())
 async def test_nothing_but_the_public_web_is_reached(url: str) -> None:
     fetcher = Fetcher(nothing_is_resolved, is_public, seconds=5, most=1000)
-    with pytest.raises(Trouble, match=r"^[^\n]+$") as trouble:
+    with pytest.raises(ToolError, match=r"^[^\n]+$") as error:
         await fetcher.get(url)
-    assert "onnect" not in str(trouble.value)  # refused before any connection was tried
+    assert "onnect" not in str(error.value)  # refused before any connection was tried
 
 
 def test_the_list_is_long_enough() -> None:
@@ -220,7 +220,7 @@ async def test_a_public_name_with_a_private_address_is_refused(answers: list[str
         del host, port
         return answers
 
-    with pytest.raises(Trouble):
+    with pytest.raises(ToolError):
         await Fetcher(resolver, is_public, seconds=5, most=1000).get("http://rebind.example.org/")
 
 
@@ -354,7 +354,7 @@ async def test_a_redirect_to_a_private_place_is_refused(
         """Only the first connection may go to loopback."""
         return first.pop() if first else is_public(ip)
 
-    with pytest.raises(Trouble):
+    with pytest.raises(ToolError):
         await Fetcher(site.resolver, reachable, seconds=3, most=1000).get(site.url("/"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from channels.record import record
 from ohmo.processes.job import Job
-from ohmo.tools.answers import Trouble
+from ohmo.tools.results import ToolError
 
 
 @record
@@ -24,10 +24,10 @@ class BackgroundJobs:
         self._count = 0
 
     def check(self, thread: str) -> None:
-        """Raises Trouble when the thread has too many running."""
+        """Raises ToolError when the thread has too many running."""
         own = [name for name, each in self._jobs.items() if each.thread == thread]
         if sum(not self._jobs[name].job.ended.done() for name in own) >= self._most:
-            raise Trouble(
+            raise ToolError(
                 f"{self._most} commands run in the background already ({', '.join(own)}); stop one"
                 " with KillShell"
             )
@@ -42,11 +42,11 @@ class BackgroundJobs:
         return name
 
     def get(self, name: str, thread: str) -> Background:
-        """Raises Trouble when there is no such job in this thread."""
+        """Raises ToolError when there is no such job in this thread."""
         found = self._jobs.get(name)
         if found is None or found.thread != thread:
             own = [each for each, job in self._jobs.items() if job.thread == thread]
-            raise Trouble(
+            raise ToolError(
                 f"no background command {name!r}; there is"
                 f" {', '.join(own) if own else 'none (a restart ends them)'}"
             )

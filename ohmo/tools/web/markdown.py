@@ -1,9 +1,8 @@
-"""HTML to Markdown: the readable part of a page, links made whole."""
+"""HTML to Markdown: the readable part of a page, links made whole. Its imports are heavy: it runs as a
+process of its own."""
 
 from __future__ import annotations
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# markdownify carries no types.
 import json
 import re
 import sys
@@ -12,7 +11,11 @@ from urllib.parse import urljoin
 from bs4 import BeautifulSoup
 from markdownify import MarkdownConverter
 
-from ohmo.tools.apart import bounded
+from ohmo.tools.isolated import bounded
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# markdownify carries no types.
+
 
 _DROPPED = (
     "script",

@@ -1,4 +1,4 @@
-"""What the four tools for jobs share: who asks, and how a job is told."""
+"""What the four tools for scheduled jobs share: who asks, and how a job is told."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ohmo.cron.spec import rhythm, when_words
 from ohmo.tools.workbench import Workbench
 
 
-def has_door(workbench: Workbench) -> bool:
+def has_scheduler(workbench: Workbench) -> bool:
     """Whether there is a clock to make jobs for."""
     return workbench.cron is not None
 
 
-def door_of(workbench: Workbench) -> JobTools:
-    """Raises ConfigError: ``has_door`` was not asked."""
+def scheduler_of(workbench: Workbench) -> JobTools:
+    """Raises ConfigError: ``has_scheduler`` was not asked."""
     if workbench.cron is None:
         raise ConfigError("tools: there is no clock to make jobs for")
     return workbench.cron
@@ -34,7 +34,7 @@ async def caller(door: JobTools, context: CallContext) -> tuple[By, Address | No
     return By(context.person, place.account if place is not None else "", everything=False), place
 
 
-def line(row: JobRow) -> str:
+def job_line(row: JobRow) -> str:
     """One job in one line."""
     spec = row.body.spec
     due = when_words(row.next_at, spec.tz) if row.enabled else "paused"

@@ -1,5 +1,5 @@
-"""Work that a file or a page could make endless runs in a process of its own: Python ends no
-thread, and one expression can hold them all."""
+"""Work that a file or a page could make endless runs in a process of its own: Python ends no thread,
+and one expression can hold them all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ohmo.processes.process_tree import die_with_parent
 _MEMORY = 1 << 30  # bytes of address space
 
 
-async def apart(module: str, order: bytes, seconds: float) -> bytes:
+async def run_isolated(module: str, order: bytes, seconds: float) -> bytes:
     """What ``module`` prints when it reads ``order``. Raises TimeoutError; OSError when it
     failed."""
     process = await asyncio.create_subprocess_exec(

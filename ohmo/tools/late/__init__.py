@@ -1,1 +1,0 @@
-"""Modules with heavy imports, loaded by name at first need."""
