@@ -13,7 +13,7 @@ from channels.contract import About, Address, Channel, Manifest, Options, Person
 from channels.record import record
 from channels.registry import discover, load
 from channels.web.client import Browser
-from ohmo.commands.elsewhere import INSTEAD, SAME
+from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.config.channels import Opened, open_channels
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy

@@ -29,7 +29,7 @@ from ohmo.assembly.sessions import build_pool
 from ohmo.assembly.switchboard import build_board
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
-from ohmo.commands.contract import ORDER, Command, is_order
+from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.contracts.setup import SetUp
@@ -111,16 +111,7 @@ class House:
 
 def commands() -> Mapping[str, Command]:
     """Every slash command by name, in the order in which they are listed."""
-    found = {
-        name: one
-        for name, one in scan("ohmo.commands", "COMMAND").items()
-        if isinstance(one, Command)
-    }
-    return dict(
-        sorted(
-            found.items(), key=lambda item: ORDER.index(item[0]) if item[0] in ORDER else len(ORDER)
-        )
-    )
+    return listed(scan("ohmo.commands", "COMMAND"))
 
 
 async def build_house(

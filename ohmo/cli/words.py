@@ -21,14 +21,14 @@ _ARGUMENTS = {
 def commands() -> Mapping[str, str]:
     """Name and summary, of the house and of this keyboard, in order of use. Brings the commands'
     rooms, so only when somebody types a slash."""
-    from ohmo.commands.contract import ORDER, Command
+    from ohmo.commands.contract import listed
     from ohmo.discovery import scan
 
-    found = [one for one in scan("ohmo.commands", "COMMAND").values() if isinstance(one, Command)]
-    known = {one.name: f"{one.usage} {one.summary}".strip() for one in found}
-    return {name: known[name] for name in sorted(known, key=(*ORDER, *known).index)} | {
-        "exit": "leave; the daemon goes on"
+    known = {
+        name: f"{one.usage} {one.summary}".strip()
+        for name, one in listed(scan("ohmo.commands", "COMMAND")).items()
     }
+    return known | {"exit": "leave; the daemon goes on"}
 
 
 class Arguments:

@@ -1,1 +1,1 @@
-"""The human's slash doors: one file a command, each exporting one ``COMMAND``."""
+"""The slash commands: one file each, which exports one ``COMMAND``."""

@@ -25,7 +25,7 @@ _SCOPES: dict[str, Scope] = {
 }
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     scope = _SCOPES.get(order.argument.lower())
     if scope is None:
         return Reply(
@@ -35,14 +35,9 @@ async def _run(order: Order, desk: Desk) -> Effect:
     questions = await desk.meant(order)
     if len(questions) > 1:
         return several(questions)
-    if (
-        not questions
-        and order.argument == ""
-        and (lapsed := await desk.lapsed(order.thread)) is not None
-    ):
-        return RunNow(lapsed)
     if not questions:
-        return Reply("Nothing is asked here.")
+        lapsed = await desk.lapsed(order.thread) if order.argument == "" else None
+        return RunNow(lapsed) if lapsed is not None else Reply("Nothing is asked here.")
     if questions[0].ask.question.kind == "question":
         return Reply("This question wants an answer in words, or `/deny`.")
     return Decide(questions[0].ask.id, "allowed", scope)
@@ -51,7 +46,8 @@ async def _run(order: Order, desk: Desk) -> Effect:
 COMMAND = Command(
     "approve",
     "allow it: once, for the session, always, or all edits in this workspace",
-    _run,
+    run,
     MEMBERS,
     usage="[session|always|workspace]",
+    place=70,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del desk
     return Choose(
         "Messages that come while I work are answered together.",
@@ -16,5 +16,10 @@ async def _run(order: Order, desk: Desk) -> Effect:
 
 
 COMMAND = Command(
-    "collect", "later messages are collected and answered together", _run, MEMBERS, alone=True
+    "collect",
+    "later messages are collected and answered together",
+    run,
+    MEMBERS,
+    alone=True,
+    place=150,
 )

@@ -4,7 +4,7 @@ that is committed as one."""
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from channels.contract import Address, Inbound
 from channels.record import record
 from channels.text import literal
-from ohmo.commands.elsewhere import INSTEAD, SAME
+from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.status import HouseStatus
@@ -37,10 +37,10 @@ class Reply:
 
 @record
 class Stop:
-    """End everything said before; ``fresh``: begin a new session too."""
+    """End everything said before."""
 
     text: str
-    fresh: bool = False
+    fresh: bool = False  # begin a new session too
 
 
 @record
@@ -77,10 +77,9 @@ class Restart:
 
 @record
 class Retry:
-    """Bring back what failed: numbers of dead letters of the thread. The answer to them is the
-    reply."""
+    """Bring back what failed. The answer to it is the reply."""
 
-    letters: tuple[int, ...]
+    letters: tuple[int, ...]  # numbers of dead letters of the thread
 
 
 Effect = Reply | Stop | Choose | Decide | RunNow | Restart | Retry
@@ -90,40 +89,46 @@ class Desk(Protocol):
     """What commands may look at."""
 
     async def open_questions(self, thread: str) -> list[Asked]: ...
-    async def meant(
-        self, order: Order
-    ) -> list[Asked]: ...  # what this person may mean here, more than one: nobody can say which
-    async def lapsed(
-        self, thread: str
-    ) -> Lapsed | None: ...  # the newest permission here that nobody gave in time
-    async def failed(
-        self, thread: str, turn: str | None = None
-    ) -> list[ArrivalInfo]: ...  # dead letters of that turn, None: the last one
+    async def meant(self, order: Order) -> list[Asked]:
+        """What this person may mean here; more than one: nobody can say which."""
+        ...
+
+    async def lapsed(self, thread: str) -> Lapsed | None:
+        """The newest permission here that nobody gave in time."""
+        ...
+
+    async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]:
+        """Dead letters of that turn, None: the last one."""
+        ...
+
     async def thread(self, thread: str) -> ThreadInfo | None: ...
     async def status(self) -> HouseStatus: ...
     async def usage_today(self) -> str: ...
     async def inbox_of(self, thread: str) -> str: ...
-    async def jobs_of(
-        self, order: Order
-    ) -> str: ...  # may pause, resume or remove one of the person's own: done twice it is the same
-    async def permissions_of(
-        self, order: Order
-    ) -> str: ...  # may revoke one of the person's own: done twice it is the same
+    async def jobs_of(self, order: Order) -> str:
+        """May pause, resume or remove one of the person's own: done twice it is the same."""
+        ...
+
+    async def permissions_of(self, order: Order) -> str:
+        """May revoke one of the person's own: done twice it is the same."""
+        ...
+
     async def why(self, thread: str, number: str) -> str: ...
     def running_turn(self, thread: str) -> str | None: ...
-    def free_until(
-        self,
-    ) -> tuple[datetime, str]: ...  # when a full_auto that is chosen now ends, and that in words
+    def free_until(self) -> tuple[datetime, str]:
+        """When a full_auto that is chosen now ends, and that in words."""
+        ...
+
     def when(self, at: datetime) -> str: ...
     def commands(self) -> tuple[Command, ...]: ...
-    def models(
-        self,
-    ) -> tuple[str, ...]: ...  # configured ones, small to large; the last is the default
+    def models(self) -> tuple[str, ...]:
+        """Configured ones, small to large; the last is the default."""
+        ...
 
 
 @record
 class Order:
-    """A command as somebody said it, ``said``: the message itself."""
+    """A command as somebody said it."""
 
     thread: str
     address: Address
@@ -131,30 +136,28 @@ class Order:
     standing: Standing
     argument: str
     settings: ThreadSettings
-    said: Inbound | None = None
+    said: Inbound | None = None  # the message itself
 
 
 @record
 class Command:
-    """``run`` must not write: its effect, its reply and the command's ending are one transaction of
-    the caller. ``alone``: it reads no words behind its name, and somebody who writes some is told
-    so. ``usage``: what may stand behind the name, ``[NAME|default]``."""
+    """One slash command, as its file exports it."""
 
     name: str
     summary: str
+    #: Must not write: its effect, its reply and the command's ending are one transaction of the
+    #: caller.
     run: Callable[[Order, Desk], Awaitable[Effect]]
-    standings: frozenset[Standing] = field(default=EVERYBODY)
-    alone: bool = False
-    usage: str = ""
+    standings: frozenset[Standing] = field(default=EVERYBODY)  # who may say it
+    alone: bool = False  # it reads no words behind its name; who writes some is told so
+    usage: str = ""  # what may stand behind the name, ``[NAME|default]``
+    place: int = 1000  # in every list: small numbers first, which are used most
 
     def heeded(self, effect: Effect, argument: str) -> Effect:
         """``effect``, with a word about words that were not read: they were meant for somebody, and
         nothing may get lost in silence."""
-        if (
-            not self.alone
-            or not argument
-            or not isinstance(effect, Reply | Choose | Stop | Restart)
-        ):
+        speaks = isinstance(effect, Reply | Choose | Stop | Restart)
+        if not self.alone or not argument or not speaks:
             return effect
         told = (
             f"{effect.text} The words behind `/{self.name}` were not read: say them again as a"
@@ -174,25 +177,11 @@ def parse(text: str) -> tuple[str, str] | None:
     return ours, f"{fixed} {argument}".strip()
 
 
-# How they are listed: what is used most comes first; one that is not named here comes last.
-ORDER = (
-    *(
-        "new",
-        "stop",
-        "status",
-        "model",
-        "mode",
-        "retry",
-        "approve",
-        "deny",
-        "usage",
-        "cron",
-        "permissions",
-        "steer",
-        "queue",
-    ),
-    *("interrupt", "collect", "inbox", "why", "whoami", "restart", "help", "start"),
-)
+def listed(found: Mapping[str, object]) -> dict[str, Command]:
+    """The commands among ``found`` (what a scan of this package for ``COMMAND`` gives), by name, in
+    the order of lists."""
+    commands = [one for one in found.values() if isinstance(one, Command)]
+    return {one.name: one for one in sorted(commands, key=lambda one: (one.place, one.name))}
 
 
 def several(questions: Sequence[Asked]) -> Reply:
@@ -204,20 +193,13 @@ def several(questions: Sequence[Asked]) -> Reply:
     )
 
 
-LATER = frozenset(
-    {"compact", "undo", "rollback", "memory", "agents"}
-)  # named in the documentation, not built yet
-
-
 def unknown(name: str, known: Collection[str]) -> str:
     """What is said of a command that there is not."""
     if name in INSTEAD:
         return INSTEAD[name]
     close = get_close_matches(name, known, n=1)
-    return (
-        f"There is no `/{name}`{f'; did you mean `/{close[0]}`?' if close else '.'} `/help` shows"
-        " what there is."
-    )
+    meant = f"; did you mean `/{close[0]}`?" if close else "."
+    return f"There is no `/{name}`{meant} `/help` shows what there is."
 
 
 def is_order(text: str, known: Collection[str]) -> bool:
@@ -229,8 +211,6 @@ def is_order(text: str, known: Collection[str]) -> bool:
     name, argument = said
     if is_steering(text):
         return False  # its words are a message
-    return (
-        name in known
-        or name in INSTEAD
-        or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))
-    )
+    if name in known or name in INSTEAD:
+        return True
+    return not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Reply
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     return Reply(await desk.jobs_of(order))
 
 
 COMMAND = Command(
     "cron",
     "your scheduled jobs; history, pause, resume or remove one",
-    _run,
+    run,
     MEMBERS,
     usage="[history|pause|resume|remove NAME]",
+    place=100,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, several
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     questions = await desk.meant(order)
     if len(questions) > 1:
         return several(questions)
@@ -17,5 +17,10 @@ async def _run(order: Order, desk: Desk) -> Effect:
 
 
 COMMAND = Command(
-    "deny", "refuse what is asked here, with a reason if you like", _run, MEMBERS, usage="[why]"
+    "deny",
+    "refuse what is asked here, with a reason if you like",
+    run,
+    MEMBERS,
+    usage="[why]",
+    place=80,
 )

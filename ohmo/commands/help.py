@@ -5,10 +5,10 @@ from __future__ import annotations
 from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     there = [command for command in desk.commands() if order.standing in command.standings]
     lines = [f"- `/{f'{one.name} {one.usage}'.strip()}` {one.summary}" for one in there]
     return Reply("Say anything, or one of these:\n\n" + "\n".join(lines))
 
 
-COMMAND = Command("help", "what can be said", _run)
+COMMAND = Command("help", "what can be said", run, place=200)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del desk
     return Choose(
         "A message that comes while I work interrupts it.",
@@ -16,5 +16,5 @@ async def _run(order: Order, desk: Desk) -> Effect:
 
 
 COMMAND = Command(
-    "interrupt", "a later message interrupts the running turn", _run, MEMBERS, alone=True
+    "interrupt", "a later message interrupts the running turn", run, MEMBERS, alone=True, place=140
 )

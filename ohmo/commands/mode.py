@@ -15,7 +15,7 @@ _WARNING = (
 )
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     said = order.argument.lower()
     wanted = _KNOWS.sub("", said).replace("-", "_")
     match wanted:
@@ -57,7 +57,8 @@ def _now(order: Order, desk: Desk) -> str:
 COMMAND = Command(
     "mode",
     "default, plan (nothing is changed) or full_auto",
-    _run,
+    run,
     MEMBERS,
     usage="[default|plan|full_auto]",
+    place=50,
 )

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from ohmo.commands.contract import Choose, Command, Desk, Effect, Order, Reply
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     models, wanted = desk.models(), order.argument
     if not wanted:
         return Reply(_shown(models, order.settings.model, may=order.standing != "guest"))
@@ -50,5 +50,9 @@ def _shown(models: tuple[str, ...], chosen: str | None, *, may: bool) -> str:
 
 
 COMMAND = Command(
-    "model", "which model answers here; another one, or `default`", _run, usage="[NAME|default]"
+    "model",
+    "which model answers here; another one, or `default`",
+    run,
+    usage="[NAME|default]",
+    place=40,
 )

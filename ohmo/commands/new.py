@@ -5,9 +5,9 @@ from __future__ import annotations
 from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Stop
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del order, desk
     return Stop("A new conversation begins here.", fresh=True)
 
 
-COMMAND = Command("new", "begin a new conversation here", _run, MEMBERS, alone=True)
+COMMAND = Command("new", "begin a new conversation here", run, MEMBERS, alone=True, place=10)

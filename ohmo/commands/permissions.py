@@ -5,14 +5,15 @@ from __future__ import annotations
 from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Reply
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     return Reply(await desk.permissions_of(order))
 
 
 COMMAND = Command(
     "permissions",
     "what you allowed for longer than once; revoke one",
-    _run,
+    run,
     MEMBERS,
     usage="[revoke ID]",
+    place=110,
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del desk
     return Choose(
         "Messages that come while I work wait for their turn.",
@@ -15,4 +15,6 @@ async def _run(order: Order, desk: Desk) -> Effect:
     )
 
 
-COMMAND = Command("queue", "later messages wait for their turn", _run, MEMBERS, alone=True)
+COMMAND = Command(
+    "queue", "later messages wait for their turn", run, MEMBERS, alone=True, place=130
+)

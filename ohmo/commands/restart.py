@@ -5,7 +5,7 @@ from __future__ import annotations
 from ohmo.commands.contract import Command, Desk, Effect, Order, Restart
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del order, desk
     return Restart("Restarting. What runs or waits goes on in a moment.")
 
@@ -13,7 +13,8 @@ async def _run(order: Order, desk: Desk) -> Effect:
 COMMAND = Command(
     "restart",
     "restart ohmo; what it was doing goes on afterwards",
-    _run,
+    run,
     frozenset({"owner"}),
     alone=True,
+    place=190,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ohmo.commands.contract import Command, Desk, Effect, Order, Reply, Retry
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     letters = await desk.failed(order.thread)
     if not letters:
         return Reply("Nothing failed here that could be tried again.")
@@ -15,4 +15,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Retry(tuple(one.seq for one in letters))
 
 
-COMMAND = Command("retry", "try again what failed here last", _run, alone=True)
+COMMAND = Command("retry", "try again what failed here last", run, alone=True, place=60)

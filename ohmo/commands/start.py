@@ -13,7 +13,7 @@ _MAY = {
 }
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del desk
     begin = " `/new` begins a new conversation," if order.standing != "guest" else ""
     return Reply(
@@ -22,4 +22,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     )
 
 
-COMMAND = Command("start", "a welcome, and how to begin", _run)
+COMMAND = Command("start", "a welcome, and how to begin", run, place=210)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     status, questions = await desk.status(), await desk.open_questions(order.thread)
     here = (
         "I am at work"
@@ -34,4 +34,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Reply("\n".join(lines))
 
 
-COMMAND = Command("status", "how things are", _run)
+COMMAND = Command("status", "how things are", run, place=30)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del desk
     return Choose(
         "Messages that come while I work are read into the running turn. For one message only:"
@@ -20,8 +20,9 @@ async def _run(order: Order, desk: Desk) -> Effect:
 COMMAND = Command(
     "steer",
     "later messages are read into the running turn; with words behind it: only these",
-    _run,
+    run,
     MEMBERS,
     alone=True,
     usage="[words]",
+    place=120,
 )

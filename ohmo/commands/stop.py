@@ -5,9 +5,9 @@ from __future__ import annotations
 from ohmo.commands.contract import Command, Desk, Effect, Order, Stop
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     running = desk.running_turn(order.thread) is not None
     return Stop("Stopped." if running else "Stopped. Nothing was running here.")
 
 
-COMMAND = Command("stop", "stop what runs and what waits here", _run, alone=True)
+COMMAND = Command("stop", "stop what runs and what waits here", run, alone=True, place=20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     del desk
     return Reply(
         f"You are `{order.address.channel}:{order.person}`, role {order.standing}; this place is"
@@ -13,4 +13,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     )
 
 
-COMMAND = Command("whoami", "who I take you for, and what you may do", _run)
+COMMAND = Command("whoami", "who I take you for, and what you may do", run, place=180)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 
-async def _run(order: Order, desk: Desk) -> Effect:
+async def run(order: Order, desk: Desk) -> Effect:
     return Reply(await desk.why(order.thread, order.argument))
 
 
-COMMAND = Command("why", "what became of a message that was said here", _run, usage="[number]")
+COMMAND = Command(
+    "why", "what became of a message that was said here", run, usage="[number]", place=170
+)

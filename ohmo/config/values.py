@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -32,28 +34,16 @@ _BYTES = {
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
-# What rules may name, beside mcp__server__tool.
-TOOLS = (
-    "AskUser",
-    "Bash",
-    "BashOutput",
-    "Brief",
-    "CronCreate",
-    "CronDelete",
-    "CronList",
-    "CronToggle",
-    "Edit",
-    "Glob",
-    "Grep",
-    "KillShell",
-    "MultiEdit",
-    "Read",
-    "TodoWrite",
-    "ToolSearch",
-    "WebFetch",
-    "WebSearch",
-    "Write",
-)
+_NOT_BUILT = ("WebSearch",)  # tools that presets and rules may name already
+
+
+@cache
+def tool_names() -> tuple[str, ...]:
+    """What rules may name, beside ``mcp__server__tool``. Each tool has a page for the model in
+    ``ohmo/tools/texts``, so that its name is known without importing it."""
+    pages = resources.files("ohmo").joinpath("tools", "texts").iterdir()
+    names = [page.name.removesuffix(".txt") for page in pages if page.name.endswith(".txt")]
+    return tuple(sorted((*names, *_NOT_BUILT)))
 
 
 def flag(value: object) -> object:
@@ -168,14 +158,12 @@ def _rule(value: object, info: ValidationInfo) -> object:
 
 def _known_tool(name: str) -> None:
     """A rule for a tool that does not exist would guard nothing, silently."""
-    if name in TOOLS or "*" in name or name.startswith("mcp__"):
+    if "*" in name or name.startswith("mcp__") or name in tool_names():
         return
-    lower = {tool.lower(): tool for tool in TOOLS}
+    lower = {tool.lower(): tool for tool in tool_names()}
     guess = difflib.get_close_matches(name.lower(), lower, n=1)
-    raise ValueError(
-        f"there is no tool {name!r}, "
-        + (f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(TOOLS)}")
-    )
+    instead = f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(tool_names())}"
+    raise ValueError(f"there is no tool {name!r}, {instead}")
 
 
 def _many(value: object) -> object:

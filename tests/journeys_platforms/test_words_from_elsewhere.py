@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ohmo.commands.elsewhere import INSTEAD, SAME
+from ohmo.commands.aliases import INSTEAD, SAME
 from tests.faults.daemon import until
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage

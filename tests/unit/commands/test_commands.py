@@ -13,9 +13,8 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.assembly.house import commands
+from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.commands.contract import (
-    LATER,
-    ORDER,
     Command,
     Decide,
     Order,
@@ -27,7 +26,6 @@ from ohmo.commands.contract import (
     parse,
     unknown,
 )
-from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.status import ChannelStatus, HouseStatus
@@ -35,6 +33,10 @@ from ohmo.contracts.store import Ask, Asked, Lapsed, ThreadSettings
 from ohmo.contracts.tool import Question
 
 KNOWN = commands()
+# Named in the documentation, not built yet.
+LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})
+# What is used most comes first.
+FIRST = ["new", "stop", "status", "model", "mode", "retry", "approve", "deny"]
 NEVER_QUEUED = [
     "help",
     "stop",
@@ -257,13 +259,14 @@ def test_a_command_fits_every_platforms_menu(command: Command) -> None:
 async def test_help_lists_what_this_person_may_say(standing: Standing, missing: set[str]) -> None:
     reply = await run("/help", standing=standing)
     listed = re.findall(r"`/([a-z_]+)(?: \[.+?\])?`", reply.text)
-    assert listed == [name for name in ORDER if name not in missing]
+    assert listed == [name for name in KNOWN if name not in missing]
     assert "`/model [NAME|default]` which model" in reply.text
     assert "`/stop` stop what runs" in reply.text
 
 
-def test_every_command_has_its_place_in_the_order_and_its_arguments_on_the_page() -> None:
-    assert list(KNOWN) == list(ORDER)
+def test_what_is_used_most_is_listed_first_and_every_command_is_on_the_page() -> None:
+    assert list(KNOWN)[: len(FIRST)] == FIRST
+    assert list(KNOWN)[-1] == "start"
     page = PAGE.read_text(encoding="utf-8")
     for command in KNOWN.values():
         said = f"{command.name} {command.usage}".strip().replace("|", "\\|")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.config.load import Config, load
-from ohmo.config.values import TOOLS
+from ohmo.config.values import tool_names
 from ohmo.contracts.errors import ConfigError
 
 
@@ -308,7 +308,8 @@ def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refu
     text = "permissions:\n  deny: ['bash(rm:*)', 'Fly']\n  allow: ['mcp__notes__*', 'Bash(ls:*)']\n"
     assert problems(home, text) == [
         "config.yaml:2: permissions.deny[0]: there is no tool 'bash', did you mean Bash?",
-        "config.yaml:2: permissions.deny[1]: there is no tool 'Fly', only " + ", ".join(TOOLS),
+        "config.yaml:2: permissions.deny[1]: there is no tool 'Fly', only "
+        + ", ".join(tool_names()),
     ]
 
 
