@@ -412,7 +412,7 @@ def _setup(config: Config) -> SetUp:
     without what .env adds."""
     make = cast(
         "Callable[[Config, Mapping[str, str], Mapping[str, Manifest]], SetUp]",
-        load("ohmo.setup.desk:SetupDesk"),
+        load("ohmo.setup.config_editor:ConfigEditor"),
     )
     return make(config, os.environ, manifests()[0])
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from ohmo.config.envfile import environment
+from ohmo.config.home import environment
 from ohmo.config.problems import nearest
 from ohmo.discovery import scan
 from ohmo.providers import build

@@ -11,8 +11,7 @@ import click
 from channels.contract import Manifest
 from channels.registry import DuplicateChannel, discover
 from ohmo.cli.show import clean
-from ohmo.config.envfile import environment
-from ohmo.config.home import find_home
+from ohmo.config.home import environment, find_home
 from ohmo.config.load import Config, load
 from ohmo.contracts.errors import ConfigError
 

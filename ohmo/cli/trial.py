@@ -12,8 +12,7 @@ import click
 
 from channels.contract import Manifest
 from ohmo.cli.house import of_a_service
-from ohmo.config.envfile import environment
-from ohmo.config.home import Home
+from ohmo.config.home import Home, environment
 from ohmo.config.load import Config, load
 from ohmo.contracts.errors import ConfigError
 from ohmo.setup import platforms

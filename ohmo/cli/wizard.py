@@ -18,8 +18,7 @@ from channels.setup import Ask, Setup
 from ohmo.cli.choosing import models_chosen
 from ohmo.cli.client import connect
 from ohmo.cli.trial import Trial
-from ohmo.config.envfile import environment
-from ohmo.config.home import Home, find_home
+from ohmo.config.home import Home, environment, find_home
 from ohmo.config.problems import nearest
 from ohmo.config.secrets import Secret
 from ohmo.contracts.errors import ConfigError

@@ -1,5 +1,5 @@
-"""The home folder: where everything of one ohmo lies. Standard library only, because every client
-command starts here."""
+"""The home folder, where everything of one ohmo lies, and its ``.env``. Standard library only, because
+every client command starts here."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FOLDERS = ("run", "logs", "state", "media", "spill", "cache", "memory", "skills"
 
 @record
 class Home:
-    """``root`` is absolute; nothing is created before ``prepare``."""
+    """Nothing is created before ``prepare``."""
 
-    root: Path
+    root: Path  # absolute
 
     @property
     def config(self) -> Path:
@@ -145,3 +145,43 @@ def find_home(environ: Mapping[str, str]) -> Home:
     if (written == "~" or written.startswith("~/")) and user:
         written = user + written[1:]
     return Home(Path(written).absolute())
+
+
+def env_file(home: Home) -> Path:
+    return home.root / ".env"
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` and what the file adds to it. Raises ConfigError: others can read_env the file, or a
+    line is no ``NAME=value``."""
+    return {**read_env(env_file(find_home(environ))), **environ}
+
+
+def read_env(file: Path) -> dict[str, str]:
+    """``NAME=value`` lines as systemd.exec(5) reads an EnvironmentFile: ``#`` and ``;`` begin a
+    comment, a value may stand in quotes. Empty when there is no file. Raises ConfigError."""
+    try:
+        if stat.S_IMODE(file.stat().st_mode) & 0o077:
+            raise ConfigError(f"{file}: others can read_env it; chmod 600 {file}")
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read_env ({error.strerror})") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()  # noqa: PLW2901
+        if not line or line[0] in "#;":
+            continue
+        name, equals, value = line.removeprefix("export ").partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or not name.isidentifier() or not name.isascii():
+            raise ConfigError(f"{file.name}:{number}: expected NAME=value")
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        found[name] = value
+    return found

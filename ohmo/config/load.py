@@ -14,7 +14,6 @@ from channels.contract import Manifest
 from channels.record import record
 from ohmo.config.channels import LITERAL, PUT_IT, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
-from ohmo.config.later import not_yet
 from ohmo.config.models import (
     DEFAULT_KEY,
     Access,
@@ -24,6 +23,7 @@ from ohmo.config.models import (
     Cron,
     Limits,
     McpServer,
+    Permissions,
     Profile,
     Retention,
     Sandbox,
@@ -31,9 +31,9 @@ from ohmo.config.models import (
     Webhook,
     WebSearch,
     Written,
+    fill,
 )
-from ohmo.config.presets import Permissions, fill
-from ohmo.config.problems import from_pydantic, raise_all, unknown_name
+from ohmo.config.problems import from_pydantic, not_yet, raise_all, unknown_name
 from ohmo.config.secrets import Secret, SecretMissing, Vault
 from ohmo.config.source import Path as KeyPath
 from ohmo.config.source import Plain, Problem, Source, parse, scalar
@@ -46,14 +46,13 @@ _OVERRIDE = "OHMO__"  # OHMO__CONTROL__LISTEN=0.0.0.0:7717 sets control.listen
 
 @record
 class Config:
-    """Everything the owner decided. ``profile`` is the active one, ``fallback`` the profiles to try
-    after it, by name and in order."""
+    """Everything the owner decided."""
 
     home: Home
     file: Path | None  # None: no file, only defaults
-    profile: Profile
+    profile: Profile  # the active one
     profile_name: str
-    fallback: tuple[tuple[str, Profile], ...]
+    fallback: tuple[tuple[str, Profile], ...]  # profiles to try after it, in order
     workspace: Path
     permissions: Permissions
     sandbox: Sandbox

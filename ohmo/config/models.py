@@ -1,56 +1,44 @@
-"""Every key of ``config.yaml`` with its type and default. Unknown keys are errors, values are
-frozen."""
+"""Every key of ``config.yaml`` with its type and default. Unknown keys are errors, values are frozen.
+What ``permissions.preset`` fills in, explicit keys win over."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
+from channels.record import record
 from ohmo.config.secrets import Secret
 from ohmo.config.values import (
+    LISTEN,
     Amount,
     Count,
     Duration,
-    ExpandedText,
     Flag,
+    Keep,
+    Listen,
     Many,
     Name,
+    PersonAddress,
     Place,
     Rule,
     Size,
-    duration,
-    written_duration,
+    StoreUrl,
+    Url,
+    Zone,
 )
 
 BUILT = ("auto", "anthropic", "openai", "offline")
-UNBUILT = (
-    "claude",
-    "codex",
-    "opencode",
-    "gemini",
-)  # known, and refused as coming later; offered nowhere
+# Known, and refused as coming later; offered nowhere.
+UNBUILT = ("claude", "codex", "opencode", "gemini")
 ProviderName = Annotated[
     Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"],
     WithJsonSchema({"type": "string", "enum": list(BUILT)}),
 ]
 Mode = Literal["default", "plan", "full_auto"]
-_PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
-_LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 DEFAULT_KEY = {
     "auto": "env:ANTHROPIC_API_KEY",
     "anthropic": "env:ANTHROPIC_API_KEY",
@@ -77,67 +65,8 @@ class Section(BaseModel):
         return {} if value is None else value
 
 
-def _person(value: str) -> str:
-    if _PERSON.fullmatch(value) is None:
-        raise ValueError("expected CHANNEL:ID, for example slack:U123")
-    return value
-
-
-def _zone(value: str) -> str:
-    try:
-        return value if value == "local" else ZoneInfo(value).key
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(
-            f"{value!r} is no time zone; write an IANA name such as Europe/Berlin, UTC, or local"
-        ) from error
-
-
-def _listen(value: object) -> object:
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = f"127.0.0.1:{value}"
-    if isinstance(value, str) and (
-        (match := _LISTEN.fullmatch(value)) is None or int(match["port"]) > 65_535
-    ):
-        raise ValueError(
-            "expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only"
-        )
-    return value
-
-
-def _keep(value: object) -> object:
-    return (
-        None
-        if value is None or (isinstance(value, str) and value.lower() == "forever")
-        else duration(value)
-    )
-
-
-def _url(value: str) -> str:
-    if not value.startswith(("http://", "https://")):
-        raise ValueError("expected an address that begins with http:// or https://")
-    return value
-
-
-def _store_url(value: str) -> str:
-    if value.startswith(
-        ("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")
-    ):
-        return value
-    raise ValueError("expected sqlite:///${OHMO_HOME}/ohmo.db or postgresql://…")
-
-
 def _unwritten() -> Any:
     return {}
-
-
-PersonAddress = Annotated[str, AfterValidator(_person)]
-Url = Annotated[str, AfterValidator(_url)]
-Keep = Annotated[
-    timedelta | None,
-    BeforeValidator(_keep),
-    PlainSerializer(written_duration, when_used="json"),
-    WithJsonSchema({"type": ["string", "number", "null"], "examples": ["30d", "forever"]}),
-]
 
 
 class Profile(Section):
@@ -220,26 +149,23 @@ class Sessions(Section):
     scope: Literal["per_thread", "per_person"] = "per_thread"
     busy: Literal["queue", "steer", "interrupt", "collect"] = "queue"
     idle_reset: Duration | None = None
-    ask_after: Duration | None = timedelta(
-        hours=12
-    )  # a message that waited longer is answered only when its person still wants it
+    # A message that waited longer is answered only when its person still wants it.
+    ask_after: Duration | None = timedelta(hours=12)
 
 
 class StoreSettings(Section):
-    url: Annotated[ExpandedText, AfterValidator(_store_url)] = "sqlite:///${OHMO_HOME}/ohmo.db"
+    url: StoreUrl = "sqlite:///${OHMO_HOME}/ohmo.db"
 
 
 class Control(Section):
-    listen: Annotated[str | None, BeforeValidator(_listen)] = "127.0.0.1:7717"
+    listen: Listen = "127.0.0.1:7717"
     metrics: Flag = True
-    names: Many[
-        Annotated[str, Field(min_length=1)]
-    ] = ()  # host names of a reverse proxy in front of it
+    names: Many[Annotated[str, Field(min_length=1)]] = ()  # hosts of a reverse proxy before it
 
     @property
     def address(self) -> tuple[str, int] | None:
         """Host and port; None: the unix socket only."""
-        match = _LISTEN.fullmatch(self.listen) if self.listen is not None else None
+        match = LISTEN.fullmatch(self.listen) if self.listen is not None else None
         return (match["host"].strip("[]"), int(match["port"])) if match is not None else None
 
 
@@ -327,7 +253,7 @@ class Job(Section):
 
 
 class Cron(Section):
-    timezone: Annotated[str, AfterValidator(_zone)] = "local"
+    timezone: Zone = "local"
     jobs: Many[Job] = ()
 
 
@@ -394,9 +320,8 @@ class Written(Section):
     pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(default_factory=dict)
     limits: Limits = Limits()
     sessions: Sessions = Sessions()
-    store: StoreSettings = Field(
-        default_factory=_unwritten
-    )  # its default holds ${OHMO_HOME}, so it is read like a written one
+    # Its default holds ${OHMO_HOME}, so it is read like a written one.
+    store: StoreSettings = Field(default_factory=_unwritten)
     control: Control = Control()
     owner: Many[PersonAddress] = ()
     access: Access = Access()
@@ -410,3 +335,41 @@ class Written(Section):
     backups: Backups = Backups()
     web_search: WebSearch = WebSearch()
     remote: Remote | None = None
+
+
+_NETWORK = ("WebFetch", "WebSearch")
+
+
+@record
+class Permissions:
+    """What the gate starts from. deny beats ask beats allow."""
+
+    mode: Mode
+    preset: Literal["safe", "balanced", "full"]
+    allow: tuple[str, ...]
+    ask: tuple[str, ...]
+    deny: tuple[str, ...]
+    read_outside: Literal["ask", "allow"]
+    approval_timeout: timedelta
+
+
+def fill(written: PermissionSettings) -> Permissions:
+    """The owner's rules first, then the preset's. ``balanced`` adds none: the gate lets commands
+    pass that only read, by their grammar."""
+    mode, allow, ask = written.mode, written.allow, written.ask
+    if written.preset == "safe":
+        named = {_tool(rule) for rule in allow}
+        ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))
+    return Permissions(
+        mode,
+        written.preset,
+        allow,
+        ask,
+        written.deny,
+        written.read_outside,
+        written.approval_timeout,
+    )
+
+
+def _tool(rule: str) -> str:
+    return rule.partition("(")[0]

@@ -20,9 +20,8 @@ from ohmo.contracts.errors import ConfigError
 Keys = tuple[str, ...]
 _STEP = 2  # columns that a new block is indented by
 _PLAIN = re.compile(r"(?:env:)?[A-Za-z_][A-Za-z0-9_]*")
-_WORDS = frozenset(
-    {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-)  # not text for every reader of YAML
+# Not text for every reader of YAML.
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
 class CannotRewrite(ConfigError):

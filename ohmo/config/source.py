@@ -46,12 +46,13 @@ def dotted(path: Path) -> str:
 
 @record
 class Source:
-    """What the file says. ``places`` knows where each key stands."""
+    """What the file says."""
 
     name: str
     data: dict[str, Plain] = field(default_factory=dict[str, Plain])
-    places: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    places: Mapping[Path, str] = field(default_factory=dict[Path, str])  # where each key stands
     problems: tuple[Problem, ...] = ()
+    #: Nobody but the owner can read the file, so literal secrets may stand in it.
     private: bool = (
         True  # nobody but the owner can read the file, so literal secrets may stand in it
     )

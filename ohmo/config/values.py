@@ -10,8 +10,16 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from channels.record import record
 
@@ -32,6 +40,8 @@ _BYTES = {
     "tib": 2**40,
 }
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
+LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
 _NOT_BUILT = ("WebSearch",)  # tools that presets and rules may name already
@@ -174,6 +184,54 @@ def _name(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _person(value: str) -> str:
+    if _PERSON.fullmatch(value) is None:
+        raise ValueError("expected CHANNEL:ID, for example slack:U123")
+    return value
+
+
+def _zone(value: str) -> str:
+    try:
+        return value if value == "local" else ZoneInfo(value).key
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(
+            f"{value!r} is no time zone; write an IANA name such as Europe/Berlin, UTC, or local"
+        ) from error
+
+
+def _listen(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = f"127.0.0.1:{value}"
+    if not isinstance(value, str):
+        return value
+    match = LISTEN.fullmatch(value)
+    if match is None or int(match["port"]) > 65_535:
+        raise ValueError(
+            "expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only"
+        )
+    return value
+
+
+def _keep(value: object) -> object:
+    if value is None or (isinstance(value, str) and value.lower() == "forever"):
+        return None
+    return duration(value)
+
+
+def _url(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("expected an address that begins with http:// or https://")
+    return value
+
+
+def _store_url(value: str) -> str:
+    if value.startswith(
+        ("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")
+    ):
+        return value
+    raise ValueError("expected sqlite:///${OHMO_HOME}/ohmo.db or postgresql://…")
+
+
 Flag = Annotated[bool, BeforeValidator(flag)]
 Duration = Annotated[
     timedelta,
@@ -190,10 +248,20 @@ Size = Annotated[
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 Many = Annotated[tuple[Item, ...], BeforeValidator(_many)]
-Name = Annotated[
-    str, BeforeValidator(_name), Field(min_length=1)
-]  # ids of people and chats may be written as numbers
+# Ids of people and chats may be written as numbers.
+Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]
 Place = Annotated[Path, BeforeValidator(_expand_path), WithJsonSchema({"type": "string"})]
 ExpandedText = Annotated[str, BeforeValidator(_expand_text)]
 Rule = Annotated[str, BeforeValidator(_rule)]
 Table = Mapping[str, Any]
+PersonAddress = Annotated[str, AfterValidator(_person)]
+Url = Annotated[str, AfterValidator(_url)]
+Keep = Annotated[
+    timedelta | None,
+    BeforeValidator(_keep),
+    PlainSerializer(written_duration, when_used="json"),
+    WithJsonSchema({"type": ["string", "number", "null"], "examples": ["30d", "forever"]}),
+]
+Listen = Annotated[str | None, BeforeValidator(_listen)]
+StoreUrl = Annotated[ExpandedText, AfterValidator(_store_url)]
+Zone = Annotated[str, AfterValidator(_zone)]

@@ -20,7 +20,7 @@ from channels.errors import Unavailable
 from channels.record import record
 from ohmo.assembly.house import House
 from ohmo.assembly.seams import Seams
-from ohmo.config.envfile import env_file
+from ohmo.config.home import env_file
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors

@@ -1,4 +1,5 @@
-"""What the owner decided in the wizard, and the ``config.yaml`` it becomes."""
+"""What the owner decided in the wizard, the ``config.yaml`` it becomes, and the three pages the agent
+reads at first."""
 
 from __future__ import annotations
 
@@ -9,7 +10,38 @@ from dataclasses import field
 from typing import Any
 
 from channels.record import record
-from ohmo.config.starter import CHANNELS, HEAD
+
+CHANNELS = {  # a remark for each that init offers
+    "slack": "socket mode",
+    "discord": "message content intent on",
+    "telegram": "@BotFather gives the token",
+    "feishu": "Lark too: domain: https://open.larksuite.com",
+    "matrix": "any homeserver",
+    "web": "the chat in the browser",
+}
+HEAD = """\
+# ohmo reads this file at start. Every key with its default: config.example.yaml; what it means: docs/configuration.md
+# Check it with: ohmo config check
+"""
+SOUL = """\
+# Who you are
+
+You are ohmo, a personal agent. You are calm, exact and brief. You say what you did, what you did not do, and what you are not sure of.
+You ask before you do what cannot be undone.
+"""
+USER = """\
+# Who you work for
+
+Write here what the agent should know about you: name, time zone, languages, how you like to be answered.
+"""
+AGENTS = """\
+# How to work here
+
+Write here the rules of your projects and machines: what may be touched, what may not, how to test, whom to tell.
+"""
+
+
+PAGES = {"SOUL.md": SOUL, "USER.md": USER, "AGENTS.md": AGENTS}
 
 Value = str | bool | tuple[str, ...]
 
@@ -26,8 +58,7 @@ class Job:
 
 @record
 class Answers:
-    """``channels``: the enabled ones with the platform's keys; secrets stand in ``secrets`` by name
-    of their variable, never here."""
+    """What was decided."""
 
     provider: str = "auto"
     base_url: str = ""
@@ -37,10 +68,12 @@ class Answers:
     mode: str = ""
     workspace: str = ""
     owner: tuple[str, ...] = ()
+    #: The enabled ones with the platform's keys; secrets stand in ``secrets``, never here.
     channels: Mapping[str, Mapping[str, Value]] = field(
         default_factory=dict[str, Mapping[str, Value]]
     )
     jobs: tuple[Job, ...] = ()
+    #: By name of their variable.
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 

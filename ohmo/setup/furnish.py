@@ -12,23 +12,20 @@ from typing import Any, Literal
 
 from channels.durable import write_whole
 from channels.record import record
-from ohmo.config.envfile import env_file, read
-from ohmo.config.home import Home
-from ohmo.config.starter import AGENTS, SOUL, USER
+from ohmo.config.home import Home, env_file, read_env
 from ohmo.contracts.errors import ConfigError
-from ohmo.setup.answers import Answers, config_text, from_json, to_json
+from ohmo.setup.answers import PAGES, Answers, config_text, from_json, to_json
 
-PAGES = {"SOUL.md": SOUL, "USER.md": USER, "AGENTS.md": AGENTS}
 What = Literal["created", "kept", "changed", "added"]
 
 
 @record
 class Done:
-    """``wanted``: what a kept file would have held, when that is something else."""
+    """What became of a file."""
 
     what: What
     path: Path
-    wanted: str = ""
+    wanted: str = ""  # what a kept file would have held, when that is something else
 
 
 def furnish(
@@ -138,7 +135,7 @@ def put_secrets(
     """Into ``.env``. Who names a secret now means it: its line is written anew, or appended. One
     that is only imported keeps the value that stands there. Raises ConfigError: a value would be
     read as other variables."""
-    there = read(path)
+    there = read_env(path)
     for name, value in secrets.items():
         if not name.isidentifier() or len(f"{value}.".splitlines()) != 1 or "\0" in value:
             raise ConfigError(

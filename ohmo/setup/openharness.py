@@ -33,22 +33,18 @@ _KEYS: dict[str, tuple[tuple[str, str, bool], ...]] = {
     ),
 }
 _LARGEST = 2**20  # bytes of a page or a note
-_MODES = {
-    "default": "",
-    "plan": "plan",
-    "full_auto": "",
-}  # nobody is given full rights by an import
+# Nobody is given full rights by an import.
+_MODES = {"default": "", "plan": "plan", "full_auto": ""}
 
 
 @record
 class Found:
-    """``pages``: our page by name, with its text. ``notes``: files of the memory by path. ``told``:
-    what could not be taken over, and why."""
+    """What another program left."""
 
     answers: Answers
-    pages: Mapping[str, str]
-    notes: Mapping[str, bytes]
-    told: tuple[str, ...]
+    pages: Mapping[str, str]  # our page by name, with its text
+    notes: Mapping[str, bytes]  # files of the memory by path
+    told: tuple[str, ...]  # what could not be taken over, and why
 
 
 def read(folder: Path, data: Path) -> Found:

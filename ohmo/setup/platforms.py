@@ -1,12 +1,18 @@
-"""The platforms' own set-up, found beside each channel; a stranger's channel without one gets its
-keys asked for."""
+"""The platforms' own set-up, found beside each channel, and whether a channel would connect, and as
+whom. A stranger's channel without set-up gets its keys asked for."""
 
 from __future__ import annotations
 
-from channels.contract import Manifest
+from collections.abc import Callable
+from typing import cast
+
+from channels.contract import Channel, Manifest, Named, Options
+from channels.errors import ChannelError
 from channels.setup import Ask, Setup
+from ohmo.config.channels import Opened
 from ohmo.contracts.errors import ConfigError
 from ohmo.discovery import load
+from ohmo.lifecycle import within
 
 NAMES = ("slack", "discord", "telegram", "feishu", "matrix")
 
@@ -30,3 +36,26 @@ def setup_of(manifest: Manifest) -> Setup:
 def keys(manifest: Manifest) -> tuple[str, ...]:
     """The platform's own keys in config.yaml."""
     return tuple(getattr(manifest.settings, "model_fields", {}))
+
+
+PATIENCE = 30.0  # seconds
+
+
+async def connected_as(one: Opened, limit: float = PATIENCE) -> str:
+    """The account on the platform, after its ``@name`` where it has one. ``limit``: seconds. Raises
+    ChannelError with one line."""
+    adapter = cast("Callable[[object, Options], Channel]", load(one.manifest.adapter))
+    try:
+        return await within(
+            limit, _account(adapter(one.settings, Options(streaming=one.policy.streaming)))
+        )
+    except TimeoutError as error:
+        raise ChannelError(
+            f"no answer within {limit:.0f} s; check the address and the network"
+        ) from error
+
+
+async def _account(channel: Channel) -> str:
+    async with channel.connect():
+        handle = channel.handle if isinstance(channel, Named) else ""
+        return f"@{handle} ({channel.account})" if handle else channel.account

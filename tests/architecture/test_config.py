@@ -16,12 +16,12 @@ from pydantic import BaseModel
 from channels.contract import Manifest
 from channels.registry import discover
 from ohmo.config.channels import POLICY_KEYS
+from ohmo.config.export import schema
 from ohmo.config.load import Config, load
 from ohmo.config.models import ChannelPolicy, Job, McpServer, Remote, Written
 from ohmo.config.problems import keys_at
-from ohmo.config.schema import schema
 from ohmo.config.source import Source, parse
-from ohmo.config.starter import CHANNELS as STARTED
+from ohmo.setup.answers import CHANNELS as STARTED
 from ohmo.setup.answers import Answers, config_text, variable
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from channels.registry import discover
-from ohmo.config.lastgood import boot, remember
+from ohmo.config.last_good import boot, remember
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError
 

@@ -48,7 +48,7 @@ def test(name: str) -> None:
     from channels.errors import ChannelError
     from ohmo.cli.house import manifests, settings
     from ohmo.config.channels import open_channels
-    from ohmo.setup.connecting import connected_as
+    from ohmo.setup.platforms import connected_as
 
     known = manifests()
     found = [

@@ -47,8 +47,7 @@ def chat(wishes: Any, remote: str | None, config: Path | None) -> None:
             from ohmo.cli.editor import Editor, history_in
             from ohmo.cli.painted import Painted
             from ohmo.cli.words import Arguments, commands
-            from ohmo.config.envfile import environment
-            from ohmo.config.home import find_home
+            from ohmo.config.home import environment, find_home
 
             history = history_in(find_home(os.environ).root / "state", environment(os.environ))
             screen = Painted(Editor(history, commands, Arguments(client)))

@@ -66,7 +66,7 @@ def show(file: Path | None, profile: str | None, as_json: bool) -> None:
     from ruamel.yaml import YAML
 
     from ohmo.cli.house import manifests, settings
-    from ohmo.config.effective import effective
+    from ohmo.config.export import effective
 
     found = effective(settings(file, profile), manifests())
     if as_json:
@@ -82,7 +82,7 @@ def show(file: Path | None, profile: str | None, as_json: bool) -> None:
 def schema() -> None:
     """Print the JSON Schema of config.yaml."""
     from ohmo.cli.house import manifests
-    from ohmo.config.schema import schema as whole
+    from ohmo.config.export import schema as whole
 
     click.echo(json.dumps(whole(manifests()), ensure_ascii=False, indent=2))
 

@@ -28,7 +28,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     ).start()
     from ohmo.cli.house import manifests, settings, surroundings
     from ohmo.cli.lean import structlog_alone
-    from ohmo.config.lastgood import boot, remember
+    from ohmo.config.last_good import boot, remember
     from ohmo.config.load import load
 
     # thousands of classes are made now and none of them goes: the daemon switches it on when it is

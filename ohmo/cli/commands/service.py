@@ -44,8 +44,7 @@ def _system(function: Callable[P, R]) -> Callable[P, R]:
 def install(system: bool, manager: Kind | None) -> None:
     """Write the unit and enable it; starts nothing. Can be repeated."""
     from channels.durable import write_whole
-    from ohmo.config.envfile import env_file
-    from ohmo.config.home import find_home
+    from ohmo.config.home import env_file, find_home
 
     found = _manager(system, manager)
     home = find_home(os.environ)

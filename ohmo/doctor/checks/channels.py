@@ -21,7 +21,7 @@ from ohmo.doctor.check import (
     status,
     warning,
 )
-from ohmo.setup.connecting import connected_as
+from ohmo.setup.platforms import connected_as
 
 SDKS = {
     "slack": "slack_sdk",

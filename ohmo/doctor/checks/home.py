@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from channels.durable import is_unfinished, write_whole
-from ohmo.config import starter
-from ohmo.config.envfile import env_file, read
-from ohmo.config.home import FOLDERS
+from ohmo.config.home import FOLDERS, env_file, read_env
 from ohmo.contracts.errors import ConfigError
 from ohmo.doctor.check import Check, Facts, Finding, note, ok, problem, skipped, warning
+from ohmo.setup.answers import PAGES
 from ohmo.storefile.lock import network_file_system
 
 LEAST_ROOM = 200 * 2**20  # bytes
 LEAST_FILES = 1_000
 STALE = 3_600.0  # seconds after which a half-written file belongs to nobody
-PAGES = {"SOUL.md": starter.SOUL, "USER.md": starter.USER, "AGENTS.md": starter.AGENTS}
 
 
 def folder(facts: Facts) -> Finding:
@@ -90,7 +88,7 @@ def env(facts: Facts) -> Finding:
     if _open_to_others(file):
         return skipped("others can open it: home.env_mode")
     try:
-        read(file)
+        read_env(file)
     except ConfigError as error:
         return problem(str(error), f"write one NAME=value on each line of {file}")
     return ok()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from ohmo.config.envfile import read
+from ohmo.config.home import read_env
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer, serving
 from tests.terminal import terminal
@@ -177,7 +177,7 @@ def test_a_token_that_is_said_again_replaces_the_old_one_and_nothing_else(home: 
     said = init(home, "--set", "telegram.token=654321:" + "b" * 35, "--no-test")
     assert f"changed {env}: TELEGRAM_TOKEN" in said.stdout
     assert "654321" not in said.stdout
-    assert read(env) == {"OTHER": "1", "LAST": "2", "TELEGRAM_TOKEN": "654321:" + "b" * 35}
+    assert read_env(env) == {"OTHER": "1", "LAST": "2", "TELEGRAM_TOKEN": "654321:" + "b" * 35}
     assert env.read_text().startswith("# mine\n")
     assert stat.S_IMODE(env.stat().st_mode) == 0o600
     again = init(home, "--set", "telegram.token=654321:" + "b" * 35, "--no-test")

@@ -13,9 +13,8 @@ import pytest
 
 from channels.contract import Manifest
 from channels.registry import discover
-from ohmo.config.envfile import environment, read
-from ohmo.config.home import Home
-from ohmo.config.lastgood import boot, copy_of, remember
+from ohmo.config.home import Home, environment, read_env
+from ohmo.config.last_good import boot, copy_of, remember
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError
 from ohmo.daemon.config_reload import ConfigReload
@@ -117,15 +116,15 @@ def test_secrets_for_a_service_stand_in_a_file_only_its_owner_reads(tmp_path: Pa
     file = tmp_path / ".env"
     file.write_text("# tokens\nSLACK_BOT_TOKEN=xoxb-1\nexport A=\"b c\"\n; old\nB='x=y'\nEMPTY=\n")
     file.chmod(0o600)
-    assert read(file) == {"SLACK_BOT_TOKEN": "xoxb-1", "A": "b c", "B": "x=y", "EMPTY": ""}
+    assert read_env(file) == {"SLACK_BOT_TOKEN": "xoxb-1", "A": "b c", "B": "x=y", "EMPTY": ""}
     assert environment({"OHMO_HOME": str(tmp_path), "A": "mine"})["A"] == "mine"
     file.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
-        read(file)
+        read_env(file)
     file.chmod(0o600)
     file.write_text("fine=1\nnot a pair\n")
     with pytest.raises(ConfigError, match=r"\.env:2: expected NAME=value"):
-        read(file)
+        read_env(file)
 
 
 def environ_of(home: Path) -> dict[str, str]:
@@ -196,7 +195,7 @@ async def test_a_first_configuration_and_a_new_token_are_noticed_while_the_house
         raise AssertionError(line)
 
     reload = ConfigReload(
-        lambda: load(environ={**environ, **read(secrets)}), file, secrets, look=0.02
+        lambda: load(environ={**environ, **read_env(secrets)}), file, secrets, look=0.02
     )
     present = load(environ=environ)
     assert present.file is None

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ohmo.config import starter
 from ohmo.config.channels import RawChannel
 from ohmo.config.home import Home
 from ohmo.database.migrations import MIGRATIONS
@@ -18,6 +17,7 @@ from ohmo.doctor.examination import survey
 from ohmo.doctor.probes import Machine
 from ohmo.failpoints import inert
 from ohmo.service.protocol import Standing
+from ohmo.setup.answers import AGENTS, SOUL, USER
 from ohmo.storefile.archive import make_backup
 from ohmo.storefile.recovery import create
 
@@ -86,11 +86,7 @@ class Patient:
         self.broken: tuple[str, ...] = ()
         self.raw: list[RawChannel] = []  # channels beside those of the file
         self.write("config.yaml", CONFIG.replace("@WORK", str(self.work)))
-        for name, text in (
-            ("SOUL.md", starter.SOUL),
-            ("USER.md", starter.USER),
-            ("AGENTS.md", starter.AGENTS),
-        ):
+        for name, text in (("SOUL.md", SOUL), ("USER.md", USER), ("AGENTS.md", AGENTS)):
             self.write(name, text)
         create(self.home.database, inert, MIGRATIONS)
         make_backup(self.home.root, self.home.database, self.home.backups, self.now)

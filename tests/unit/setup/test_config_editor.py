@@ -10,7 +10,7 @@ from channels.registry import discover
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.setup import ModelWish
-from ohmo.setup.desk import SetupDesk
+from ohmo.setup.config_editor import ConfigEditor
 
 CONFIG = """\
 profiles:
@@ -29,7 +29,7 @@ channels:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SetupDesk:
+def desk(tmp_path: Path) -> ConfigEditor:
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / ".env").write_text(
         "OPENAI_API_KEY=held-0123456789\nMATRIX_ACCESS_TOKEN=held-9876543210\n"
@@ -41,10 +41,10 @@ def desk(tmp_path: Path) -> SetupDesk:
         "MATRIX_ACCESS_TOKEN": "held-9876543210",
     }
     manifests = discover().manifests
-    return SetupDesk(load(environ=environ, manifests=manifests), {}, manifests)
+    return ConfigEditor(load(environ=environ, manifests=manifests), {}, manifests)
 
 
-async def test_a_key_that_is_there_is_not_sent_to_another_address(desk: SetupDesk) -> None:
+async def test_a_key_that_is_there_is_not_sent_to_another_address(desk: ConfigEditor) -> None:
     with pytest.raises(ConfigError, match=r"key: say it for https://else\.example\.org"):
         await desk.try_model(ModelWish("openai", "https://else.example.org/v1", "small", ""))
     with pytest.raises(ConfigError, match="is a reference"):
@@ -53,7 +53,7 @@ async def test_a_key_that_is_there_is_not_sent_to_another_address(desk: SetupDes
         )
 
 
-async def test_a_token_that_is_there_is_not_sent_to_another_address(desk: SetupDesk) -> None:
+async def test_a_token_that_is_there_is_not_sent_to_another_address(desk: ConfigEditor) -> None:
     with pytest.raises(ConfigError, match=r"channels\.matrix\.\w+: say it for the new address"):
         await desk.try_channel("matrix", {"homeserver": "https://else.example.org"})
     with pytest.raises(ConfigError, match="is a reference"):
