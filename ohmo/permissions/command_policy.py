@@ -12,7 +12,7 @@ from functools import partial
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_rules import CommandRules, PathRules, spellings
-from ohmo.permissions.fs_cache import Looked
+from ohmo.permissions.fs_cache import FsCache
 from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.read_policy import HARMLESS_TARGETS, ReadPolicy, resolved
 from ohmo.permissions.rules import Layer, Rule, RuleSet, Ruling, by_mode, path_matches
@@ -84,11 +84,11 @@ class CommandPolicy:
             return _unclear("it holds more wildcards and unknown words than can be looked up")
         spelled = bool(self._command_denies) or bool(self._command_asks)
         parts = [_Part(each, self._shell.home, spelled=spelled) for each in script.commands]
-        looked = Looked()
+        cache = FsCache()
         judged = [
-            self._sensitive_part(parts, command, str(context.cwd), looked),
-            self._configured(parts, command, script, looked),
-            self._guarded(parts, script, context, looked),
+            self._sensitive_part(parts, command, str(context.cwd), cache),
+            self._configured(parts, command, script, cache),
+            self._guarded(parts, script, context, cache),
         ]
         for verdict in ("deny", "ask"):
             for ruling in judged:
@@ -105,7 +105,7 @@ class CommandPolicy:
         return asked if asked.verdict == "deny" else _unclear(asked.reason)
 
     def _sensitive_part(
-        self, parts: Sequence[_Part], command: str, cwd: str, looked: Looked
+        self, parts: Sequence[_Part], command: str, cwd: str, cache: FsCache
     ) -> Ruling | None:
         maybe: Ruling | None = None
         seen: set[tuple[str, str]] = set()
@@ -119,13 +119,13 @@ class CommandPolicy:
                     if (place, word) in seen and word not in (".", "/"):
                         continue
                     seen.add((place, word))
-                    ruling = self._touched(part.simple, word, place, looked)
+                    ruling = self._touched(part.simple, word, place, cache)
                     if ruling is not None and ruling.verdict == "deny":
                         return ruling
                     maybe = maybe or ruling
             for word in part.pieces:
                 if known(word) and any(
-                    self._sensitive.touch(word, place, looked) is Touch.INSIDE
+                    self._sensitive.touch(word, place, cache) is Touch.INSIDE
                     for place in {cwd, part.folders[-1]}
                 ):
                     return _forbidden(word)
@@ -134,8 +134,8 @@ class CommandPolicy:
             return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
         return maybe
 
-    def _touched(self, simple: Simple, word: str, place: str, looked: Looked) -> Ruling | None:
-        touch = self._sensitive.touch(word, place, looked)
+    def _touched(self, simple: Simple, word: str, place: str, cache: FsCache) -> Ruling | None:
+        touch = self._sensitive.touch(word, place, cache)
         if touch is Touch.INSIDE or (touch is Touch.ABOVE and goes_deep(simple)):
             return _forbidden(word)
         if touch is Touch.PAGE and not reading(simple):
@@ -150,14 +150,14 @@ class CommandPolicy:
         return None
 
     def _configured(
-        self, parts: Sequence[_Part], command: str, script: Script, looked: Looked
+        self, parts: Sequence[_Part], command: str, script: Script, cache: FsCache
     ) -> Ruling | None:
         for part in parts:
             rule = self._command_denies.first(part.texts)
             if rule is not None:
                 why = f"the rule deny {rule.text} forbids {part.simple.shown!r}"
                 return Ruling("deny", "deny", rule.text, why, remember=False)
-            ruling = self._denied_path(part, looked) if self._path_denies else None
+            ruling = self._denied_path(part, cache) if self._path_denies else None
             if ruling is not None:
                 return ruling
         rule = self._command_denies.mentioned(_QUOTING.sub("", command))
@@ -176,12 +176,12 @@ class CommandPolicy:
                 return _unclear(opaque)
         return None
 
-    def _denied_path(self, part: _Part, looked: Looked) -> Ruling | None:
+    def _denied_path(self, part: _Part, cache: FsCache) -> Ruling | None:
         simple = part.simple
         asked: Ruling | None = None
         for word in part.whole:
             for place in part.folders:
-                for path in self._sensitive.becomes(word, place, looked):
+                for path in self._sensitive.becomes(word, place, cache):
                     rule, lower = self._path_denies.hit(path)
                     if rule is not None:
                         why = f"the rule deny {rule.text} forbids {path}"
@@ -190,9 +190,7 @@ class CommandPolicy:
                         why = f"{path} holds what the rule deny {lower.text} forbids"
                         asked = asked or Ruling("ask", "deny", lower.text, why, remember=False)
         for word in part.pieces if asked is None else ():
-            places_of = (
-                self._sensitive.becomes(word, simple.cwds[-1], looked) if known(word) else ()
-            )
+            places_of = self._sensitive.becomes(word, simple.cwds[-1], cache) if known(word) else ()
             for path in places_of:
                 rule, _ = self._path_denies.hit(path)
                 if rule is not None:
@@ -201,7 +199,7 @@ class CommandPolicy:
         return asked
 
     def _guarded(
-        self, parts: Sequence[_Part], script: Script, context: CallContext, looked: Looked
+        self, parts: Sequence[_Part], script: Script, context: CallContext, cache: FsCache
     ) -> Ruling | None:
         """Places whose every change a person looks at; a plain command that only reads is free."""
         if context.mode == "plan" or (script.plain and self._shell.reads_only(script)):
@@ -212,7 +210,7 @@ class CommandPolicy:
                     continue
                 if part.simple.name == "git" and word.startswith("HEAD"):
                     continue  # a revision
-                for path in self._sensitive.becomes(word, part.folders[-1], looked):
+                for path in self._sensitive.becomes(word, part.folders[-1], cache):
                     place = self._protected.named(path)
                     if place is not None and not _only_read(part.simple, word):
                         why = (
@@ -236,13 +234,13 @@ class CommandPolicy:
             return by_mode(context, f"it is more than plain commands: {script.beyond}")
         by_rule: Ruling | None = None
         outside: list[str] = []
-        twins = self._sensitive.twins()
+        aliases = self._sensitive.aliases()
         quiet = only_git_that_reads(script.plain)
         for simple in script.plain:
             beyond: list[str] = []
             opened = reading(simple)
             closed = (
-                self._reading.hides_sensitive(simple, opened, twins) if opened is not None else ""
+                self._reading.hides_sensitive(simple, opened, aliases) if opened is not None else ""
             )
             if closed:
                 return Ruling("ask", "sensitive", "", closed, remember=False)

@@ -26,7 +26,7 @@ def real(path: str | os.PathLike[str]) -> str:
         return os.path.abspath(path)  # noqa: PTH100 - text
 
 
-class Looked:
+class FsCache:
     """For one judgement only: what is remembered is not looked up again."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ _MOST_BELOW = (
 )
 
 
-class Twins:
+class FileAliases:
     """For one judgement or one call: what it finds on the disk it keeps. ``places``: existing
     sensitive files and folders (``SensitivePaths.existing``), asked for when the first file with
     two names comes. ``own``: known by its folders too, wherever they are bound.

@@ -246,9 +246,8 @@ def _descriptor(footprint: Footprint, context: CallContext) -> Ruling | None:
 def _leading(footprint: Footprint, paths: Paths, context: CallContext) -> Footprint:
     """With a note of each file that the call would reach through a link: it stands on the card."""
     named = (*footprint.reads, *footprint.writes)
-    pairs = zip(
-        named, (*paths.reads, *paths.writes), strict=False
-    )  # of a command no path is resolved
+    # Of a command no path is resolved.
+    pairs = zip(named, (*paths.reads, *paths.writes), strict=False)
     there = [real for path, real in pairs if os.path.normpath(context.cwd / path) != real]
     notes = [footprint.note, *(argument("leads to", path) for path in dict.fromkeys(there))]
     return replace(footprint, note="\n".join(filter(None, notes)))

@@ -67,17 +67,17 @@ def _translate(pattern: str, star: str) -> str:
 def path_matcher(pattern: str) -> re.Pattern[str]:
     """A whole path: ``**`` passes slashes, ``*`` does not; ``/**`` at the end means the folder
     itself too. Case matters."""
-    tail = ""
+    out: list[str] = []
+    for part in re.split(r"(\*\*/?)", pattern.removesuffix("/**")):
+        if part == "**/":
+            out.append("(?:.*/)?")
+        elif part == "**":
+            out.append(".*")
+        else:
+            out.append(_translate(part, "[^/]*"))
     if pattern.endswith("/**"):
-        pattern, tail = pattern[:-3], "(?:/.*)?"
-    parts = re.split(r"(\*\*/?)", pattern)
-    out = "".join(
-        ("(?:.*/)?" if part.endswith("/") else ".*")
-        if part.startswith("**")
-        else _translate(part, "[^/]*")
-        for part in parts
-    )
-    return re.compile(out + tail, re.DOTALL)
+        out.append("(?:/.*)?")
+    return re.compile("".join(out), re.DOTALL)
 
 
 def as_written(text: str) -> str:

@@ -14,7 +14,7 @@ from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_policy import CommandPolicy
-from ohmo.permissions.fs_cache import Looked, real
+from ohmo.permissions.fs_cache import FsCache, real
 from ohmo.permissions.patterns import as_written
 from ohmo.permissions.rules import (
     PATH_TOOLS,
@@ -123,13 +123,13 @@ class Policy:
     def _sensitive_paths(
         self, tool: str, footprint: Footprint, paths: Paths, context: CallContext
     ) -> Ruling | None:
-        looked, twins = Looked(), self._sensitive.twins()
+        cache, aliases = FsCache(), self._sensitive.aliases()
         reads, writes = (tuple(map(Path, found)) for found in (paths.reads, paths.writes))
         written = frozenset((*footprint.writes, *writes))
         for path in dict.fromkeys((*footprint.reads, *reads, *footprint.writes, *writes)):
-            touch = self._sensitive.touch(str(path), str(context.cwd), looked)
+            touch = self._sensitive.touch(str(path), str(context.cwd), cache)
             if path in reads or path in writes:
-                touch = max(touch, twins.at(str(path)))
+                touch = max(touch, aliases.at(str(path)))
             if touch is Touch.INSIDE:
                 why = f"{path} holds credentials or belongs to the agent's own home"
             elif touch is Touch.PAGE and path in written:

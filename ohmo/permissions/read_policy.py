@@ -7,7 +7,7 @@ import os
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import Reach
-from ohmo.permissions.fs_cache import Twins, real
+from ohmo.permissions.fs_cache import FileAliases, real
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.shell import Simple
 from ohmo.permissions.shell.git import repository_at
@@ -15,12 +15,8 @@ from ohmo.permissions.shell.reading import BUILTINS
 from ohmo.permissions.shell.script import Reading
 
 _MOST_ENTRIES = 50_000  # entries of one tree
-_MACHINE_CODE = (
-    b"\x7fELF",
-    b"\xcf\xfa\xed\xfe",
-    b"\xca\xfe\xba\xbe",
-    b"\xfe\xed\xfa\xcf",
-)  # also macOS
+# Also macOS.
+_MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xcf")
 HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
@@ -32,23 +28,25 @@ class ReadPolicy:
         self._path = path
         self._reach = reach
 
-    def hides_sensitive(self, simple: Simple, opened: Reading, twins: Twins) -> str:
+    def hides_sensitive(self, simple: Simple, opened: Reading, aliases: FileAliases) -> str:
         """What a command that only reads would read of sensitive files that its words do not name;
         no rule covers that."""
         for path in dict.fromkeys(
             path for cwd in simple.cwds for path in _paths(simple, opened, cwd)
         ):
-            if twins.at(path) is Touch.INSIDE:
+            if aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
             deep = opened.kind == "trees"
             linked = opened.repository is not None
-            found = _first_sensitive(path, self._sensitive, twins, linked=linked) if deep else ""
+            found = _first_sensitive(path, self._sensitive, aliases, linked=linked) if deep else ""
             if found:
                 return f"{found} is below {path}"
         if opened.kind == "trees" and opened.repository is not None:  # whatever git knows there
             for cwd in simple.cwds:
                 known = repository_at(resolved(opened.repository, cwd))
-                twin = _first_sensitive(known.folders[0], None, twins) if known is not None else ""
+                twin = (
+                    _first_sensitive(known.folders[0], None, aliases) if known is not None else ""
+                )
                 if twin:
                     return f"{twin} is a sensitive file under another name"
         return ""
@@ -121,7 +119,7 @@ def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
 
 
 def _first_sensitive(
-    path: str, sensitive: SensitivePaths | None, twins: Twins, *, linked: bool = False
+    path: str, sensitive: SensitivePaths | None, aliases: FileAliases, *, linked: bool = False
 ) -> str:
     """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
     tree too large to be looked through; "" when there is none. What begins with a dot counts: rules
@@ -142,7 +140,7 @@ def _first_sensitive(
                     if sensitive is None and entry.name == ".git":
                         continue
                     hidden = sensitive is not None and sensitive.hides(entry.path)
-                    if hidden or twins.at(entry.path) is Touch.INSIDE:
+                    if hidden or aliases.at(entry.path) is Touch.INSIDE:
                         return entry.path
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)

@@ -21,11 +21,11 @@ PATH_TOOLS = READERS | WRITERS
 
 @record
 class Rule:
-    """``pattern`` None: every call of the tool."""
+    """One line of ``permissions.allow``, ``ask`` or ``deny``."""
 
-    tool: str
-    pattern: str | None
-    text: str
+    tool: str  # its name, or ``mcp__server__*``
+    pattern: str | None  # None: every call of the tool
+    text: str  # as it was written
 
     def names(self, tool: str) -> bool:
         """Whether the rule is about this tool at all. ``mcp__server`` and ``mcp__server__*`` name
@@ -42,6 +42,8 @@ class Rule:
 
 @record
 class RuleSet:
+    """The configured rules, each list in its order."""
+
     allow: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
@@ -127,12 +129,11 @@ def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: st
 
 @record
 class Forbidden:
-    """What a rule about paths forbids to a command. ``every``: all paths; ``form``: a path whole;
-    ``fixed``: the place up to its first wildcard."""
+    """What a rule about paths forbids to a command."""
 
-    every: bool
-    form: re.Pattern[str] | None
-    fixed: str
+    every: bool  # all paths
+    form: re.Pattern[str] | None  # a path whole
+    fixed: str  # the place up to its first wildcard
 
 
 def forbidden(rule: Rule) -> Forbidden:
@@ -191,16 +192,14 @@ Layer = Literal["sensitive", "role", "deny", "ask", "protected", "shell", "allow
 
 @record
 class Ruling:
-    """``remember``: whether an answer for the session or for always would change anything next
-    time. ``suggests``: the rule that such an answer stores; "" for the one that covers the call
-    itself."""
+    """What the policy says about a call."""
 
     verdict: Literal["allow", "deny", "ask"]
-    layer: Layer
-    rule: str = ""
-    reason: str = ""
-    remember: bool = True
-    suggests: str = ""
+    layer: Layer  # the one that decided
+    rule: str = ""  # of that layer
+    reason: str = ""  # for the person or the model
+    remember: bool = True  # whether an answer for longer would change anything next time
+    suggests: str = ""  # the rule such an answer stores; "": the one that covers the call itself
 
     @property
     def source(self) -> str:

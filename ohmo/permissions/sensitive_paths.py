@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.fs_cache import Looked, Twins, real
+from ohmo.permissions.fs_cache import FileAliases, FsCache, real
 from ohmo.permissions.patterns import (
     ANY,
     TooWide,
@@ -25,16 +25,13 @@ from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, PAGES, AgentHo
 # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _LONGEST = 8192
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-_EVERYWHERE = frozenset(
-    {"root", "home", "users", "tmp"}
-)  # folders that tell nothing about a place below them
-_PROCESS = re.compile(
-    r"/proc/(?:self|thread-self|\d+)(?:/task(?:/\d+)?)?"
-)  # holds environ, mem, fd
+# Folders that tell nothing about a place below them.
+_EVERYWHERE = frozenset({"root", "home", "users", "tmp"})
+# Holds environ, mem, fd.
+_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task(?:/\d+)?)?")
 _SHOWN = f"/(?:{'|'.join(PAGES)})(?![\\w.-])"
-_DESCRIPTOR = re.compile(
-    r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)"
-)  # the command's own, or harmless
+# The command's own, or harmless.
+_DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")
 
 _OPEN = re.compile(r"/(?:dev/(?:fd|stdin|stdout|stderr)|proc/[^/]+/(?:task/[^/]+/)?fd)(?:/|$)")
 
@@ -91,7 +88,8 @@ class SensitivePaths:
         self._roots = [folded(root).strip("/").split("/") for root in roots]
         self._absolute = [folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
         self._anywhere = [folded(place).split("/") for place in anywhere]
-        self._above_of = absolute, Path(home), agent_home
+        self._agent_home = agent_home
+        self._as_given = absolute
         self._at_home = [f"{glob.escape(str(home))}/{place}" for place in anywhere]
 
     @cached_property
@@ -142,7 +140,7 @@ class SensitivePaths:
 
     @cached_property
     def _above(self) -> frozenset[str]:
-        return _ancestors(*self._above_of)
+        return _ancestors(self._as_given, Path(self._home), self._agent_home)
 
     def excluded_globs(self) -> tuple[str, ...]:
         """What search tools leave out of any tree, in gitignore's words."""
@@ -153,28 +151,28 @@ class SensitivePaths:
         """For one existing, absolute path without wildcards: search tools leave it out."""
         return self._named(path) is Touch.INSIDE
 
-    def twins(self) -> Twins:
+    def aliases(self) -> FileAliases:
         """For one judgement or one call."""
-        return Twins(self.existing(), self._own)
+        return FileAliases(self.existing(), self._own)
 
     def existing(self) -> Iterator[str]:
         """The places that are there now: of the system, the person's home, the agent's home. The
         disk is looked at as they are asked for."""
-        for place in (*self._above_of[0], *self._at_home):
+        for place in (*self._as_given, *self._at_home):
             if not place.startswith(("/proc/", "/dev/")):
                 yield from glob.iglob(place, include_hidden=True)  # noqa: PTH207 - absolute patterns
         if self._own is not None:
             yield from self._own.closed()
 
-    def touch(self, path: str, cwd: str, looked: Looked | None = None) -> Touch:
+    def touch(self, path: str, cwd: str, cache: FsCache | None = None) -> Touch:
         """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which
-        may be unknown (ANY). ``looked``: shared by the calls of one judgement."""
-        looked = Looked() if looked is None else looked
-        if _BARE.fullmatch(path) and cwd in looked.folders:
-            return self._touch_bare(path, looked.folders[cwd], looked)
+        may be unknown (ANY). ``cache``: shared by the calls of one judgement."""
+        cache = FsCache() if cache is None else cache
+        if _BARE.fullmatch(path) and cwd in cache.folders:
+            return self._touch_bare(path, cache.folders[cwd], cache)
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if known(whole):
-            return self._touch_known(whole, looked)
+            return self._touch_known(whole, cache)
         parts = [part for part in folded(whole).split("/") if part not in ("", ".")]
         if any(
             known(part) and any(_starts(parts, at, place) for place in self._anywhere)
@@ -198,14 +196,14 @@ class SensitivePaths:
         match = self._word.search(folded(text))
         return match[0] if match is not None else None
 
-    def becomes(self, path: str, cwd: str, looked: Looked | None = None) -> list[str]:
+    def becomes(self, path: str, cwd: str, cache: FsCache | None = None) -> list[str]:
         """The resolved paths a word may stand for now."""
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if ANY in whole:
             return []
         if known(whole):
             return [
-                (looked or Looked()).resolved(whole)
+                (cache or FsCache()).resolved(whole)
                 if len(whole) <= _LONGEST
                 else os.path.normpath(whole)
             ]
@@ -214,16 +212,16 @@ class SensitivePaths:
         except TooWide:
             return []  # the sensitive layer has asked a person already
 
-    def _touch_bare(self, name: str, folder: str, looked: Looked) -> Touch:
+    def _touch_bare(self, name: str, folder: str, cache: FsCache) -> Touch:
         """The quick way for a name in a folder that is resolved already."""
         path = f"{folder}/{name}"
         plain = folded(path)
         touch = self._named(path)
-        if touch is not Touch.INSIDE and looked.is_link(folder, name):
-            return self._touch_known(path, looked)
+        if touch is not Touch.INSIDE and cache.is_link(folder, name):
+            return self._touch_known(path, cache)
         return max(touch, Touch.ABOVE) if plain in self._above else touch
 
-    def _touch_known(self, whole: str, looked: Looked) -> Touch:
+    def _touch_known(self, whole: str, cache: FsCache) -> Touch:
         if _DESCRIPTOR.fullmatch(whole):
             return Touch.CLEAR
         straight = os.path.normpath(whole)
@@ -234,7 +232,7 @@ class SensitivePaths:
         if touch is Touch.INSIDE or len(whole) > _LONGEST:
             return touch
         try:
-            resolved = looked.resolved(straight if ".." not in whole else whole)
+            resolved = cache.resolved(straight if ".." not in whole else whole)
         except (OSError, ValueError):
             return Touch.MAYBE
         there = folded(resolved)
@@ -247,10 +245,10 @@ class SensitivePaths:
 
     def _touch_globbed(self, whole: str) -> Touch:
         """What the shell would find on the disk now."""
-        looked = Looked()
+        cache = FsCache()
         try:
             return max(
-                (self._touch_known(path, looked) for path in expand(whole)), default=Touch.CLEAR
+                (self._touch_known(path, cache) for path in expand(whole)), default=Touch.CLEAR
             )
         except TooWide:
             return Touch.MAYBE

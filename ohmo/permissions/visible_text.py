@@ -86,9 +86,8 @@ def _word(characters: Sequence[str], *, exact: bool) -> Iterator[str]:
     letter, marks = "", list[str]()
     for one in characters:
         if unicodedata.category(one)[0] == "M":
-            letter = (
-                letter if _may_stand(one, marks) else ""
-            )  # what follows would stand on the escape
+            # What follows would stand on the escape.
+            letter = letter if _may_stand(one, marks) else ""
             yield one if letter else _written(one)
             marks.append(one)
         else:

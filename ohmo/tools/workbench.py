@@ -48,36 +48,35 @@ class Limits:
     page_timeout: float = 15.0  # to turn a page into Markdown
     web_bytes: int = 5 * 1024 * 1024
     image_bytes: int = 5 * 1024 * 1024
-    spill: int = (
-        16 * 1024 * 1024
-    )  # what is longer keeps its two ends: a command that never stops talking must not fill the disk
+    # What is longer keeps its two ends: a command that never stops talking must not fill the
+    # disk.
+    spill: int = 16 * 1024 * 1024
 
 
 @record
 class Workbench:
-    """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child
-    environment is picked from. ``sensitive``: what search tools leave out. ``ripgrep``: the
-    program, None: search in process. ``cron``: None: there are no tools for jobs. ``place``: where
-    the people of a thread are, None: nobody can be shown anything. ``largest``: bytes of one file
-    that can be shown in a place, None: nobody knows now."""
+    """What assembly hands to every tool."""
 
-    spill: Path
-    sensitive: SensitivePaths
+    spill: Path  # folder for full outputs (made 0700 when missing)
+    sensitive: SensitivePaths  # what search tools leave out
     processes: ProcessRunner = field(default_factory=ProcessRunner)
     limits: Limits = field(default_factory=Limits)
+    #: What the child environment is picked from.
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     resolver: Resolver = system_resolver
     reachable: Callable[[IPv4Address | IPv6Address], bool] = is_elsewhere
-    ripgrep: Path | None = None
+    ripgrep: Path | None = None  # the program; None: search in process
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
-    cron: JobTools | None = None
+    cron: JobTools | None = None  # None: there are no tools for jobs
+    #: Where the people of a thread are; None: nobody can be shown anything.
     place: Callable[[str], Awaitable[Address | None]] | None = None
+    #: Bytes of one file that can be shown in a place; None: nobody knows now.
     largest: Callable[[Address], int | None] = lambda _: None
 
     def opening(self, judged: Judged) -> Opening:
         """How one call opens its files."""
         sensitive = self.sensitive
         return Opening(
-            lambda path: sensitive.hides(path) or judged.forbidden(path), sensitive.twins()
+            lambda path: sensitive.hides(path) or judged.forbidden(path), sensitive.aliases()
         )

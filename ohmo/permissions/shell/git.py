@@ -236,11 +236,11 @@ QUIET = {  # the environment of git that reads unasked (git(1), git-config(1))
 
 @record
 class Repository:
-    """``folders``: what git reads, absolute: the one that holds the repository, and where it is
-    kept. ``unknown``: a setting (or what else) that is not known to run nothing; "" when there is
-    none."""
+    """A repository that git would find."""
 
+    #: What git reads, absolute: the one that holds the repository, and where it is kept.
     folders: tuple[str, ...]
+    #: A setting (or what else) that is not known to run nothing; "" when there is none.
     unknown: str
 
 

@@ -224,7 +224,9 @@ class Reader:
         self._add(tuple(words), scope, around, tuple(names))
 
     def _redirected(self, node: Node, scope: Scope, around: _Around) -> None:
-        redirects, stdin, heredoc = list(around.redirects), around.stdin, around.heredoc
+        redirects = list(around.redirects)
+        stdin = around.stdin
+        heredoc = around.heredoc
         extra: list[Node] = []
         later: list[Node] = []
         for child in node.children_by_field_name("redirect"):
@@ -244,12 +246,7 @@ class Reader:
                         later.append(inner)
             else:  # a here-string
                 stdin = "text"
-                values = [
-                    value
-                    for part in child.named_children
-                    for value in self._words.single(part, scope)
-                ]
-                heredoc = values[0] if len(values) == 1 and known(values[0]) else None
+                heredoc = self._herestring(child, scope)
         body = node.child_by_field_name("body")
         inside = _Around(tuple(redirects), stdin, heredoc)
         if body is None:
@@ -274,6 +271,13 @@ class Reader:
                 found.append(Redirect("read", target))
         return found
 
+    def _herestring(self, node: Node, scope: Scope) -> str | None:
+        """The text when it is known."""
+        values: list[str] = []
+        for part in node.named_children:
+            values += self._words.single(part, scope)
+        return values[0] if len(values) == 1 and known(values[0]) else None
+
     def _heredoc(self, node: Node, scope: Scope) -> str | None:
         """The text when it is the same whatever happens; None when an expansion is in it."""
         body = next((child for child in node.named_children if child.type == "heredoc_body"), None)
@@ -296,7 +300,9 @@ class Reader:
     ) -> None:
         words: list[str] = []
         assigned: list[str] = []
-        redirects, stdin, heredoc = list(around.redirects), around.stdin, around.heredoc
+        redirects = list(around.redirects)
+        stdin = around.stdin
+        heredoc = around.heredoc
         more: list[Node] = list(extra or [])
         for child in node.children:
             kind = child.type
@@ -307,15 +313,8 @@ class Reader:
             elif kind == "file_redirect":
                 redirects += self._file_redirect(child, scope, more)
             elif kind == "herestring_redirect":
-                values = tuple(
-                    value
-                    for part in child.named_children
-                    for value in self._words.single(part, scope)
-                )
-                stdin, heredoc = (
-                    "text",
-                    values[0] if len(values) == 1 and known(values[0]) else None,
-                )
+                stdin = "text"
+                heredoc = self._herestring(child, scope)
             elif child.is_named and kind != "comment":
                 words += self._words.fields(child, scope)
             elif kind in ("==", "=~", "$"):
@@ -359,7 +358,8 @@ class Reader:
             if each.words:
                 self._inner(each, scope, around, assigned)
             elif each.code is not None:
-                self.read(each.code, self._scope_of(each, scope))
+                scopes = {"here": scope, "apart": scope.copy(), "later": scope.unknown()}
+                self.read(each.code, scopes[each.when])
             elif around.heredoc is not None and not each.opaque:
                 self.read(around.heredoc, scope.copy())
 
@@ -372,15 +372,6 @@ class Reader:
         else:
             self._add(inner.words, scope, around, (*assigned, *inner.assigned))
         self._depth -= 1
-
-    def _scope_of(self, inner: Inner, scope: Scope) -> Scope:
-        return (
-            scope
-            if inner.when == "here"
-            else scope.copy()
-            if inner.when == "apart"
-            else scope.unknown()
-        )
 
     def _substitution(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Judges what is inside; the output of a few harmless commands is known well enough."""

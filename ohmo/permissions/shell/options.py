@@ -14,20 +14,20 @@ Kind = Literal["", ":", "?"]
 
 @record
 class Options:
-    """``number``: ``-5`` is an option, too."""
+    """The options of one program."""
 
     kinds: Mapping[str, Kind]
-    number: bool = False
+    number: bool = False  # ``-5`` is an option, too
 
 
 @record
 class Given:
-    """What a command line comes to: options with their values ("" for a flag), and operands by
-    their positions. ``late``: positions of options, and of their values, behind the first operand:
-    operands to a program that reads options only before those (awk, all of BSD and musl)."""
+    """What a command line comes to."""
 
-    options: tuple[tuple[str, str], ...]
-    operands: tuple[int, ...]
+    options: tuple[tuple[str, str], ...]  # with their values, "" for a flag
+    operands: tuple[int, ...]  # by their positions
+    #: Positions of options, and of their values, behind the first operand: operands to a program
+    #: that reads options only before those (awk, all of BSD and musl).
     late: tuple[int, ...] = ()
 
     def has(self, *names: str) -> bool:

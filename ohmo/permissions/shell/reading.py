@@ -170,9 +170,11 @@ _FIND_VALUES = word_set(
 
 @record
 class _Row:
+    """One program of the table."""
+
     operands: Operands
     options: Options
-    here: bool
+    here: bool  # without a path it takes the folder it is in
 
 
 @cache
@@ -248,9 +250,8 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths))
 
 
-_TREE = re.compile(
-    r"[^-].*|--.*|-[^-LIP]*(?:[LIP]|L\d+)?", re.DOTALL
-)  # a value is a word of its own
+# A value is a word of its own.
+_TREE = re.compile(r"[^-].*|--.*|-[^-LIP]*(?:[LIP]|L\d+)?", re.DOTALL)
 _CHARSET = re.compile(r"(?:[\w.:-]+(?://\w*)?)?")  # with another slash it is a file
 _SCRIPTS: dict[str, Callable[[str], bool]] = {
     "sed": sed_only_prints,

@@ -22,10 +22,11 @@ _NUMBERS = word_set(
 
 @dataclass(slots=True)
 class Scope:
-    """``variables``: possible values; absent: nobody knows."""
+    """What is known at one place."""
 
-    home: str
-    cwds: tuple[str, ...]
+    home: str  # what ``~`` and ``$HOME`` mean
+    cwds: tuple[str, ...]  # folders it may stand in, the likeliest last
+    #: Possible values; absent: nobody knows.
     variables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def copy(self) -> Scope:

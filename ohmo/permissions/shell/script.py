@@ -12,26 +12,24 @@ from ohmo.permissions.patterns import as_written, known
 
 @record
 class Redirect:
+    """A file that a redirection opens."""
+
     kind: Literal["read", "write"]
     target: str
 
 
 @record
 class Simple:
-    """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may
-    run (a failed ``cd`` is possible), the likeliest last. ``assigned``: variables set for it alone.
-    ``stdin``: "text" when a here-document that is judged on its own, "pipe", or "" for none.
-    ``opaque``: why nobody can say what it runs. ``found``: positions of words that wildcards
-    became; ``listed``: folders in which bash looks for these names."""
+    """One simple command."""
 
-    words: tuple[str, ...]
-    cwds: tuple[str, ...]
-    assigned: tuple[str, ...] = ()
+    words: tuple[str, ...]  # may hold the wildcards of ``patterns``
+    cwds: tuple[str, ...]  # where it may run (a failed ``cd`` is possible), the likeliest last
+    assigned: tuple[str, ...] = ()  # variables set for it alone
     redirects: tuple[Redirect, ...] = ()
-    stdin: Literal["", "pipe", "text"] = ""
-    opaque: str = ""
-    found: frozenset[int] = frozenset()
-    listed: tuple[str, ...] = ()
+    stdin: Literal["", "pipe", "text"] = ""  # text: a here-document, judged on its own
+    opaque: str = ""  # why nobody can say what it runs
+    found: frozenset[int] = frozenset()  # positions of words that wildcards became
+    listed: tuple[str, ...] = ()  # folders in which bash looks for these names
 
     @property
     def name(self) -> str:
@@ -50,14 +48,13 @@ class Simple:
 
 @record
 class Script:
-    """``plain``: the line's own commands when it lies in the plain language, else ``()`` and in
-    ``beyond`` what does not. ``commands``: all that are found, also inside others (``sudo``,
-    ``sh -c``). ``unclear``: why the grammar could not read a line that is not plain."""
+    """A command line, read."""
 
-    commands: tuple[Simple, ...]
+    commands: tuple[Simple, ...]  # all that are found, also inside others (``sudo``, ``sh -c``)
+    #: The line's own commands when it lies in the plain language, else ``()``.
     plain: tuple[Simple, ...] = ()
-    beyond: str = ""
-    unclear: str = ""
+    beyond: str = ""  # what of it does not lie in the plain language
+    unclear: str = ""  # why the grammar could not read a line that is not plain
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -81,11 +78,12 @@ def _targets(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tu
 
 @record
 class Reading:
-    """``paths``: as the command names them. ``kind``: ``files``: the content of each, ``names``:
-    folders are listed and files looked at, ``trees``: the content of everything below.
-    ``repository``: the folder, as the command names it, in which git would look for a repository;
-    None: it is not git."""
+    """What a command that only reads opens."""
 
+    #: ``files``: the content of each, ``names``: folders are listed and files looked at,
+    #: ``trees``: the content of everything below.
     kind: Literal["files", "names", "trees"]
-    paths: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # as the command names them
+    #: The folder, as the command names it, in which git would look for a repository; None: it is
+    #: not git.
     repository: str | None = None

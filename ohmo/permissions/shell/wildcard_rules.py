@@ -278,5 +278,9 @@ def _by_row(row: tuple[str, ...], words: tuple[str, ...], free: tuple[int, ...])
         return False  # npm-run-script(1): without such a script it prints the environment
     if row == ("go", "run") and any("@" in word for word in tail):
         return False  # from elsewhere
-    form = _TARGET if row[0] == "make" else _NODE if row[-1] == "pytest" else _OPERAND
+    form = _OPERAND
+    if row[0] == "make":
+        form = _TARGET
+    elif row[-1] == "pytest":
+        form = _NODE
     return all(form.fullmatch(tail[at]) for at in parsed.operands)

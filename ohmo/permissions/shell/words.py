@@ -254,12 +254,15 @@ def _alternatives(word: str) -> Iterator[str]:
     if _OPEN not in word:
         yield word.replace(_COMMA, ",").replace(_CLOSE, "}")
         return
-    depth, start, cuts = 0, -1, list[int]()
+    depth = 0
+    start = -1
+    cuts: list[int] = []
     for at, char in enumerate(word):
         if char == _OPEN:
             depth += 1
             if depth == 1:
-                start, cuts = at, [at]
+                start = at
+                cuts = [at]
         elif char == _COMMA and depth == 1:
             cuts.append(at)
         elif char == _CLOSE and depth:

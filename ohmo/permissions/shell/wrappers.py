@@ -54,6 +54,7 @@ _SIMPLE = word_set(
     """nohup setsid command builtin then ! unbuffer catchsegv eatmydata fakeroot torsocks dbus-run-session xvfb-run firejail proot
         ssh-agent caffeinate entr"""
 )
+# Before the command.
 _OPERANDS = {
     "timeout": 1,
     "taskset": 1,
@@ -63,10 +64,11 @@ _OPERANDS = {
     "gosu": 1,
     "su-exec": 1,
     "faketime": 1,
-}  # before the command
+}
+# How many nobody knows.
 _UNSURE = dict.fromkeys(
     word_set("bwrap firejail proot prlimit unshare nsenter systemd-run cpulimit numactl"), 40
-)  # how many nobody knows
+)
 _CODE = {  # options whose value is shell source: letter, long name
     "env": ("S", "split-string"),
     "su": ("c", "command"),
@@ -81,14 +83,14 @@ _LATER = "$ohmo_later"  # an argument nobody knows yet, inside shell source
 
 @record
 class Inner:
-    """``words``: a command as arguments. ``code``: shell source. ``opaque``: something runs that
-    nobody can name. ``when``: the code runs in a shell of its own, in this one now (``eval``), or
-    in this one after anything else (``trap``)."""
+    """A command that another one runs."""
 
-    words: tuple[str, ...] = ()
-    code: str | None = None
-    opaque: str = ""
-    assigned: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # as arguments
+    code: str | None = None  # as shell source
+    opaque: str = ""  # something runs that nobody can name
+    assigned: tuple[str, ...] = ()  # variables set for it
+    #: The code runs in a shell of its own, in this one now (``eval``), or in this one after
+    #: anything else (``trap``).
     when: Literal["apart", "here", "later"] = "apart"
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ohmo.permissions.fs_cache import Twins
+from ohmo.permissions.fs_cache import FileAliases
 from ohmo.permissions.sensitive_places import Touch
 from ohmo.tools.results import ToolError
 
@@ -28,9 +28,9 @@ class Opening:
     them was put there since, and nothing is opened. ``hides``: whether no tool may look at a
     resolved path."""
 
-    def __init__(self, hides: Callable[[str], bool], twins: Twins) -> None:
+    def __init__(self, hides: Callable[[str], bool], aliases: FileAliases) -> None:
         self.hides = hides
-        self._twins = twins
+        self._aliases = aliases
 
     def file(self, path: Path) -> BinaryIO:
         """A regular file, to be read: a pipe waits for ever, a device never ends. Raises ToolError,
@@ -63,7 +63,7 @@ class Opening:
             for name in path.parts[1:]:
                 above, here = here, _entered(here, name, path, make=make)
                 os.close(above)
-            if self._twins.at(self.still(here, path)) is Touch.INSIDE:
+            if self._aliases.at(self.still(here, path)) is Touch.INSIDE:
                 raise closed(path)
             yield here
         finally:
@@ -105,8 +105,8 @@ class Opening:
         there = self.still(fd, path)
         if (
             self.hides(there)
-            or self._twins.sensitive(status)
-            or self._twins.at(there) is Touch.INSIDE
+            or self._aliases.sensitive(status)
+            or self._aliases.at(there) is Touch.INSIDE
         ):
             raise closed(path)
 

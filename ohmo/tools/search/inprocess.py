@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from channels.record import record
-from ohmo.permissions.fs_cache import Twins
+from ohmo.permissions.fs_cache import FileAliases
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.text import coding_of
 from ohmo.tools.isolated import bounded, run_isolated
@@ -27,10 +27,10 @@ _MOST_RULES = 1 << 20  # bytes of one file of rules
 
 @record
 class _Rules:
-    """One ``.gitignore``; ``folder`` absolute. Of each line, the last one first, what it names and
-    whether that is ignored."""
+    """One ``.gitignore``."""
 
-    folder: str
+    folder: str  # absolute
+    #: Of each line, the last one first, what it names and whether that is ignored.
     lines: tuple[tuple[re.Pattern[str], bool], ...]
 
 
@@ -48,10 +48,8 @@ def _spec(folder: str, opening: Opening) -> tuple[_Rules, ...]:
 
 def _line(text: str) -> Iterator[tuple[re.Pattern[str], bool]]:
     """Nothing for an empty line, a comment, and one that is no pattern."""
-    from pathspec import (
-        GitIgnoreSpec,
-        RegexPattern,
-    )  # three engines are looked for: only when there is something to ignore
+    # Three engines are looked for: only when there is something to ignore.
+    from pathspec import GitIgnoreSpec, RegexPattern
 
     with suppress(ValueError):
         for pattern in GitIgnoreSpec.from_lines([text]).patterns:
@@ -270,9 +268,8 @@ def main() -> None:
     request = Search(Path(root), flags[0], lambda _: True, *flags[1:])
     found: list[Hit] = []
     rows = 0
-    opening = Opening(
-        lambda _: False, Twins(places)
-    )  # the names were looked at before they came here
+    # The names were looked at before they came here.
+    opening = Opening(lambda _: False, FileAliases(places))
     for hit in look(request, paths, opening):
         found.append(hit)
         rows += len(hit.lines) or 1

@@ -15,7 +15,7 @@ from test_outside_attacks import DENIED_LINES
 from test_permission_attacks import DENIED, DENY, SENSITIVE, lines
 
 from ohmo.permissions.command_rules import CommandRules, PathRules, covers, spellings
-from ohmo.permissions.fs_cache import Looked
+from ohmo.permissions.fs_cache import FsCache
 from ohmo.permissions.patterns import component_matcher
 from ohmo.permissions.rules import PATH_TOOLS, Rule, parse_rule, path_matches
 from ohmo.permissions.sensitive_paths import SensitivePaths
@@ -130,9 +130,9 @@ def test_a_folder_that_is_read_at_once_resolves_names_as_one_by_one(names: list[
             ("dir/link", "../f0"),
         ):
             (top / link).symlink_to(goal)
-        looked = Looked()
+        cache = FsCache()
         found = [
-            looked.resolved(f"{top}/{each}")
+            cache.resolved(f"{top}/{each}")
             for each in (*names, *(f"n{number}" for number in range(20)), *names)
         ]
         plain = [

@@ -203,7 +203,7 @@ from pathlib import Path
 from typing import Any
 from ohmo.permissions.sensitive_paths import SensitivePaths
 seen = SensitivePaths(Path("/nobody"), Path(sys.argv[1]))
-print(*(seen.twins().at(path).name for path in sys.argv[2:]))
+print(*(seen.aliases().at(path).name for path in sys.argv[2:]))
 """
 
 

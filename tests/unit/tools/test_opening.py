@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tool_calls import Call, opening
 
 from ohmo.contracts.tool import Judged
-from ohmo.permissions.fs_cache import Twins
+from ohmo.permissions.fs_cache import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.writing import replace_file
@@ -124,7 +124,7 @@ def test_new_folders_are_made_below_the_deepest_that_is_there(tmp_path: Path) ->
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     judged, elsewhere = plant(tmp_path)
-    hidden = Opening(lambda path: path == str(elsewhere), Twins(()))
+    hidden = Opening(lambda path: path == str(elsewhere), FileAliases(()))
     before = os.listdir("/dev/fd")  # noqa: PTH208
     for _ in range(20):
         opening().file(judged).close()
@@ -249,12 +249,12 @@ def test_a_file_is_known_by_its_inode_exactly_when_a_name_of_it_is_sensitive(
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_text(name)
             (home / "names" / str(number)).hardlink_to(home / name)
-        twins = Twins(sensitive.existing())
+        aliases = FileAliases(sensitive.existing())
         for number, name in enumerate(names):
-            assert twins.sensitive((home / "names" / str(number)).stat()) == sensitive.hides(
+            assert aliases.sensitive((home / "names" / str(number)).stat()) == sensitive.hides(
                 str(home / name)
             )
-        assert not twins.sensitive((home / "names").stat())
+        assert not aliases.sensitive((home / "names").stat())
 
 
 def test_a_look_for_a_second_name_is_bounded_and_begins_at_the_top(tmp_path: Path) -> None:
@@ -265,9 +265,9 @@ def test_a_look_for_a_second_name_is_bounded_and_begins_at_the_top(tmp_path: Pat
     (tmp_path / ".mozilla" / "firefox" / "p" / "logins.json").touch()
     twin = tmp_path / "x"
     twin.hardlink_to(tmp_path / ".mozilla" / "firefox" / "p" / "logins.json")
-    twins = Twins(SensitivePaths(tmp_path).existing())
+    aliases = FileAliases(SensitivePaths(tmp_path).existing())
     began = time.process_time()
-    assert twins.sensitive(twin.stat())
+    assert aliases.sensitive(twin.stat())
     assert time.process_time() - began < 2
 
 
@@ -341,8 +341,8 @@ def test_a_file_with_one_name_costs_no_look(tmp_path: Path) -> None:
             return iter(places())
 
     (tmp_path / "a").touch()
-    assert not Twins(Places()).sensitive((tmp_path / "a").stat())
-    assert not Twins(Places()).sensitive(tmp_path.stat())
+    assert not FileAliases(Places()).sensitive((tmp_path / "a").stat())
+    assert not FileAliases(Places()).sensitive(tmp_path.stat())
 
 
 def test_what_a_deny_rule_is_about_is_not_opened_though_it_was_judged(tmp_path: Path) -> None:
