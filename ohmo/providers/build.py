@@ -36,16 +36,16 @@ Scan = Callable[[str, str], dict[str, object]]
 
 @record
 class Model:
-    """What a profile has become. ``call``: the chain, for the reasoner. ``explanation``: one line
-    for status. ``renderings``: makes those of all its endpoints, in order, for a replay.
-    ``offers``: asks the first endpoint which models it has; empty: it does not say."""
+    """What a profile has become."""
 
     provider: Provider
-    call: Call
+    call: Call  # the chain, for the reasoner
     models: tuple[str, ...]
-    explanation: str
+    explanation: str  # one line for status
     parts: tuple[LazyProvider, ...]
+    #: Makes those of all its endpoints, in order, for a replay.
     renderings: Callable[[], Sequence[Rendering]] = tuple
+    #: Asks the first endpoint which models it has; empty: it does not say.
     offers: Callable[[], Awaitable[Sequence[str]]] | None = None
 
     @property

@@ -56,9 +56,8 @@ class LazyProvider:
         if self._coming is None or (self._coming.done() and self._coming.exception() is not None):
             self._coming = asyncio.ensure_future(self._built())
         try:
-            return await asyncio.shield(
-                self._coming
-            )  # a turn that is stopped meanwhile must not stop the import for the others
+            # A turn that is stopped meanwhile must not stop the import for the others.
+            return await asyncio.shield(self._coming)
         except OhmoError as error:
             raise Refused(f"{self._cover.name}: {error}") from error
 

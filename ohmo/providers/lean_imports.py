@@ -28,9 +28,8 @@ class LeanPackage(ModuleType):
     """A package whose ``__init__`` has not run, and perhaps never will."""
 
     def __getattr__(self, name: str) -> object:
-        hidden = (
-            name.startswith("__") and name != "__all__"
-        )  # `import *` asks for __all__, and takes everything when there is none
+        # `import *` asks for __all__, and takes everything when there is none.
+        hidden = name.startswith("__") and name != "__all__"
         if "__file__" not in self.__dict__ or (hidden and name not in names_of(self)):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         found = names_of(self).get(name)

@@ -34,7 +34,7 @@ class Manifest:
 
 @record
 class Endpoint:
-    """One profile, its secrets resolved. ``silence``: seconds without a byte before TimedOut."""
+    """One profile, its secrets resolved."""
 
     provider: str
     models: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     profile: str = "default"
     window: int | None = None  # tokens; overrides the table
-    silence: float = 120.0
+    silence: float = 120.0  # seconds without a byte before TimedOut
 
     @property
     def model(self) -> str:

@@ -21,10 +21,10 @@ _SHOWN = 12  # names in one line
 
 @record
 class Listed:
-    """A model an endpoint offers. ``window``: tokens, when it says (vLLM's max_model_len)."""
+    """A model an endpoint offers."""
 
     name: str
-    window: int | None
+    window: int | None  # tokens, when it says (vLLM's max_model_len)
 
 
 async def offered(endpoint: Endpoint, *, limit: float = 10.0) -> tuple[str, ...]:
@@ -111,10 +111,10 @@ LOCAL = (
 
 @record
 class Detected:
-    """``explanation``: one line for status, what was found and why."""
+    """The endpoint that ``auto`` takes."""
 
     endpoint: Endpoint
-    explanation: str
+    explanation: str  # one line for status: what was found and why
 
 
 Probe = Callable[[str], Awaitable[Sequence[Listed] | None]]

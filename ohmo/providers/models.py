@@ -16,13 +16,13 @@ UNKNOWN_WINDOW = 32_768
 
 @record
 class Price:
-    """Micro USD per token. Prompts longer than ``long`` tokens cost ``input_factor`` and
-    ``output_factor`` times as much, as a whole."""
+    """Micro USD per token."""
 
-    input: float
-    cached: float
-    written: float
+    input: float  # neither read from nor written to the cache
+    cached: float  # read from the cache
+    written: float  # to the cache
     output: float
+    #: Longer prompts (tokens) cost the factors times as much, as a whole.
     long: int | None = None
     input_factor: float = 1.0
     output_factor: float = 1.0
@@ -38,9 +38,11 @@ class Price:
 
 @record
 class Model:
-    window: int
-    max_output: int
-    price: Price | None
+    """What is known about one."""
+
+    window: int  # tokens
+    max_output: int  # tokens
+    price: Price | None  # None: nobody knows it
 
 
 def _claude(input: float, output: float, *, cached: float | None = None) -> Price:
@@ -78,10 +80,8 @@ _TABLE: dict[str, Model] = {  # the longest prefix of a model's name that is in 
     "gpt-4o-mini": Model(128_000, 16_384, Price(0.15, 0.075, 0.15, 0.6)),
     "gpt-4o": Model(128_000, 16_384, Price(2.5, 1.25, 2.5, 10)),
 }
-_FAMILIES = {
-    "claude-": 200_000,
-    "gpt-": 128_000,
-}  # a name of a known maker that is newer than this table: window only, no price
+# A name of a known maker that is newer than this table: window only, no price.
+_FAMILIES = {"claude-": 200_000, "gpt-": 128_000}
 
 
 def plain_name(model: str) -> str:

@@ -136,9 +136,8 @@ class ConversationCache:
     def __init__(self, wire: Wire, *, limit: int = 6 << 20) -> None:
         self._wire = wire
         self._limit = limit
-        self._conversations: OrderedDict[int, Conversation] = (
-            OrderedDict()
-        )  # by id(), oldest use first
+        # By id(), oldest use first.
+        self._conversations: OrderedDict[int, Conversation] = OrderedDict()
         self._buckets: dict[int, list[Conversation]] = {}
         self._bytes = 0
         self.rendered = 0

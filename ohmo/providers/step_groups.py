@@ -25,12 +25,12 @@ SUMMARY_BEFORE = "Summary of the earlier conversation:\n\n"
 
 @record
 class StepGroup:
-    """``model`` None: what was said before the model's first step. ``results``: one per call, in
-    call order; None where none was recorded. ``said``: user steps and summaries, in order."""
+    """A model step and what followed it."""
 
-    model: ModelStep | None
+    model: ModelStep | None  # None: what was said before the model's first step
+    #: One per call, in call order; None where none was recorded.
     results: tuple[tuple[ToolCall, CallResult | None], ...]
-    said: tuple[UserStep | Compaction, ...]
+    said: tuple[UserStep | Compaction, ...]  # user steps and summaries, in order
 
 
 def dump(value: object) -> bytes:

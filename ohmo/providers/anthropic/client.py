@@ -59,9 +59,8 @@ class AnthropicClient:
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
             http_client=DefaultAioHttpClient(),
         )
-        known = (
-            keeps_tools_back(endpoint) and self._sdk.base_url.host == "api.anthropic.com"
-        )  # the SDK has an environment variable for it
+        # The SDK has an environment variable for it.
+        known = keeps_tools_back(endpoint) and self._sdk.base_url.host == "api.anthropic.com"
         self._references = known if references is None else references
         self.rendering = rendering(references=self._references)
         self._windows: dict[str, int] = {}
@@ -133,9 +132,8 @@ class AnthropicClient:
                 found = told_window(message)
                 if found is not None:
                     self._windows[request.model] = found
-                status = (
-                    error.status_code if error.status_code >= 400 else None
-                )  # an error event inside a stream that began with 200
+                # An error event inside a stream that began with 200.
+                status = error.status_code if error.status_code >= 400 else None
                 return classify(
                     where,
                     plain_name(request.model),

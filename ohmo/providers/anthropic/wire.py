@@ -112,9 +112,8 @@ class MessagesWire:
         user = b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
         if held.model is None:
             return user
-        first = (
-            b"" if conversation.body else _LEFT_OUT
-        )  # the first message must be a user's, also when the oldest were left out
+        # The first message must be a user's, also when the oldest were left out.
+        first = b"" if conversation.body else _LEFT_OUT
         return first + parts[id(held.model)] + b"," + user
 
 
@@ -266,9 +265,8 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
     parameters = dict(keys)
     marks = 2 if not request.tools else 1
     if request.tools:
-        last = (request.core or request.tools)[
-            -1
-        ]  # what is found later stands behind the mark and leaves what is before it in the cache
+        # What is found later stands behind the mark and leaves what is before it in the cache.
+        last = (request.core or request.tools)[-1]
         keys["tools"] = [
             _tool(tool, last=tool is last, deferred=references and tool.deferred)
             for tool in request.tools

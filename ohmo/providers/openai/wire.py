@@ -44,12 +44,13 @@ from ohmo.providers.step_groups import (
 
 @record
 class Dialect:
-    """``effort`` none: send reasoning_effort "none" when there are tools. OpenAI's models since 5.4
-    refuse tools with any other effort on this endpoint, and since 5.6 also when none is named
-    (openai/openai-openapi#541, BerriAI/litellm#34569)."""
+    """What one endpoint accepts."""
 
     usage: bool = True  # stream_options.include_usage
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    #: none: send reasoning_effort "none" when there are tools. OpenAI's models since 5.4 refuse
+    #: tools with any other effort on this endpoint, and since 5.6 also when none is named
+    #: (openai/openai-openapi#541, BerriAI/litellm#34569).
     effort: Literal["asked", "none", "never"] = "asked"
 
     def keys(self, request: ModelRequest) -> dict[str, Json]:
@@ -71,9 +72,11 @@ def first_dialect(model: str, base_url: str | None) -> Dialect:
     version = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
     picky = version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 4)
     reasons = (version is not None and int(version[1]) >= 5) or re.match(r"o\d", name) is not None
-    effort: Literal["asked", "none", "never"] = (
-        "none" if picky else "asked" if reasons or base_url is not None else "never"
-    )
+    effort: Literal["asked", "none", "never"] = "never"
+    if picky:
+        effort = "none"
+    elif reasons or base_url is not None:
+        effort = "asked"
     return Dialect(
         limit="max_completion_tokens" if base_url is None else "max_tokens", effort=effort
     )
