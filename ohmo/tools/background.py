@@ -10,6 +10,8 @@ from ohmo.tools.results import ToolError
 
 @record
 class Background:
+    """A command in the background."""
+
     thread: str
     command: str
     job: Job

@@ -96,10 +96,8 @@ class Bash:
     def _time(self, wanted: float | None, left: float) -> tuple[float, str]:
         """Seconds the command gets, and what would give it more. ``left``: seconds of the turn."""
         most = self._limits.bash_timeout_most
-        asked, left = (
-            min(wanted or self._limits.bash_timeout, most),
-            left - 3.0,
-        )  # room to end it and to say so
+        # Room to end it and to say so.
+        asked, left = (min(wanted or self._limits.bash_timeout, most), left - 3.0)
         if left < asked:
             return max(0.1, left), "that is all that was left of this turn"
         return (
@@ -159,9 +157,9 @@ def job_report(ended: JobEnded, room: int, limit: str = "") -> str:
     """The outputs within ``room`` bytes, then how it ended. ``limit``: its timeout, and what would
     give it more."""
     much = f"all but {ended.cut} bytes in the middle" if ended.cut else "whole output"
-    where = (
-        f"; {much}: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
-    )
+    where = f"; {ended.problem}" if ended.problem else ""
+    if ended.spill:
+        where = f"; {much}: {ended.spill}"
     parts = output_parts(ended.output.out, ended.output.err, room, where)
     parts.append(_end(ended, limit))
     return "\n".join(part for part in parts if part) or "(no output)"

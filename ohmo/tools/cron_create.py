@@ -59,9 +59,8 @@ class CronCreate:
             note += f" Mind: {dear}."
         if not spec.rules and spec.to is None:
             return Footprint(effect="repeatable", note=note)
-        parts = [
-            note
-        ]  # what it may and whom it tells stand before its words, which could imitate them
+        # What it may and whom it tells stand before its words, which could imitate them.
+        parts = [note]
         if spec.rules:
             parts.append(
                 "It may then, without asking:\n" + "\n".join(_rule(rule) for rule in spec.rules)

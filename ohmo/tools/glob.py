@@ -66,25 +66,11 @@ class Glob:
             return error_result(context, os_message(error, root))
         if not found:
             return text_result(context, f"no file matches {arguments.pattern} below {root}")
-        shown = [str(root / path) for path in found]
-        return text_result(
-            context,
-            "\n".join(
-                [
-                    *shown,
-                    *(
-                        [
-                            (
-                                f"[more files match; these are the first {self._most}: narrow the"
-                                " pattern]"
-                            )
-                        ]
-                        if more
-                        else []
-                    ),
-                ]
-            ),
-        )
+        lines = [str(root / path) for path in found]
+        if more:
+            cut = f"[more files match; these are the first {self._most}: narrow the pattern]"
+            lines.append(cut)
+        return text_result(context, "\n".join(lines))
 
 
 def _split(arguments: GlobInput, cwd: Path) -> tuple[Path, str]:

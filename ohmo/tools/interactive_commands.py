@@ -266,14 +266,8 @@ def _ssh(arguments: tuple[str, ...], fed: bool) -> str:
 
 
 def _sudo(arguments: tuple[str, ...], _fed: bool) -> str:
-    return (
-        ""
-        if any(
-            re.fullmatch(r"-[a-zA-Z]*[nS][a-zA-Z]*|--non-interactive|--stdin", word)
-            for word in arguments
-        )
-        else "add -n"
-    )
+    unasked = re.compile(r"-[a-zA-Z]*[nS][a-zA-Z]*|--non-interactive|--stdin")
+    return "" if any(map(unasked.fullmatch, arguments)) else "add -n"
 
 
 def _container(arguments: tuple[str, ...], _fed: bool) -> str:

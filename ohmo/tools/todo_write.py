@@ -18,9 +18,8 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class Todo(BaseModel):
-    model_config = ConfigDict(
-        extra="ignore", title="TodoWrite", defer_build=True
-    )  # other agents' lists carry more keys
+    # Other agents' lists carry more keys.
+    model_config = ConfigDict(extra="ignore", title="TodoWrite", defer_build=True)
     content: str = Field(min_length=1, max_length=500)
     status: Literal["pending", "in_progress", "completed"]
 

@@ -70,13 +70,12 @@ PIECE = 10_000  # characters of one long line shown at once with char_offset
 
 @record
 class Window:
-    """``offset``: first line, from 1. ``limit``: lines. ``line_chars``: characters shown of a line.
-    ``most``: characters in all."""
+    """How much of a file is shown."""
 
-    offset: int
-    limit: int
-    line_chars: int
-    most: int
+    offset: int  # first line, from 1
+    limit: int  # lines
+    line_chars: int  # characters shown of a line
+    most: int  # characters in all
 
 
 def _texts(file: BinaryIO, coding: Coding) -> Iterator[str]:
@@ -134,12 +133,15 @@ def read_lines(file: BinaryIO, coding: Coding, window: Window) -> str:
 
 def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
     """Characters ``start`` to ``start + PIECE`` of one line. Raises OSError."""
-    number, at, found = 1, 0, ""
+    number = 1
+    at = 0  # characters of the line that went by
+    found = ""
     more = False
     for text in _texts(file, coding):
         for index, piece in enumerate(text.split("\n")):
             if index:
-                number, at = number + 1, 0
+                number += 1
+                at = 0
             if number == line:
                 begin = max(0, start - at)
                 taken = piece[begin : begin + PIECE - len(found)] if begin < len(piece) else ""
@@ -152,9 +154,7 @@ def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
             break
     if not found:
         return f"[line {line} has no character {start}]"
-    tail = (
-        f"\n[the line goes on: Read with offset={line}, char_offset={start + len(found)}]"
-        if more
-        else "\n[end of line]"
-    )
-    return found + tail
+    if not more:
+        return f"{found}\n[end of line]"
+    after = start + len(found)
+    return f"{found}\n[the line goes on: Read with offset={line}, char_offset={after}]"

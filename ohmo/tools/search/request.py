@@ -17,34 +17,34 @@ from ohmo.tools.results import ToolError
 
 @record
 class Search:
-    """``accepts``: which relative paths count. ``before``/``after``: context lines."""
+    """What is searched for."""
 
     root: Path
     pattern: str
-    accepts: Callable[[str], bool]
+    accepts: Callable[[str], bool]  # which relative paths count
     mode: Literal["content", "files_with_matches", "count"]
     ignore_case: bool = False
     multiline: bool = False
-    before: int = 0
-    after: int = 0
+    before: int = 0  # lines of context
+    after: int = 0  # lines of context
 
 
 @record
 class Line:
-    """A line of a file. ``match`` False: context."""
+    """A line of a file."""
 
     number: int
     text: str
-    match: bool
+    match: bool  # False: context
 
 
 @record
 class Hit:
-    """A file with matches: ``count`` lines, and in content mode its ``lines``."""
+    """A file with matches."""
 
     path: str
-    count: int
-    lines: tuple[Line, ...] = ()
+    count: int  # lines that match
+    lines: tuple[Line, ...] = ()  # in content mode
 
 
 _GROUP = re.compile(r"\(\?(?::|P<[A-Za-z_]\w*>|[ims]+(?:-[ims]+)?:)")
@@ -161,6 +161,16 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     return re.compile(body if "/" in anchored else f"(?:.*/)?{body}", re.DOTALL)
 
 
+def _set(inner: str) -> str:
+    """``[abc]``, and ``[!abc]`` or ``[^abc]``: any character but a slash and these."""
+    body = inner.replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+    if body.startswith("!"):
+        body = "^" + body[1:].removeprefix("\\")
+    elif body.startswith("\\^"):
+        body = "^" + body[2:]
+    return f"(?!/)[{body}]"
+
+
 def _translated(pattern: str) -> str:
     out: list[str] = []
     depth = at = 0
@@ -188,12 +198,7 @@ def _translated(pattern: str) -> str:
                 raise ToolError(
                     f"`{pattern}`: a [ without its ]; write \\[ for the character itself"
                 )
-            body = (
-                pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
-            )
-            out.append(
-                f"(?!/)[{'^' + body[1:].removeprefix(chr(92)) if body[0] == '!' else '^' + body[2:] if body.startswith(chr(92) + '^') else body}]"
-            )
+            out.append(_set(pattern[at + 1 : end]))
             at = end
         elif char == "{":
             depth += 1

@@ -126,7 +126,9 @@ async def search(
 ) -> AsyncGenerator[Hit, None]:
     """Those of ``files`` with matches, in their order: descriptors of opened files, and how each is
     called."""
-    path, count, lines = "", 0, list[Line]()
+    path = ""
+    count = 0
+    lines: list[Line] = []
     words = [*_pattern(request), "--no-heading", "--with-filename", "--line-number", "--threads=1"]
     if request.mode == "content":
         words += [f"--before-context={request.before}", f"--after-context={request.after}"]
@@ -141,13 +143,14 @@ async def search(
             if where != path:
                 if count:
                     yield Hit(path, count, tuple(lines))
-                path, count, lines = where, 0, []
+                path = where
+                count = 0
+                lines = []
             matched = row["mark"] == b":"
             count += matched
             if request.mode == "content":
-                lines.append(
-                    Line(int(row["number"]), row["text"].decode("utf-8", "replace"), matched)
-                )
+                text = row["text"].decode("utf-8", "replace")
+                lines.append(Line(int(row["number"]), text, matched))
     if count:
         yield Hit(path, count, tuple(lines))
 

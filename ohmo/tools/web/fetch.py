@@ -25,16 +25,15 @@ _ACCEPT = "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=
 
 @record
 class Page:
-    """``elsewhere``: a redirect to another host, not followed. ``cut``: more than the limit
-    came."""
+    """What a server answered."""
 
     url: str
     status: int
-    kind: str
+    kind: str  # its content type
     charset: str
     body: bytes
-    cut: bool = False
-    elsewhere: str = ""
+    cut: bool = False  # more than the limit came
+    elsewhere: str = ""  # a redirect to another host, not followed
 
 
 def checked_url(text: str) -> URL:

@@ -34,9 +34,8 @@ _DROPPED = (
     "video",
 )
 _AROUND = ("nav", "footer", "aside")
-_MOST = (
-    4 * 1024 * 1024
-)  # characters; short links below a long address become a hundred times as long
+# Characters; short links below a long address become a hundred times as long.
+_MOST = 4 * 1024 * 1024
 
 
 def to_markdown(html: str, url: str) -> str:
