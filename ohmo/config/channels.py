@@ -201,22 +201,17 @@ def _fill_in(raw: RawChannel, name: str, field: Any, values: dict[str, object]) 
             path, "expected env:NAME, file:PATH, keyring:SERVICE/NAME or the value in quotes"
         )
     optional = field is not None and not field.is_required()
-    default: object = (
-        field.default
-        if field is not None and optional
-        else f"env:{raw.name.upper()}_{name.upper()}"
-    )
+    default: object = f"env:{raw.name.upper()}_{name.upper()}"
+    if field is not None and optional:
+        default = field.default
     if isinstance(default, str) and Secret(default).kind == "literal":
         default = None
     if written is None and (name in raw.settings or not isinstance(default, str)):
         values[name] = None
-        return (
-            None
-            if optional
-            else raw.source.problem(
-                path, "missing secret: write env:NAME, file:PATH or keyring:SERVICE/NAME"
-            )
-        )
+        if optional:
+            return None
+        missing = "missing secret: write env:NAME, file:PATH or keyring:SERVICE/NAME"
+        return raw.source.problem(path, missing)
     secret = Secret(written if isinstance(written, str) else str(default))
     if isinstance(written, str) and secret.kind == "literal" and not raw.source.private:
         return raw.source.problem(path, LITERAL)

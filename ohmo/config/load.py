@@ -73,20 +73,16 @@ class Config:
     written: Written = field(repr=False)
     source: Source = field(repr=False)
     vault: Vault = field(repr=False)
-    safe: bool = (
-        False  # no plugins, no hooks, no cron: asked for with --safe, or after a crash loop
-    )
+    #: No plugins, no hooks, no cron: asked for with --safe, or after a crash loop.
+    safe: bool = False
 
     @property
     def database(self) -> Path | None:
         """The store's file; None when it is in PostgreSQL."""
         if not self.store_url.startswith(_SQLITE):
             return None
-        return (
-            Path(self.store_url.removeprefix(_SQLITE))
-            if self.store_url != _SQLITE
-            else self.home.database
-        )
+        written = self.store_url.removeprefix(_SQLITE)
+        return Path(written) if written else self.home.database
 
 
 def load(
@@ -100,19 +96,13 @@ def load(
     """``path`` (``--config``), else ``$OHMO_CONFIG``, else ``$OHMO_HOME/config.yaml`` when it
     exists, else defaults. ``profile`` (``--profile``), else ``$OHMO_PROFILE``, else the file's.
     ``OHMO__SECTION__KEY`` variables win over the file. With ``manifests`` the platforms' own keys
-    are checked too, so that one error lists everything. ``text``: what the file would say, instead
-    of what it says. Writes nothing.
+    are checked too. ``text``: what the file would say, instead of what it says. Writes nothing.
 
     Raises ConfigError: one line for each problem, ``config.yaml:LINE: key: what is wrong, what to
     do``."""
     home = find_home(environ)
-    asked = path or (
-        Path(environ["OHMO_CONFIG"]).expanduser() if environ.get("OHMO_CONFIG") else None
-    )
-    file = asked or (home.config if text is not None or _exists(home) else None)
-    source = _with_environment(
-        _read(file, text) if file is not None else Source("defaults"), environ
-    )
+    file = _file(path, environ, home, new=text is not None)
+    source = _with_environment(_read(file, text), environ)
     vault = Vault(environ)
     problems = list(source.problems)
     expansion = _expansion(source, home, environ, problems)
@@ -126,8 +116,7 @@ def load(
     problems += _places(written, source, sorted(manifests)) if manifests is not None else []
     problems += _apart(written, home, source)
     names = _chain(written)
-    problems += _keys(written, names, source, vault)
-    problems += _hook_secrets(written, source, vault)
+    problems += _missing_secrets(written, names, source, vault)
     store_url, wrong = _store_url(written, source, vault)
     raise_all([*problems, *wrong])
     return Config(
@@ -216,16 +205,24 @@ def _apart(written: Written, home: Home, source: Source) -> Iterator[Problem]:
         yield source.problem(("workspace",), text)
 
 
-def _exists(home: Home) -> bool:
+def _file(asked: Path | None, environ: Mapping[str, str], home: Home, *, new: bool) -> Path | None:
+    """``new``: it need not be there yet. None: there is none."""
+    if asked is not None:
+        return asked
+    if environ.get("OHMO_CONFIG"):
+        return Path(environ["OHMO_CONFIG"]).expanduser()
     try:
-        return home.config.exists() and not home.foreign()
+        there = new or (home.config.exists() and not home.foreign())
     except OSError as error:
         raise ConfigError(
             f"{home.root}: cannot be read ({error.strerror}); set OHMO_HOME to a folder you own"
         ) from error
+    return home.config if there else None
 
 
-def _read(file: Path, text: str | None = None) -> Source:
+def _read(file: Path | None, text: str | None) -> Source:
+    if file is None:
+        return Source("defaults")
     if text is not None and not file.exists():
         return parse(text, file.name)
     try:
@@ -312,7 +309,10 @@ def _chain(written: Written) -> list[str]:
     return chain
 
 
-def _keys(written: Written, names: list[str], source: Source, vault: Vault) -> Iterator[Problem]:
+def _missing_secrets(
+    written: Written, names: Sequence[str], source: Source, vault: Vault
+) -> Iterator[Problem]:
+    """``names``: the profiles that may be asked."""
     for name in names:
         profile = written.profiles[name]
         if profile.api_key is None or key_is_optional(profile):
@@ -324,9 +324,6 @@ def _keys(written: Written, names: list[str], source: Source, vault: Vault) -> I
                 ("profiles", name, "api_key"),
                 f"{error}; set it, or write api_key: env:NAME, file:PATH or keyring:SERVICE/NAME",
             )
-
-
-def _hook_secrets(written: Written, source: Source, vault: Vault) -> Iterator[Problem]:
     for name, hook in written.webhooks.items():
         try:
             vault.reveal(hook.secret)

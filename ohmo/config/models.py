@@ -356,20 +356,16 @@ class Permissions:
 def fill(written: PermissionSettings) -> Permissions:
     """The owner's rules first, then the preset's. ``balanced`` adds none: the gate lets commands
     pass that only read, by their grammar."""
-    mode, allow, ask = written.mode, written.allow, written.ask
+    ask = written.ask
     if written.preset == "safe":
-        named = {_tool(rule) for rule in allow}
+        named = {rule.partition("(")[0] for rule in written.allow}
         ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))
     return Permissions(
-        mode,
-        written.preset,
-        allow,
-        ask,
-        written.deny,
-        written.read_outside,
-        written.approval_timeout,
+        mode=written.mode,
+        preset=written.preset,
+        allow=written.allow,
+        ask=ask,
+        deny=written.deny,
+        read_outside=written.read_outside,
+        approval_timeout=written.approval_timeout,
     )
-
-
-def _tool(rule: str) -> str:
-    return rule.partition("(")[0]

@@ -151,13 +151,9 @@ def _show(value: object, path: Path) -> str:
     if isinstance(value, str | int | float):
         text = repr(value)
         return f", not {text if len(text) <= 60 else text[:57] + '...'}"
-    return (
-        ", not a list"
-        if isinstance(value, list | tuple)
-        else ", not keys and values"
-        if isinstance(value, Mapping)
-        else ""
-    )
+    if isinstance(value, list | tuple):
+        return ", not a list"
+    return ", not keys and values" if isinstance(value, Mapping) else ""
 
 
 def _step(annotation: Any, part: str | int) -> Any:

@@ -40,7 +40,10 @@ def dotted(path: Path) -> str:
     """``("channels", "slack", 1, "dm")`` → ``channels.slack[1].dm``."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
     return text
 
 
