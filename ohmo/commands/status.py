@@ -7,13 +7,9 @@ from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 async def run(order: Order, desk: Desk) -> Effect:
     status, questions = await desk.status(), await desk.open_questions(order.thread)
-    here = (
-        "I am at work"
-        if desk.running_turn(order.thread)
-        else "a question waits for an answer"
-        if questions
-        else "nothing runs"
-    )
+    here = "a question waits for an answer" if questions else "nothing runs"
+    if desk.running_turn(order.thread):
+        here = "I am at work"
     lines = [
         (
             f"**ohmo {status.version}**: {'ready' if status.ready else 'not ready'}; model"
