@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from channels.loopback import is_loopback
-
 from channels.contract import Manifest
+from channels.proxies import is_loopback
 from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.models import DEFAULT_KEY
