@@ -33,10 +33,11 @@ async def run(order: Order, desk: Desk) -> Effect:
 def _shown(models: tuple[str, ...], chosen: str | None, *, may: bool) -> str:
     """Small to large; what was chosen by other means than this command is named, too."""
     present = chosen or models[-1]
-    lines = [
-        f"- `{name}`{' (default)' if name == models[-1] else ''}{' ← here' if name == present else ''}"
-        for name in models
-    ]
+    lines: list[str] = []
+    for name in models:
+        default = " (default)" if name == models[-1] else ""
+        here = " ← here" if name == present else ""
+        lines.append(f"- `{name}`{default}{here}")
     if present not in models:
         lines.append(f"- `{present}` ← here")
     return "\n".join(

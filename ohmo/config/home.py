@@ -1,5 +1,5 @@
-"""The home folder, where everything of one ohmo lies, and its ``.env``. Standard library only, because
-every client command starts here."""
+"""The home folder, where everything of one ohmo lies, and its ``.env``. Standard library only,
+because every client command starts here."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def env_file(home: Home) -> Path:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` and what the file adds to it. Raises ConfigError: others can read_env the file, or a
-    line is no ``NAME=value``."""
+    """``environ`` and what the file adds to it. Raises ConfigError: others can read the file,
+    or a line is no ``NAME=value``."""
     return {**read_env(env_file(find_home(environ))), **environ}
 
 
@@ -162,7 +162,7 @@ def read_env(file: Path) -> dict[str, str]:
     comment, a value may stand in quotes. Empty when there is no file. Raises ConfigError."""
     try:
         if stat.S_IMODE(file.stat().st_mode) & 0o077:
-            raise ConfigError(f"{file}: others can read_env it; chmod 600 {file}")
+            raise ConfigError(f"{file}: others can read it; chmod 600 {file}")
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
@@ -171,7 +171,7 @@ def read_env(file: Path) -> dict[str, str]:
             f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8"
         ) from error
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read_env ({error.strerror})") from error
+        raise ConfigError(f"{file}: cannot be read ({error.strerror})") from error
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()  # noqa: PLW2901

@@ -1,4 +1,5 @@
-"""The configuration the daemon last ran with: what a service boots when ``config.yaml`` is broken."""
+"""The configuration the daemon last ran with: what a service boots when ``config.yaml`` is
+broken."""
 
 from __future__ import annotations
 

@@ -267,7 +267,9 @@ def _expansion(
     source: Source, home: Home, environ: Mapping[str, str], problems: list[Problem]
 ) -> Expansion:
     """``${WORKSPACE}`` is the workspace of this very file."""
-    user = environ.get("HOME", "").strip() or os.path.expanduser("~")  # noqa: PTH111 - text, and without a user it must not fail
+    user = environ.get("HOME", "").strip()
+    if not user:
+        user = os.path.expanduser("~")  # noqa: PTH111 - without a user it must not fail
     names = {"OHMO_HOME": str(home.root), "HOME": user}
     text = source.data.get("workspace", "~/ohmo-workspace")
     try:

@@ -1,5 +1,5 @@
-"""Every key of ``config.yaml`` with its type and default. Unknown keys are errors, values are frozen.
-What ``permissions.preset`` fills in, explicit keys win over."""
+"""Every key of ``config.yaml`` with its type and default. Unknown keys are errors, values are
+frozen. What ``permissions.preset`` fills in, explicit keys win over."""
 
 from __future__ import annotations
 

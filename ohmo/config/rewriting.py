@@ -1,7 +1,8 @@
 """Changes single keys of ``config.yaml`` and leaves every other character as its owner wrote it:
 comments, order, quotes, line ends."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 # ruamel.yaml leaves its nodes and marks untyped
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """YAML 1.2 as plain values, with the line of every key: what an error needs to point at."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 # ruamel.yaml leaves its nodes, marks and errors untyped
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -177,7 +177,7 @@ def _known_tool(name: str) -> None:
 
 
 def _many(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def _name(value: object) -> object:

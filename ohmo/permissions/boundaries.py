@@ -40,7 +40,8 @@ class Reach:
 def folder_rule(path: str) -> str:
     """What an answer for longer stores: the folder with all below it, of a file the one it lies
     in. ``path`` absolute and resolved."""
-    folder = Path(path) if os.path.isdir(path) else Path(path).parent  # noqa: PTH112 - Path raises for what cannot be looked at
+    is_folder = os.path.isdir(path)  # noqa: PTH112 - Path raises for what cannot be looked at
+    folder = Path(path) if is_folder else Path(path).parent
     return f"Read({glob.escape(str(folder).rstrip('/'))}/**)"
 
 

@@ -56,9 +56,9 @@ _EDITS = Choice("workspace", "Allow all edits in this workspace")
 _REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
 
 
-async def no_hooks(call: ToolCall, footprint: Footprint, context: CallContext) -> None:  # noqa: ARG001
+async def no_hooks(call: ToolCall, footprint: Footprint, context: CallContext) -> None:
     """Nobody hooked anything in."""
-    return
+    del call, footprint, context
 
 
 def digest_of(call: ToolCall, context: CallContext, paths: Paths | None = None) -> str:

@@ -81,7 +81,8 @@ class ReadPolicy:
             for path in _paths(simple, opened, cwd):
                 if path.startswith("/dev/"):
                     return f"{path} is a device"
-                if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112 - Path raises for what cannot be looked at
+                # Not by Path, which raises for what cannot be looked at.
+                if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112
                     return f"{path} is a folder"
                 if self._reach.outside(path, context):
                     outside.append(path)
@@ -94,7 +95,8 @@ class ReadPolicy:
         return ""
 
     def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:
-        found = repository_at(real(folder)) if os.path.isdir(folder) else None  # noqa: PTH112 - as above
+        there = os.path.isdir(folder)  # noqa: PTH112 - as above
+        found = repository_at(real(folder)) if there else None
         if found is None:
             return "there is no repository here"
         if found.unknown:

@@ -160,7 +160,8 @@ class SensitivePaths:
         disk is looked at as they are asked for."""
         for place in (*self._as_given, *self._at_home):
             if not place.startswith(("/proc/", "/dev/")):
-                yield from glob.iglob(place, include_hidden=True)  # noqa: PTH207 - absolute patterns
+                # absolute patterns, which Path.glob does not take
+                yield from glob.iglob(place, include_hidden=True)  # noqa: PTH207
         if self._own is not None:
             yield from self._own.closed()
 

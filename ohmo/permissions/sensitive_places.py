@@ -1,5 +1,6 @@
 """Which places are sensitive: the list that no tool may read or write in any mode (mission T19;
-configuration extends it, nothing reduces it), and the agent's own home, closed but for two pages."""
+configuration extends it, nothing reduces it), and the agent's own home, closed but for two
+pages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""From profiles to a model one can ask: manifests, endpoints, the chain. The assembly calls this and
-nothing else of the room."""
+"""From profiles to a model one can ask: manifests, endpoints, the chain. The assembly calls this
+and nothing else of the room."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An endpoint's refusal, or what else went wrong with it, as the class of error that says what to do
-next. Pure."""
+"""An endpoint's refusal, or what else went wrong with it, as the class of error that says what to
+do next. Pure."""
 
 from __future__ import annotations
 

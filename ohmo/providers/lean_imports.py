@@ -1,11 +1,11 @@
-"""Imports an SDK without the thousands of modules that its packages only re-export: each name brings
-its own module when it is first asked for.
+"""Imports an SDK without the thousands of modules that its packages only re-export: each name
+brings its own module when it is first asked for.
 
 A package whose ``__init__`` says ``from .model import Model`` is made without running it; asked for
 ``Model`` it imports ``.model`` alone. Asked for anything that its ``__init__`` does not plainly
 import, it runs the whole ``__init__``, as Python always does. Nothing is left out, and nobody who
-imports the SDK elsewhere can tell the difference but by the time it takes. ``OHMO_LEAN_IMPORTS=off``
-switches it off."""
+imports the SDK elsewhere can tell the difference but by the time it takes.
+``OHMO_LEAN_IMPORTS=off`` switches it off."""
 
 from __future__ import annotations
 

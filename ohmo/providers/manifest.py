@@ -1,5 +1,5 @@
-"""What a provider says about itself before anything heavy is imported, and what a profile says about
-one endpoint."""
+"""What a provider says about itself before anything heavy is imported, and what a profile says
+about one endpoint."""
 
 from __future__ import annotations
 

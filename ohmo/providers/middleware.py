@@ -112,7 +112,7 @@ class Patience:
 
     tries: int = 4  # calls in all
     deadline: float = 600.0  # seconds from the first try after which no new try begins
-    #: Seconds before the second try; doubled for each further one, with jitter between half and all.
+    #: Seconds before the second try; doubled for each further one, with jitter from half to all.
     first: float = 1.0
     tell_from: float = 3.0  # shorter waits are not worth a line to the person
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -1,5 +1,5 @@
-"""Which models there are: those an endpoint offers (OpenAI API reference, "List models"; Anthropic API
-reference, "List Models"), and for ``provider: auto`` which endpoint there is."""
+"""Which models there are: those an endpoint offers (OpenAI API reference, "List models"; Anthropic
+API reference, "List Models"), and for ``provider: auto`` which endpoint there is."""
 
 from __future__ import annotations
 

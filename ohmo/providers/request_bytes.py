@@ -1,9 +1,9 @@
-"""The bytes of a model request: its head (model, system prompt, tools) and its conversation are kept,
-each step is turned into bytes once, and what can no longer change is never touched again.
+"""The bytes of a model request: its head (model, system prompt, tools) and its conversation are
+kept, each step is turned into bytes once, and what can no longer change is never touched again.
 
-A request of turn 500 costs what a request of turn 20 costs: one comparison of tuples in C, the bytes
-of the new steps, one join. The byte prefix of consecutive requests is equal, which is also what every
-provider's prompt cache wants. A short digest of each part is what a replay compares.
+A request of turn 500 costs what a request of turn 20 costs: one comparison of tuples in C, the
+bytes of the new steps, one join. The byte prefix of consecutive requests is equal, which is also
+what every provider's prompt cache wants. A short digest of each part is what a replay compares.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Groups the steps of a conversation the way every chat API wants them: a model step, the results of
-its calls, what was said then."""
+"""Groups the steps of a conversation the way every chat API wants them: a model step, the results
+of its calls, what was said then."""
 
 from __future__ import annotations
 

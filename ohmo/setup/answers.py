@@ -1,5 +1,5 @@
-"""What the owner decided in the wizard, the ``config.yaml`` it becomes, and the three pages the agent
-reads at first."""
+"""What the owner decided in the wizard, the ``config.yaml`` it becomes, and the three pages the
+agent reads at first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, cast
 
 from channels.record import record
 
@@ -20,24 +20,28 @@ CHANNELS = {  # a remark for each that init offers
     "web": "the chat in the browser",
 }
 HEAD = """\
-# ohmo reads this file at start. Every key with its default: config.example.yaml; what it means: docs/configuration.md
+# ohmo reads this file at start. Every key with its default: config.example.yaml; what it means: \
+docs/configuration.md
 # Check it with: ohmo config check
 """
 SOUL = """\
 # Who you are
 
-You are ohmo, a personal agent. You are calm, exact and brief. You say what you did, what you did not do, and what you are not sure of.
+You are ohmo, a personal agent. You are calm, exact and brief. You say what you did, what you \
+did not do, and what you are not sure of.
 You ask before you do what cannot be undone.
 """
 USER = """\
 # Who you work for
 
-Write here what the agent should know about you: name, time zone, languages, how you like to be answered.
+Write here what the agent should know about you: name, time zone, languages, how you like to be \
+answered.
 """
 AGENTS = """\
 # How to work here
 
-Write here the rules of your projects and machines: what may be touched, what may not, how to test, whom to tell.
+Write here the rules of your projects and machines: what may be touched, what may not, how to \
+test, whom to tell.
 """
 
 
@@ -131,7 +135,7 @@ def from_json(found: Mapping[str, Any]) -> Answers:
 
 
 def _read(value: Any) -> Value:
-    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def variable(channel: str, key: str) -> str:

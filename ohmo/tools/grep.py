@@ -87,8 +87,8 @@ class Grep:
 
 
 def _request(arguments: GrepInput, root: Path) -> Search:
-    """``root`` as it was judged. Raises ToolError for a pattern, glob or type that cannot be searched
-    for."""
+    """``root`` as it was judged. Raises ToolError for a pattern, glob or type that cannot be
+    searched for."""
     return Search(
         root=root,
         pattern=portable(arguments.pattern),

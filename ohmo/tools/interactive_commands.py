@@ -14,7 +14,8 @@ _EDITORS = word_set(
 )
 _PAGERS = frozenset({"less", "more", "most"})
 _SCREENS = word_set(
-    """htop btop tmux screen mc ranger nmtui dialog whiptail fzf ncdu tig lazygit k9s alsamixer menuconfig cfdisk visudo vipw"""
+    """htop btop tmux screen mc ranger nmtui dialog whiptail fzf ncdu tig lazygit k9s alsamixer
+        menuconfig cfdisk visudo vipw"""
 )
 _REPLS: dict[str, str] = {
     "python": "-c CODE or a file",

@@ -1,5 +1,5 @@
-"""Work that a file or a page could make endless runs in a process of its own: Python ends no thread,
-and one expression can hold them all."""
+"""Work that a file or a page could make endless runs in a process of its own: Python ends no
+thread, and one expression can hold them all."""
 
 from __future__ import annotations
 

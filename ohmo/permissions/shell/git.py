@@ -1,8 +1,8 @@
 """What git would do: only read, or run a program of the caller's choice; and what the repository
 that it finds lets it run: nothing, when its settings are all known.
 
-Sources: git(1), git-config(1), gitrepository-layout(5), gitmodules(5). The person's own settings are
-left out when git reads unasked (``QUIET``), those of the repository may come from anybody."""
+Sources: git(1), git-config(1), gitrepository-layout(5), gitmodules(5). The person's own settings
+are left out when git reads unasked (``QUIET``), those of the repository may come from anybody."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ ls-files      | -cdmosukztv --cached --deleted --modified --others --stage --unm
               |   --exclude-standard --directory --full-name --error-unmatch --eol
 ls-tree       | -drtlz --name-only --name-status --long --full-name --full-tree --abbrev?
 cat-file      | -petsv
-describe      | --tags --all --always --long --abbrev? --match: --exclude: --exact-match --first-parent
+describe      | --tags --all --always --long --abbrev? --match: --exclude: --exact-match
+              |   --first-parent
 name-rev      | --name-only --tags --all --always
 merge-base    | -a --all --is-ancestor --fork-point --octopus
 cherry        | -v --abbrev?
@@ -64,9 +65,10 @@ grep          | -acEeFGhHiIlLnopPqvwWz -e: -A: -B: -C: -m: -# --count --files-wi
               |   --only-matching --invert-match --cached --max-depth: --show-function --all-match
               |   --function-context --text --quiet --color? --no-color --column --max-count:
 branch        | -alrvqi --all --list --remotes --show-current --contains? --no-contains? --merged?
-              |   --no-merged? --sort: --format: --points-at: --verbose --color? --no-color --column?
-tag           | -il -n? --list --contains? --no-contains? --merged? --no-merged? --points-at: --sort:
-              |   --format: --column?
+              |   --no-merged? --sort: --format: --points-at: --verbose --color? --no-color
+              |   --column?
+tag           | -il -n? --list --contains? --no-contains? --merged? --no-merged? --points-at:
+              |   --sort: --format: --column?
 remote        | -v --verbose
 stash         | {_CHANGES} --oneline -#
 worktree      | -v --porcelain --verbose
@@ -207,7 +209,8 @@ _HARMLESS = re.compile(  # settings that name no program, no other file, and no 
     r"|merge\.(conflictstyle|ff|renamelimit)|rebase\.(autostash|autosquash)|rerere\.enabled"
     r"|diff\.(algorithm|renames|renamelimit|colormoved|mnemonicprefix|context|noprefix)"
     r"|log\.(date|decorate|abbrevcommit|follow)"
-    r"|status\.(branch|short|relativepaths|showstash|showuntrackedfiles|aheadbehind)|color\.\w+|column\.\w+|advice\.\w+"
+    r"|status\.(branch|short|relativepaths|showstash|showuntrackedfiles|aheadbehind)|color\.\w+"
+    r"|column\.\w+|advice\.\w+"
     r"|gc\.\w+|maintenance\.\w+|pack\.\w+|index\.\w+|feature\.\w+|lfs\.repositoryformatversion"
 )
 QUIET = {  # the environment of git that reads unasked (git(1), git-config(1))
@@ -345,7 +348,7 @@ def _line(path: str) -> str | None:
 def _first_unknown(path: str, known: re.Pattern[str]) -> str:
     """The first setting of a file that ``known`` does not name; "" when all are."""
     try:
-        with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123 - text
+        with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123
             text = file.read(_MOST + 1)
     except FileNotFoundError:
         return ""

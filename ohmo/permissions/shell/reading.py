@@ -86,10 +86,12 @@ ls .       | names   | -aAbBcCdfFgGhiIklmnNopqQrRsStTuUvwxXZ1 -I: -w: -T: --all 
 stat       | names   | -ftx -c: --format: --printf: --terse --file-system
 file       | names   | -bi0N --brief --mime --mime-type --mime-encoding --no-pad -F:
 du .       | names   | -0abchkmsSx -d: -B: -t: --all --total --human-readable --max-depth: --si
-           |         |   --summarize --apparent-size --exclude: --threshold: --one-file-system --time?
+           |         |   --summarize --apparent-size --exclude: --threshold: --one-file-system
+           |         |   --time?
 df         | names   | -ahHiklPT -t: -x: -B: --all --human-readable --inodes --print-type --total
            |         |   --local --type: --output?
-tree .     | names   | -aACdDfFghinNpqQrsStuUvxJX -L: -I: -P: --charset: --dirsfirst --du --filelimit:
+tree .     | names   | -aACdDfFghinNpqQrsStuUvxJX -L: -I: -P: --charset: --dirsfirst --du
+           |         |   --filelimit:
            |         |   --gitignore --ignore-case --matchdirs --noreport --prune --sort: --timefmt:
 basename   | text    | -az -s: --multiple --suffix: --zero
 dirname    | text    | -z --zero
@@ -147,7 +149,10 @@ _DATE = re.compile(
     rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={_WHEN.pattern}",
     re.DOTALL,
 )
-_COLUMN = "pid|ppid|pgid|user|uid|comm|args|cmd|command|%cpu|%mem|pcpu|pmem|etimes?|time|rss|vsz|stat|state|tty|nlwp|start|lstart"
+_COLUMN = (
+    "pid|ppid|pgid|user|uid|comm|args|cmd|command|%cpu|%mem|pcpu|pmem|etimes?|time|rss|vsz"
+    "|stat|state|tty|nlwp|start|lstart"
+)
 _PS = re.compile(
     rf"aux?w?w?f?|axu?w?w?f?|-[eAfFlwxHT]+|--forest|--no-headers|--sort=[-+]?(?:{_COLUMN})"
 )
@@ -186,10 +191,11 @@ def _rows() -> dict[str, _Row]:
         first, operands, options = (part.strip() for part in line.split("|"))
         name = first or name
         lines.setdefault(name, [operands, ""])[1] += f" {options}"
-    return {
-        name.removesuffix(" ."): _Row(operands, options_of(options), name.endswith(" ."))  # pyright: ignore[reportArgumentType]
-        for name, (operands, options) in lines.items()
-    }
+    rows: dict[str, _Row] = {}
+    for name, (operands, options) in lines.items():
+        kind: Operands = operands  # pyright: ignore[reportAssignmentType]
+        rows[name.removesuffix(" .")] = _Row(kind, options_of(options), name.endswith(" ."))
+    return rows
 
 
 def only_reads(name: str) -> bool:

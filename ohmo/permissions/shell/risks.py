@@ -19,14 +19,18 @@ _ELSEWHERE = re.compile(
 
 # Commands that look at a folder itself and not at what the files below it say.
 _SHALLOW = word_set(
-    """ls dir cd pushd popd pwd du df stat test [ tree realpath readlink basename dirname echo printf mkdir touch find fd
-        fdfind file export declare local readonly typeset function set unset exit return true false which type id date
-        findmnt lsblk ps kill rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest python python3 seq sleep
+    """ls dir cd pushd popd pwd du df stat test [ tree realpath readlink basename dirname echo
+        printf mkdir touch find fd
+        fdfind file export declare local readonly typeset function set unset exit return true
+        false which type id date
+        findmnt lsblk ps kill rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest
+        python python3 seq sleep
         tput stty read wait jobs"""
 )
 # Commands that go through everything below a folder.
 _DEEP = word_set(
-    """tar bsdtar zip 7z 7za 7zr rar rsync cpio pax scp sftp mv rg ag ack cp rclone restic borg duplicity ar dar unison"""
+    """tar bsdtar zip 7z 7za 7zr rar rsync cpio pax scp sftp mv rg ag ack cp rclone restic borg
+        duplicity ar dar unison"""
 )
 _DEEP_WITH = {
     name: re.compile(flags)
@@ -184,9 +188,12 @@ _INTERPRETERS: dict[str, re.Pattern[str]] = {
     "ed": re.compile(r".*"),
 }
 _RISKY = re.compile(
-    r"chr\(|fromCharCode|base64|b64decode|atob|fromhex|unhex|\bpack\b|codecs|rot13|\bexec\b|\beval\b|compile\(|__import__|importlib|getattr"
-    r"|os\.(system|popen|exec|spawn|walk|environ|scandir|listdir)|subprocess|child_process|pty\.|\bsystem\b|popen|qx|`|\\x[0-9a-fA-F]|\\[0-7]{2,3}|\\u[0-9a-fA-F]"
-    r"|expanduser|\bhome\(|homedir|environ|ENV\b|\bglob|rglob|walk|socket|ctypes|\[::-1\]|reverse|replace\(|join\(|\.format|%s|f['\"]|\+\s*['\"]|['\"]\s*\+"
+    r"chr\(|fromCharCode|base64|b64decode|atob|fromhex|unhex|\bpack\b|codecs|rot13|\bexec\b"
+    r"|\beval\b|compile\(|__import__|importlib|getattr"
+    r"|os\.(system|popen|exec|spawn|walk|environ|scandir|listdir)|subprocess|child_process|pty\."
+    r"|\bsystem\b|popen|qx|`|\\x[0-9a-fA-F]|\\[0-7]{2,3}|\\u[0-9a-fA-F]"
+    r"|expanduser|\bhome\(|homedir|environ|ENV\b|\bglob|rglob|walk|socket|ctypes|\[::-1\]|reverse"
+    r"|replace\(|join\(|\.format|%s|f['\"]|\+\s*['\"]|['\"]\s*\+"
     r"|getline|\|\s*['\"]|['\"]\s*\|"
     r"|ARG[CV]|SYMTAB|[\w./~-]['\"]\s*\.{0,2}\s*['\"][\w./~-]"
 )

@@ -51,7 +51,12 @@ class Scope:
             return self.variables[name]
         if name in _NUMBERS:
             return ("0",)
-        own = {"HOME": (self.home,), "PWD": self.cwds, "IFS": (" ",), "TMPDIR": ("/tmp",)}  # noqa: S108
+        own = {
+            "HOME": (self.home,),
+            "PWD": self.cwds,
+            "IFS": (" ",),
+            "TMPDIR": ("/tmp",),  # noqa: S108
+        }
         return own.get(name, (ANY,))
 
 

@@ -33,7 +33,8 @@ _AWK_TEST = (
     rf"|(?:{_AWK_VALUE}\s*!?~\s*|!?)/[\w .,:@=^$*+-]*/|!?{_AWK_VALUE})"
 )
 _AWK_STATEMENT = (
-    rf"(?:print(?:\s+(?:{_AWK_VALUE}|{_AWK_SUM})(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*)(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
+    rf"(?:print(?:\s+(?:{_AWK_VALUE}|{_AWK_SUM})"
+    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*)(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
     rf"|{_AWK_SUM}\s*\+=\s*{_AWK_VALUE}|{_AWK_SUM}\+\+|next|exit)"
 )
 _AWK_RULE = (

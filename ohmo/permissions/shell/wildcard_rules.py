@@ -15,14 +15,18 @@ from ohmo.permissions.shell.reading import only_reads, reading
 from ohmo.permissions.shell.script import Simple
 from ohmo.permissions.shell.wrappers import SHELLS, WRAPPERS
 
+# A line break inside one of these ends its row: options behind the first one are admitted nowhere.
 _NPM = """-DEswr -w: --silent --if-present --workspaces --workspace: --no-audit --no-fund --offline
-    --prefer-offline --frozen-lockfile --save-dev --save-exact --save --production --omit: --include:
-    --json --depth: --all --recursive --filter: --ignore-scripts --verbose --no-save --legacy-peer-deps"""
+    --prefer-offline --frozen-lockfile --save-dev --save-exact --save --production \
+--omit: --include:
+    --json --depth: --all --recursive --filter: --ignore-scripts --verbose --no-save \
+--legacy-peer-deps"""
 _CARGO = """-qvr -p: -j: -F: --release --workspace --all --all-features --no-default-features
     --features: --package: --bin: --lib --bins --test: --tests --example: --examples --benches
     --all-targets --quiet --verbose --locked --offline --frozen --keep-going --no-fail-fast --no-run
     --doc --check --no-deps --message-format: --profile: --jobs: --exclude:"""
-_GO = """--v --race --cover --short --failfast --json --a --n --u --m --count: --run: --skip: --bench:
+_GO = """--v --race --cover --short --failfast --json --a --n --u --m --count: --run: --skip: \
+--bench:
     --benchmem --benchtime: --timeout: --tags: --parallel: --cpu: --shuffle: --trimpath"""
 _PYTEST = """-qvxslh -k: -m: -n: -r: --quiet --verbose --exitfirst --lf --ff --last-failed --tb:
     --failed-first --maxfail: --durations: --collect-only --co --no-header --no-summary --stepwise
@@ -33,12 +37,12 @@ _GH = """-L: -R: -b: -s: -l: --limit: --repo: --branch: --status: --state: --wor
 # words that a rule has to name | options that it admits beside them
 _TABLE = f"""
 git add          | -AunNv --all --update --verbose --dry-run --intent-to-add --ignore-errors
-git commit       | -avqsm: --all --message: --amend --no-edit --allow-empty --signoff --quiet --verbose
-                 |   --dry-run --author: --date: --only
+git commit       | -avqsm: --all --message: --amend --no-edit --allow-empty --signoff --quiet
+                 |   --verbose --dry-run --author: --date: --only
 git push         | -uvqn --set-upstream --tags --follow-tags --quiet --verbose --dry-run --porcelain
                  |   --progress --no-progress
-git pull         | -vqr --rebase? --no-rebase --ff-only --ff --no-ff --autostash --tags --prune --all
-                 |   --depth: --quiet --verbose --no-edit
+git pull         | -vqr --rebase? --no-rebase --ff-only --ff --no-ff --autostash --tags --prune
+                 |   --all --depth: --quiet --verbose --no-edit
 git fetch        | -aptvqj: --all --prune --tags --no-tags --quiet --verbose --depth: --dry-run
                  |   --progress --unshallow --deepen:
 git checkout     | -qtb: --quiet --track? --detach --no-track
@@ -94,7 +98,8 @@ pytest           | {_PYTEST}
 python -m pytest | {_PYTEST}
 python3 -m pytest | {_PYTEST}
 ssh              | -46qTvC
-ruff check       | -qv --fix --no-fix --diff --select: --ignore: --quiet --statistics --output-format:
+ruff check       | -qv --fix --no-fix --diff --select: --ignore: --quiet --statistics
+                 |   --output-format:
 ruff format      | -qv --check --diff --quiet --line-length:
 mypy             | -pv --strict --pretty --no-error-summary --ignore-missing-imports
 tsc              | -bp: --noEmit --pretty --strict --watch --build
@@ -123,7 +128,8 @@ ohmo cron history | --json --limit:
 _GO_LIKE = frozenset({"go"})  # -run is one option
 _COMPILERS = word_set("gcc g++ cc c++ clang clang++")
 _COMPILING = re.compile(
-    r"-[cSEg]|-g[0-3]|-O[0-3sg]?|-W[a-z][\w=-]*|-std=[\w+]+|-[IL](?!.*\.\.)\w[\w./-]*|-D\w+(=[\w.]*)?|-U\w+"
+    r"-[cSEg]|-g[0-3]|-O[0-3sg]?|-W[a-z][\w=-]*|-std=[\w+]+|-[IL](?!.*\.\.)\w[\w./-]*"
+    r"|-D\w+(=[\w.]*)?|-U\w+"
     r"|-l\w+|-o|-pthread|-fPIC|-fpic|-shared|-static|-pedantic|-M[MD]?"
 )
 # Their first word says what runs (tar's may hold options without a dash).

@@ -51,7 +51,8 @@ _VALUED: dict[str, str] = {
     "numactl": "NmCiplw",
 }
 _SIMPLE = word_set(
-    """nohup setsid command builtin then ! unbuffer catchsegv eatmydata fakeroot torsocks dbus-run-session xvfb-run firejail proot
+    """nohup setsid command builtin then ! unbuffer catchsegv eatmydata fakeroot torsocks
+        dbus-run-session xvfb-run firejail proot
         ssh-agent caffeinate entr"""
 )
 # Before the command.

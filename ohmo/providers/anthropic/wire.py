@@ -65,9 +65,9 @@ def wire_id(call: ToolCall, conversation: Conversation) -> str:
 
 
 class MessagesWire:
-    """See ``ohmo.providers.request_bytes.Wire``. ``references``: a result names the tools it brings, and
-    the endpoint shows them there ("Tool search tool", custom implementation); its words stand
-    beside it, because such a result holds nothing else."""
+    """See ``ohmo.providers.request_bytes.Wire``. ``references``: a result names the tools it
+    brings, and the endpoint shows them there ("Tool search tool", custom implementation); its words
+    stand beside it, because such a result holds nothing else."""
 
     def __init__(self, *, references: bool = False) -> None:
         self._references = references

@@ -1,6 +1,7 @@
 """Talks to an OpenAI-compatible endpoint through the official SDK; imports it, so load this module
 late."""
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 # (the SDK's generic stream of plain JSON chunks has no types of its own)
 
 from __future__ import annotations

@@ -71,12 +71,10 @@ class Reading:
         index = delta.get("index")
         identity = str(delta.get("id") or "")
         held = self._by_index.get(index) if isinstance(index, int) else None
-        new = held is None or bool(
-            identity and held.id and identity != held.id and function.get("name")
-        )
-        if (
-            held is None or new
-        ):  # some servers give every call of an answer the index 0, each with an id and a name of its own
+        # Some servers give every call of an answer the index 0, each with an id and a name of its
+        # own.
+        other = held is not None and bool(identity and held.id) and identity != held.id
+        if held is None or (other and function.get("name")):
             held = _Call(identity)
             self._calls.append(held)
             if isinstance(index, int):

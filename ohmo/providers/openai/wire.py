@@ -122,8 +122,8 @@ def wire_id(call: ToolCall, conversation: Conversation) -> str:
 
 
 class CompletionsWire:
-    """See ``ohmo.providers.request_bytes.Wire``. A user fragment is a list of content parts without its
-    brackets."""
+    """See ``ohmo.providers.request_bytes.Wire``. A user fragment is a list of content parts without
+    its brackets."""
 
     def fragment(
         self,

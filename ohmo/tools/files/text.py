@@ -1,5 +1,5 @@
-"""Text files: their bytes as text and back without losing any of them, and a window of a file of any
-size in bounded memory (some lines, or a piece of one long line)."""
+"""Text files: their bytes as text and back without losing any of them, and a window of a file of
+any size in bounded memory (some lines, or a piece of one long line)."""
 
 from __future__ import annotations
 

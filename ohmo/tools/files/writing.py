@@ -1,5 +1,6 @@
-"""Writes a file in one step, whole or not at all, also when the power fails: its coding, line ends and
-mode stay, and nothing is written when something is wrong or when it changed since it was read."""
+"""Writes a file in one step, whole or not at all, also when the power fails: its coding, line ends
+and mode stay, and nothing is written when something is wrong or when it changed since it was
+read."""
 
 from __future__ import annotations
 

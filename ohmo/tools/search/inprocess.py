@@ -1,5 +1,6 @@
-"""Searches without ripgrep: walks the files, looks for a pattern in them, and for one that may take for
-ever (backtracking) does so in a process of its own: order on stdin, hits on stdout, both JSON."""
+"""Searches without ripgrep: walks the files, looks for a pattern in them, and for one that may take
+for ever (backtracking) does so in a process of its own: order on stdin, hits on stdout, both
+JSON."""
 
 from __future__ import annotations
 

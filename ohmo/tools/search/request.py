@@ -1,7 +1,7 @@
-"""What Grep and Glob ask an engine, and what comes back: regular expressions that ripgrep and Python
-read the same way (everything else is refused in the same words by both), file name patterns as people
-know them from ripgrep (``*.py`` anywhere, ``src/**/*.ts``, ``{a,b}``, ``[ab]``), file types by
-name."""
+"""What Grep and Glob ask an engine, and what comes back: regular expressions that ripgrep and
+Python read the same way (everything else is refused in the same words by both), file name patterns
+as people know them from ripgrep (``*.py`` anywhere, ``src/**/*.ts``, ``{a,b}``, ``[ab]``), file
+types by name."""
 
 from __future__ import annotations
 

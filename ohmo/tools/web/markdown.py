@@ -1,5 +1,5 @@
-"""HTML to Markdown: the readable part of a page, links made whole. Its imports are heavy: it runs as a
-process of its own."""
+"""HTML to Markdown: the readable part of a page, links made whole. Its imports are heavy: it runs
+as a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from markdownify import MarkdownConverter
 
 from ohmo.tools.isolated import bounded
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 # markdownify carries no types.
 
 
