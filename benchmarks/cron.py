@@ -12,7 +12,8 @@ from pathlib import Path
 
 from benchmarks.rig import FIRST_CHAT, Chats, bench, percentile, show
 
-LATENESS = """SELECT o.at - o.due, u.began - o.due FROM occurrences o JOIN turns u ON u.turn = o.turn WHERE o.state = 'done'"""
+LATENESS = """SELECT o.at - o.due, u.began - o.due FROM occurrences o JOIN turns u
+  ON u.turn = o.turn WHERE o.state = 'done'"""
 
 
 def jobs(count: int) -> str:

@@ -1,4 +1,5 @@
-"""Hearing a platform that has a history: what was missed in a chat is read first, then its live events.
+"""Hearing a platform that has a history: what was missed in a chat is read first, then its live
+events.
 
 ``CatchUp`` keeps these promises, whatever fails or is cancelled in between:
 
@@ -48,19 +49,22 @@ class Missed(Generic[Row]):
     more: bool = False  # there are older ones that nobody counted
 
     def fence(self, rows: Sequence[Row], old: int, most: int) -> None:
-        """The newest ``most`` rows are said, except the ``old`` first ones; the others are left out."""
+        """The newest ``most`` rows are said, except the ``old`` first ones; the others are left
+        out."""
         first = max(old, len(rows) - most)
         self.left = list(rows[:first])
         self.said = list(rows[first:])
 
     def take_back(self, coming: Collection[str], name: Callable[[Row], str]) -> None:
-        """What was left out but waits as a live event, too, is told before what was said after it."""
+        """What was left out but waits as a live event, too, is told before what was said after
+        it."""
         self.said = [*(row for row in self.left if name(row) in coming), *self.said]
         self.left = [row for row in self.left if name(row) not in coming]
 
 
 class History(Protocol[Row]):
-    """How one platform is asked for what was missed. ``chat`` is the name under which events are lined up."""
+    """How one platform is asked for what was missed. ``chat`` is the name under which events are
+    lined up."""
 
     @property
     def title(self) -> str: ...  # "Slack"
@@ -70,7 +74,8 @@ class History(Protocol[Row]):
         ...
 
     async def missed(self, chat: str) -> Missed[Row] | None:
-        """None: there is nothing to tell. Raises Rejected when it cannot be read, and ChannelError."""
+        """None: there is nothing to tell. Raises Rejected when it cannot be read, and
+        ChannelError."""
         ...
 
     def arrival(self, chat: str, row: Row, *, changed: bool) -> Arrival | None:
@@ -86,7 +91,8 @@ class History(Protocol[Row]):
         ...
 
     async def store(self, chat: str, missed: Missed[Row], arrivals: Sequence[Arrival]) -> None:
-        """Publishes the arrivals with the cursor that says how far the chat was read. Raises Unavailable."""
+        """Publishes the arrivals with the cursor that says how far the chat was read. Raises
+        Unavailable."""
         ...
 
 

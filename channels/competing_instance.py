@@ -23,9 +23,9 @@ from channels.recent import Recent
 _log = logging.getLogger(__name__)
 
 CONFLICTS = 3  # before a channel stops
-REMEMBERED = timedelta(
-    hours=1
-)  # for so long a sign counts, and after a stop one more is enough: a try every five minutes is one try
+# For so long a sign counts, and after a stop one more is enough: a try every five minutes is one
+# try.
+REMEMBERED = timedelta(hours=1)
 SENT = 2_000  # keys of ours
 _KEY = re.compile(r"([0-9a-z]{9})[0-9a-z]{13}\.[0-9a-z]{1,2}")
 _LATE = timedelta(minutes=1)  # what was on its way when we stopped is shown until then

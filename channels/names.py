@@ -12,11 +12,12 @@ KEPT = 5_000  # people
 
 
 class Names:
-    """Each person is asked for once. A name that cannot be had in time is the id until it is there."""
+    """Each person is asked for once. A name that cannot be had in time is the id until it is
+    there."""
 
     def __init__(self, ask: Callable[[str], Awaitable[str]], patience: float) -> None:
-        """``ask``: one question to the platform, "" when the answer holds no name; raises ChannelError.
-        ``patience``: seconds for which a message waits for the names in it."""
+        """``ask``: one question to the platform, "" when the answer holds no name; raises
+        ChannelError. ``patience``: seconds for which a message waits for the names in it."""
         self._ask = ask
         self._patience = patience
         self._known = Recent[str, str](KEPT)
@@ -32,7 +33,8 @@ class Names:
             self._known[person] = name
 
     async def learn(self, people: Collection[str], group: asyncio.TaskGroup) -> None:
-        """Waits a moment only; the questions themselves go on in ``group``, which AuthFailed ends."""
+        """Waits a moment only; the questions themselves go on in ``group``, which AuthFailed
+        ends."""
         for person in people:
             if person and person not in self._known and person not in self._asking:
                 self._asking[person] = group.create_task(

@@ -11,7 +11,8 @@ V = TypeVar("V")
 
 
 class Recent(OrderedDict[K, V]):
-    """The ``most`` entries that were set last, oldest first. Reading an entry does not make it newer; setting it again does."""
+    """The ``most`` entries that were set last, oldest first. Reading an entry does not make it
+    newer; setting it again does."""
 
     def __init__(self, most: int, entries: Iterable[tuple[K, V]] = ()) -> None:
         super().__init__()

@@ -111,7 +111,7 @@ class OpenIndicators:
 def _written(file: Path, indicators: list[str]) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
-    # Not synced, which would cost more than the indicator: a death of ours loses nothing, one of the
-    # machine only leaves an indicator on.
+    # Not synced, which would cost more than the indicator: a death of ours loses nothing, one of
+    # the machine only leaves an indicator on.
     fresh.write_text(json.dumps(indicators), encoding="utf-8")
     fresh.replace(file)

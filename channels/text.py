@@ -1,4 +1,5 @@
-"""CommonMark for every renderer: parse it, write what it must not take for markup, say it plainly."""
+"""CommonMark for every renderer: parse it, write what it must not take for markup, say it
+plainly."""
 
 from __future__ import annotations
 

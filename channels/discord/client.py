@@ -211,9 +211,9 @@ class Wire:
         event. Raises NotReady, AuthFailed."""
         if self._client is None:
             raise NotReady("Discord: not connected")
-        if (
-            resume is None
-        ):  # Get Gateway Bot, max_concurrency: one in five seconds, else the new session is refused and counts all the same
+        if resume is None:
+            # Get Gateway Bot, max_concurrency: one in five seconds, else the new session is refused
+            # and counts all the same.
             await asyncio.sleep(self._identified + self.pace.identify - time.monotonic())
         line = Line()
         try:

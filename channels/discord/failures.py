@@ -157,10 +157,8 @@ def _details(errors: object, path: tuple[str, ...]) -> Iterator[str]:
     for name, below in cast("dict[str, Any]", errors).items():
         if name == "_errors" and isinstance(below, list):
             for one in cast("list[Any]", below)[:5]:
-                yield (
-                    f"{'.'.join(path) or 'body'}:"
-                    f" {cast('dict[str, Any]', one).get('message') if isinstance(one, dict) else one}"
-                )
+                told = cast("dict[str, Any]", one).get("message") if isinstance(one, dict) else one
+                yield f"{'.'.join(path) or 'body'}: {told}"
         else:
             yield from _details(below, (*path, name))
 

@@ -164,7 +164,8 @@ def _link(address: str, words: str, read: str) -> str:
     if not is_link(address):
         return literal(f"{words} ({address})" if address and words != address else words)
     target = address.replace("(", "%28").replace(")", "%29")
-    return f"[{literal(words or address).replace(']', '&#93;')}]({target}){literal(disclosed(words, address, read))}"
+    shown = literal(words or address).replace("]", "&#93;")
+    return f"[{shown}]({target}){literal(disclosed(words, address, read))}"
 
 
 def _table(node: SyntaxTreeNode) -> str:

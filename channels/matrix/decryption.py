@@ -1,4 +1,5 @@
-"""What encrypted events of a sync say: at once, when their key comes later, or that nobody can tell.
+"""What encrypted events of a sync say: at once, when their key comes later, or that nobody can
+tell.
 
 Source: Matrix Client-Server API, "End-to-end encryption" (extensions to ``/sync``)."""
 

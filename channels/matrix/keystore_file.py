@@ -1,5 +1,5 @@
-"""The file of a device's keys, beside the key that locks what is secret in it: made, opened, carried
-over from its first version; readable by its owner only."""
+"""The file of a device's keys, beside the key that locks what is secret in it: made, opened,
+carried over from its first version; readable by its owner only."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ log = logging.getLogger("channels.matrix")
 
 SCHEMA = """
 CREATE TABLE self (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE olm (id TEXT PRIMARY KEY, peer TEXT NOT NULL, pickle BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE olm (id TEXT PRIMARY KEY, peer TEXT NOT NULL, pickle BLOB NOT NULL,
+  used INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX olm_of_peer ON olm (peer, used);
-CREATE TABLE hearing (room TEXT, id TEXT, user TEXT NOT NULL, peer TEXT NOT NULL, ed TEXT NOT NULL, pickle BLOB NOT NULL,
+CREATE TABLE hearing (room TEXT, id TEXT, user TEXT NOT NULL, peer TEXT NOT NULL,
+  ed TEXT NOT NULL, pickle BLOB NOT NULL,
   PRIMARY KEY (room, id)) WITHOUT ROWID;
-CREATE TABLE heard (session TEXT, number INTEGER, event TEXT NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID;
-CREATE TABLE speaking (room TEXT PRIMARY KEY, pickle BLOB NOT NULL, began INTEGER NOT NULL, messages INTEGER NOT NULL,
-  members TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE shares (session TEXT, user TEXT, device TEXT, PRIMARY KEY (session, user, device)) WITHOUT ROWID;
+CREATE TABLE heard (session TEXT, number INTEGER, event TEXT NOT NULL,
+  PRIMARY KEY (session, number)) WITHOUT ROWID;
+CREATE TABLE speaking (room TEXT PRIMARY KEY, pickle BLOB NOT NULL, began INTEGER NOT NULL,
+  messages INTEGER NOT NULL, members TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE shares (session TEXT, user TEXT, device TEXT,
+  PRIMARY KEY (session, user, device)) WITHOUT ROWID;
 CREATE TABLE users (user TEXT PRIMARY KEY, outdated INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE devices (user TEXT, device TEXT, curve TEXT NOT NULL, ed TEXT NOT NULL, gone INTEGER NOT NULL,
-  PRIMARY KEY (user, device)) WITHOUT ROWID;
+CREATE TABLE devices (user TEXT, device TEXT, curve TEXT NOT NULL, ed TEXT NOT NULL,
+  gone INTEGER NOT NULL, PRIMARY KEY (user, device)) WITHOUT ROWID;
 CREATE TABLE rooms (room TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE delivered (name TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE waiting (event TEXT PRIMARY KEY, room TEXT NOT NULL, session TEXT NOT NULL, sender TEXT NOT NULL, place TEXT NOT NULL,
-  body TEXT NOT NULL, at INTEGER NOT NULL, told INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE waiting (event TEXT PRIMARY KEY, room TEXT NOT NULL, session TEXT NOT NULL,
+  sender TEXT NOT NULL, place TEXT NOT NULL, body TEXT NOT NULL, at INTEGER NOT NULL,
+  told INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE INDEX waiting_for ON waiting (session);
 CREATE TABLE withheld (session TEXT PRIMARY KEY, why TEXT NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = 2;

@@ -293,4 +293,5 @@ def _inner(node: SyntaxTreeNode) -> str:
 def _link(address: str, words: str, node: SyntaxTreeNode) -> str:
     if not is_link(address) or _PILLS.match(address):
         return words
-    return f'<a href="{escape(address)}">{words}</a>{escape(disclosed(words_of(node), address, around(node)))}'
+    beside = escape(disclosed(words_of(node), address, around(node)))
+    return f'<a href="{escape(address)}">{words}</a>{beside}'

@@ -139,8 +139,8 @@ class Line:
 
 class HandshakeLog(logging.Handler):
     """Why a handshake failed: the SDK tells nobody but its log, and there with the ticket, which is
-    no word for a log. Of one socket. ``log``: hand it to the SDK; it leads nowhere else. ``why``: ": HTTP 403", or
-    "" as long as nothing failed."""
+    no word for a log. Of one socket. ``log``: hand it to the SDK; it leads nowhere else. ``why``:
+    ": HTTP 403", or "" as long as nothing failed."""
 
     def __init__(self) -> None:
         super().__init__()

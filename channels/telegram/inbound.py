@@ -169,10 +169,9 @@ def _reaction(reaction: Reaction, me: Me) -> Iterator[Reacted]:
     new = {found.emoji or found.custom_emoji_id or found.type for found in reaction.new_reaction}
     for emoji in sorted(old ^ new):
         added = emoji in new
+        place = f"{reaction.chat.id}/{reaction.message_id}/reaction"
         yield Reacted(
-            key=(
-                f"{reaction.chat.id}/{reaction.message_id}/reaction/{reaction.user.id}/{reaction.date}/{emoji}/{'+' if added else '-'}"
-            ),
+            key=f"{place}/{reaction.user.id}/{reaction.date}/{emoji}/{'+' if added else '-'}",
             address=Address("telegram", str(me.id), ChatId(str(reaction.chat.id))),
             person=_person(reaction.user),
             at=_time(reaction.date),

@@ -122,8 +122,8 @@ class Mailbox(Protocol):
         occurrences, in one transaction.
 
         An edit follows its original: waiting → applied by ``work`` (merged); taken → kept as a
-        message of its own (a deletion: noted); ended → noted; unknown → waits for its original.
-        A reaction is noted. Raises Unavailable (nothing may be acknowledged), LeaseLost (the cursor's
+        message of its own (a deletion: noted); ended → noted; unknown → waits for its original. A
+        reaction is noted. Raises Unavailable (nothing may be acknowledged), LeaseLost (the cursor's
         generation is old; nothing written).
         """
         ...

@@ -36,9 +36,9 @@ from ohmo.ids import IdSource, NewId
 from ohmo.processes.peer_process import Ancestry
 
 Heard = Callable[[str, Event], None]
-_APPLICATION = (
-    "ohmo.control.application:answering"  # with its web server, imported after what hears
-)
+Bound = tuple[socket.socket, socket.socket | None]  # the unix socket, and loopback TCP
+# with its web server, imported after what hears
+_APPLICATION = "ohmo.control.application:answering"
 
 
 @record
@@ -155,17 +155,11 @@ class Control:
 
 
 async def _answer(
-    behind: AppDeps,
-    doors: tuple[socket.socket, socket.socket | None],
-    calm: Callable[[], Awaitable[None]],
-    answers: asyncio.Event,
+    behind: AppDeps, doors: Bound, calm: Callable[[], Awaitable[None]], answers: asyncio.Event
 ) -> None:
     await calm()
     found = await asyncio.to_thread(load, _APPLICATION)
-    answering = cast(
-        "Callable[[AppDeps, tuple[socket.socket, socket.socket | None]], AbstractAsyncContextManager[None]]",
-        found,
-    )
+    answering = cast("Callable[[AppDeps, Bound], AbstractAsyncContextManager[None]]", found)
     async with answering(behind, doors):
         answers.set()
         await asyncio.Event().wait()

@@ -46,9 +46,9 @@ def slots(
         skipped = max(0, (before - first) // distance - MOST)
         return _walk(body, first + skipped * distance, before)
     back = MOST * (period(body, first) or before - first)
-    while (
-        before - back > first
-    ):  # a year of minutes is not walked through: only its end, further and further back until there are enough
+    # A year of minutes is not walked through: only its end, further and further back until there
+    # are enough.
+    while before - back > first:
         found, following = _walk(body, after(body, before - back), before)
         if len(found) >= MOST:
             return found[-MOST:], following

@@ -1,5 +1,5 @@
-"""What is told of jobs: what a run says, to whom, and when it keeps silent; notices to the owner when
-a job begins to fail, is well again or missed runs; and jobs and runs as the API tells them."""
+"""What is told of jobs: what a run says, to whom, and when it keeps silent; notices to the owner
+when a job begins to fail, is well again or missed runs; and jobs and runs as the API tells them."""
 
 from __future__ import annotations
 

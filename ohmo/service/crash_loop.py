@@ -42,8 +42,8 @@ class CrashLoop:
             self._write({**found, "starts": []})
 
     def first_time(self, text: str) -> bool:
-        """Whether the owner was not told ``text`` in the last hours, also by earlier processes; from
-        now on they were."""
+        """Whether the owner was not told ``text`` in the last hours, also by earlier processes;
+        from now on they were."""
         found = self._read()
         now = self._now()
         name = hashlib.sha256(text.encode()).hexdigest()[:16]

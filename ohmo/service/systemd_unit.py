@@ -1,5 +1,5 @@
-"""The text of ohmo.service, a user unit or a hardened system unit, and what it may name. Directives:
-systemd.service(5), systemd.exec(5), systemd.kill(5)."""
+"""The text of ohmo.service, a user unit or a hardened system unit, and what it may name.
+Directives: systemd.service(5), systemd.exec(5), systemd.kill(5)."""
 
 from __future__ import annotations
 

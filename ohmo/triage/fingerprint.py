@@ -38,9 +38,10 @@ _OUT: tuple[tuple[re.Pattern[str], str], ...] = (
 _GENERIC = frozenset(
     re.findall(
         r"\w+",
-        """assert assertion assertionerror error exception failed failure fail exit code process completed with expected actual got but was
-        were none null nil true false not equal equals to be the and that step job command returned received should have test panic panicked
-        fatal url time id hex path hash exited status non zero""",
+        """assert assertion assertionerror error exception failed failure fail exit code
+        process completed with expected actual got but was were none null nil true false
+        not equal equals to be the and that step job command returned received should have
+        test panic panicked fatal url time id hex path hash exited status non zero""",
     )
 )
 

@@ -12,7 +12,10 @@ from ohmo.triage.facts import CiRun, Failure
 from ohmo.triage.logs import failures_of
 from ohmo.triage.values import link, objects, text
 
-RUN_FIELDS = "attempt,conclusion,createdAt,databaseId,displayTitle,event,headBranch,headSha,status,url,workflowName"
+RUN_FIELDS = (
+    "attempt,conclusion,createdAt,databaseId,displayTitle,event,headBranch,headSha,status,url"
+    ",workflowName"
+)
 _BAD = frozenset({"failure", "timed_out", "startup_failure"})
 _SAYS_NOTHING = frozenset({"cancelled", "skipped", "neutral", "stale", "action_required", ""})
 

@@ -53,10 +53,9 @@ def COMMAND(  # noqa: N802
         shown += 1
         click.echo(text)
     if not shown and lines:
-        click.echo(
-            f"no line{f' of thread {clean(thread)}' if thread else ''}{f' of level {level} or above' if level != 'debug' else ''}",
-            err=True,
-        )
+        of_thread = f" of thread {clean(thread)}" if thread else ""
+        of_level = f" of level {level} or above" if level != "debug" else ""
+        click.echo(f"no line{of_thread}{of_level}", err=True)
 
 
 def _here(wanted: _Wanted, lines: int, follow: bool) -> Iterator[str]:

@@ -58,7 +58,8 @@ def test_what_a_tool_printed_was_no_refusal_before_either() -> None:
 
 
 def test_what_a_tool_says_of_itself_today_refuses_nothing() -> None:
-    """The words of a refusal, from a tool: the field tells, and is written also when it is empty."""
+    """The words of a refusal, from a tool: the field tells, and is written also when it is
+    empty."""
     step = CallResult(ToolResult("t.1", "Not allowed (approval): the person said no", error=True))
     assert codec.read_step(codec.write_step(step)) == step
 
