@@ -46,7 +46,7 @@ def built(
         _changed(folder / "ohmo" / name, old, new)
     if statement:
         _changed(
-            folder / "ohmo" / "store" / "engines" / "migrations.py",
+            folder / "ohmo" / "database" / "migrations.py",
             "enumerate(_FORMS,",
             f"enumerate((*_FORMS, {statement!r}),",
         )
