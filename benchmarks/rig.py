@@ -191,9 +191,10 @@ def home(model: str, telegram: Server, **more: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(
         prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True
     ) as folder:
-        root = Path(folder)
+        root = Path(folder) / "home"
+        root.mkdir(mode=0o700)
         text = CONFIG.format(
-            model=model, telegram=telegram.url, token=telegram.token, workspace=root / "work"
+            model=model, telegram=telegram.url, token=telegram.token, workspace=Path(folder) / "work"
         )
         text += "".join(f"{name}: {value}\n" for name, value in more.items())
         config = root / "config.yaml"
