@@ -194,7 +194,10 @@ def home(model: str, telegram: Server, **more: str) -> Iterator[Path]:
         root = Path(folder) / "home"
         root.mkdir(mode=0o700)
         text = CONFIG.format(
-            model=model, telegram=telegram.url, token=telegram.token, workspace=Path(folder) / "work"
+            model=model,
+            telegram=telegram.url,
+            token=telegram.token,
+            workspace=Path(folder) / "work",
         )
         text += "".join(f"{name}: {value}\n" for name, value in more.items())
         config = root / "config.yaml"
