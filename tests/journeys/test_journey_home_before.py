@@ -35,6 +35,7 @@ async def _taken_over(home: Path, *script: Turn) -> AsyncIterator[tuple[Daemon, 
     async with serving(server):
         config = json.loads((home / "config.yaml").read_text())
         config["profiles"]["default"]["base_url"] = f"{server.url}/v1"
+        config["control"] = {"listen": None}
         (home / "config.yaml").write_text(json.dumps(config))
         await daemon.start()
         try:
