@@ -3,6 +3,8 @@ What they hold: home_before/README.md."""
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -22,17 +24,29 @@ from tests.platforms.model.server import ModelServer, serving
 
 BEFORE = Path(__file__).parent / "home_before"
 WORK = Path("/tmp/ohmo-before-k/work")  # stands in the stored calls
-pytestmark = [pytest.mark.xdist_group("home before"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
+
+
+@asynccontextmanager
+async def _workspace() -> AsyncIterator[None]:
+    """One test at a time has the folder, whichever process it runs in."""
+    WORK.parent.mkdir(exist_ok=True)
+    with (WORK.parent / "lock").open("w") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        shutil.rmtree(WORK, ignore_errors=True)
+        WORK.mkdir()
+        try:
+            yield
+        finally:
+            shutil.rmtree(WORK, ignore_errors=True)
 
 
 @asynccontextmanager
 async def _taken_over(home: Path, *script: Turn) -> AsyncIterator[tuple[Daemon, ModelServer]]:
     """Today's daemon on that home, with a model that answers by ``script``."""
     server = ModelServer(script)
-    shutil.rmtree(WORK.parent, ignore_errors=True)
-    WORK.mkdir(parents=True)
     daemon = Daemon(home, ["web"])
-    async with serving(server):
+    async with serving(server), _workspace():
         config = json.loads((home / "config.yaml").read_text())
         config["profiles"]["default"]["base_url"] = f"{server.url}/v1"
         config["control"] = {"listen": None}
@@ -42,7 +56,6 @@ async def _taken_over(home: Path, *script: Turn) -> AsyncIterator[tuple[Daemon, 
             yield daemon, server
         finally:
             await daemon.kill()
-            shutil.rmtree(WORK.parent, ignore_errors=True)
 
 
 async def _get(daemon: Daemon, path: str) -> Any:
