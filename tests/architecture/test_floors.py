@@ -299,21 +299,48 @@ def test_every_module_says_what_it_is_in_one_sentence() -> None:
     ] == []
 
 
+# What passes the bounds since every line ends at 100 columns, and by how much: it may only shrink.
+TOO_LONG = {
+    "channels.discord.inbound": 437,
+    "channels.matrix.inbound": 419,
+    "channels.matrix.sync": 437,
+    "channels.slack.adapter": 405,
+    "channels.slack.inbound": 442,
+    "channels.telegram.inbound": 430,
+    "ohmo.assembly.house": 466,
+    "ohmo.cli.wizard": 407,
+    "ohmo.contracts.store": 430,
+    "ohmo.sessions.pool": 426,
+    "ohmo.assembly.clockwork:build_clockwork": 66,
+    "ohmo.assembly.house:build_house": 102,
+    "ohmo.assembly.sessions:build_pool": 67,
+    "ohmo.cli.commands.cron:_fields": 77,
+    "ohmo.cli.commands.doctor:COMMAND": 81,
+}
+
+
 def test_no_file_passes_400_lines_and_no_function_60() -> None:
-    wrong: list[str] = []
+    long: dict[str, int] = {}
     for module, path in modules().items():
         text = path.read_text(encoding="utf-8")
-        if text.count("\n") > 520:
-            wrong.append(f"{module}: {text.count(chr(10))} lines")
+        if (lines := text.count("\n")) > 400:
+            long[module] = lines
         for node in ast.walk(ast.parse(text)):
-            if (
-                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                and (node.end_lineno or 0) - node.lineno > 130
-            ):
-                wrong.append(
-                    f"{module}:{node.lineno} {node.name}: {(node.end_lineno or 0) - node.lineno}"
-                    " lines"
-                )
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno
+                if lines > 60:
+                    long[f"{module}:{node.name}"] = lines
+    assert {name: lines for name, lines in long.items() if lines > TOO_LONG.get(name, 0)} == {}
+    assert sorted(set(TOO_LONG) - set(long)) == [], "these are short enough now: take them out"
+
+
+def test_no_line_of_the_tests_and_benchmarks_passes_170_columns() -> None:
+    wrong: list[str] = []
+    for folder in ("tests", "benchmarks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if len(line) > 170:
+                    wrong.append(f"{path.relative_to(ROOT)}:{number}: {len(line)}")
     assert wrong == []
 
 
