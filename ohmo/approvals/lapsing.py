@@ -7,7 +7,9 @@ so and, where that is possible, has a button for a late answer: a new request, w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -23,6 +25,7 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Accepted, Asked, Card, Closing, Lapsed, OutRow, PostRow, Store
 from ohmo.ids import NewId, derived
+from ohmo.lifecycle import within
 from ohmo.sessions import stale_messages
 
 _RUN = "run:"  # begins the value of the button for a late answer
@@ -212,3 +215,27 @@ class LateAnswers:
             mind=info.person_scope if info is not None else "",
             again=again,
         )
+
+
+async def expiry(
+    store: Store, expire: Callable[[], Awaitable[object]], clock: Callable[[], datetime]
+) -> None:
+    """Sleeps until the next question is overdue; ``expire`` then ends it."""
+    changed = asyncio.Event()
+    stop_hearing = store.listen(
+        lambda hints: (
+            changed.set() if any(hint.kind in ("approval", "any") for hint in hints) else None
+        )
+    )
+    try:
+        while True:
+            changed.clear()
+            deadline = await store.next_deadline()
+            wait = 3_600.0 if deadline is None else max(0.0, (deadline - clock()).total_seconds())
+            if deadline is not None and wait <= 0:
+                await expire()
+                continue
+            with suppress(TimeoutError):
+                await within(min(wait + 0.01, 3_600.0), changed.wait())
+    finally:
+        stop_hearing()

@@ -12,12 +12,12 @@ from pathlib import Path
 import structlog
 
 from channels import text
+from ohmo.approvals.lapsing import expiry
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.tracing import spans
-from ohmo.assembly.upkeep import expiry
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
