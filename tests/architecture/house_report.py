@@ -1,4 +1,5 @@
-"""Measures the house: ``python -m tests.architecture.house_report`` prints a table per room.
+"""Measures the house: ``python -m tests.architecture.house_report`` prints a table per room;
+with names of rooms behind it, the modules and helpers that make up their figures.
 
 Definitions: a code line is neither blank nor comment nor docstring; a room is a package of the
 second level (``ohmo.store``, ``channels.slack``); structural modules are those that are no
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import sys
 import tokenize
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -204,8 +206,27 @@ def figures(room: str | None = None) -> Figures:
     )
 
 
-def main() -> None:
-    """Prints the whole and every room."""
+def _tell_room(room: str) -> None:
+    """Each module of the room with its lines, who alone imports it, what it uses once."""
+    alone = set(continuations())
+    for name, module in modules().items():
+        if module.room != room:
+            continue
+        only = f", imported only by {next(iter(importers()[name]))}" if name in alone else ""
+        print(f"{name}: {module.lines} lines{only}")
+        once = set(used_once(module))
+        for node in ast.walk(module.tree):
+            if isinstance(node, _FUNCTION) and node.name in once:
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                print(f"    {node.name} is used once: line {node.lineno}, {length} lines")
+
+
+def main(rooms: list[str]) -> None:
+    """Prints the whole and every room; for named rooms what the figures are made of."""
+    for room in rooms:
+        _tell_room(room)
+    if rooms:
+        return
     heads = (
         "room",
         "modules",
@@ -227,4 +248,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
