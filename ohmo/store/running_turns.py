@@ -156,6 +156,7 @@ def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[
     else:
         raise Undo(False)
     yield from speak(at, home, numbers, posts, None)
+    yield from settle(at, thread, Report(reason, failed=True))
     yield from give_back(at, thread)
     return True
 

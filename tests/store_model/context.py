@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from channels.contract import Edited, Inbound, MessageId, Reacted
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import UserStep
-from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Claim, PostRow
+from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED
 from ohmo.store.inbox_claim import OWN, own_words
 from ohmo.store.outbox import receipts
 from ohmo.store.threads import thread_id
@@ -130,25 +129,6 @@ class ModelContext(Model):
                 thread,
                 ready_at=max(ready_at, *(i.ready_at for i in heads if i.album == heads[0].album)),
             )
-
-    async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
-        self.must_hold(claim)
-        opened, heads = self.open_turn(claim.thread), self.waiting(claim.thread)
-        running = opened is not None and opened.state == "running"
-        if not running and not heads:
-            return False
-        with self.transaction() as tables:
-            if opened is not None and running:
-                for letter in self.taken(opened.id):
-                    self.end(letter, "dead", reason)
-                tables.turns[opened.id] = replace(opened, state="failed", ended=self.now)
-            else:
-                album = heads[0].album
-                for letter in [i for i in heads if i is heads[0] or (album and i.album == album)]:
-                    self.end(letter, "dead", reason)
-            self.say(posts, None, claim.thread)
-            self.give_back(claim.thread)
-        return True
 
     async def rebase(self, seconds: float | None) -> float:
         if seconds is None:

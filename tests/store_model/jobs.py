@@ -9,6 +9,7 @@ from datetime import datetime
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
 from ohmo.contracts.causes import Cause
 from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report
+from ohmo.contracts.store import Claim, PostRow
 from ohmo.store.cron_jobs import REMOVED, ended_as
 from tests.store_model.context import ModelContext
 
@@ -123,6 +124,26 @@ class ModelJobs(ModelContext):
             )
             self.tables.occurrences[row.job, row.due] = again
             self.hint_job()
+
+    async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
+        self.must_hold(claim)
+        opened, heads = self.open_turn(claim.thread), self.waiting(claim.thread)
+        running = opened is not None and opened.state == "running"
+        if not running and not heads:
+            return False
+        with self.transaction() as tables:
+            if opened is not None and running:
+                for letter in self.taken(opened.id):
+                    self.end(letter, "dead", reason)
+                tables.turns[opened.id] = replace(opened, state="failed", ended=self.now)
+            else:
+                album = heads[0].album
+                for letter in [i for i in heads if i is heads[0] or (album and i.album == album)]:
+                    self.end(letter, "dead", reason)
+            self.say(posts, None, claim.thread)
+            self.settle(claim.thread, Report(reason, failed=True))
+            self.give_back(claim.thread)
+        return True
 
     def settle(self, thread: str, report: Report | None) -> None:
         if report is None:

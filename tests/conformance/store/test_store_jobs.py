@@ -180,6 +180,18 @@ async def test_a_run_that_a_newer_message_or_the_removal_of_its_job_ended_says_s
     ]
 
 
+async def test_a_run_whose_words_cannot_be_read_ends_and_holds_up_no_later_one(
+    scene: Scene,
+) -> None:
+    await scene.store.save_job(job())
+    await scene.hear(due(NINE), seat=WAKE)
+    claim = (await scene.store.claim("one", limit=1, ttl=30))[0]
+    assert await scene.store.bury(claim, "unreadable", ())
+    assert await scene.store.claimed() == []
+    found = await scene.store.occurrences("id-brief")
+    assert [(one.state, one.reason) for one in found] == [("failed", "unreadable")]
+
+
 async def test_a_dead_run_that_is_brought_back_is_the_same_occurrence(scene: Scene) -> None:
     await scene.store.save_job(job())
     await scene.hear(due(NINE), seat=WAKE)
