@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from channels.record import record
-from ohmo.triage.facts import CiRun, Failure, Reading
+from ohmo.triage.results import CiRun, Failure, Reading
 from ohmo.triage.fingerprint import fingerprint, plain
 from ohmo.triage.history import KEPT, Past, PastRun, Told
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ohmo.triage.facts import MOST_TEXT, Failure
+from ohmo.triage.results import MOST_TEXT, Failure
 
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"

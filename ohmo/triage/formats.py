@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, cast
 
 from ohmo.triage import github, gitlab
-from ohmo.triage.facts import MOST_BYTES, BadResults, CiRun, Reading
+from ohmo.triage.results import MOST_BYTES, BadResults, CiRun, Reading
 from ohmo.triage.junit import read_junit
 from ohmo.triage.logs import read_log
 from ohmo.triage.values import objects, parsed, refuse, text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ohmo.triage.facts import CiRun, Failure
+from ohmo.triage.results import CiRun, Failure
 from ohmo.triage.logs import failures_of
 from ohmo.triage.values import link, objects, text
 

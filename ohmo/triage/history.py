@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import cast
 
 from channels.record import record
-from ohmo.triage.facts import BadResults
+from ohmo.triage.results import BadResults
 from ohmo.triage.values import objects, text
 
 KEPT = 7  # runs of a stream

@@ -12,7 +12,7 @@ from typing import Any, cast
 from xml.etree.ElementTree import Element, SubElement
 from xml.parsers import expat
 
-from ohmo.triage.facts import MOST_BYTES, MOST_FAILURES, MOST_TEXT, BadResults, CiRun, Failure
+from ohmo.triage.results import MOST_BYTES, MOST_FAILURES, MOST_TEXT, BadResults, CiRun, Failure
 
 _DEEPEST = 64
 _RESULTS = ("failure", "error")

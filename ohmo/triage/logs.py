@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
-from ohmo.triage.facts import CiRun, Failure
+from ohmo.triage.results import CiRun, Failure
 from ohmo.triage.fingerprint import plain
 
 _LONGEST = 1_000  # characters of a line that are looked at

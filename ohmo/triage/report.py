@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from channels.record import record
 from ohmo.triage.compare import Compared, Group
-from ohmo.triage.facts import CiRun
+from ohmo.triage.results import CiRun
 from ohmo.triage.fingerprint import plain
 
 MOST = 3_500  # characters

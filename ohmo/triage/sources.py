@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
 from ohmo.triage import github, gitlab
-from ohmo.triage.facts import BadResults, CiRun, Failure, Reading
+from ohmo.triage.results import BadResults, CiRun, Failure, Reading
 from ohmo.triage.formats import read_results
 from ohmo.triage.history import KEPT
 from ohmo.triage.logs import jobs_in

@@ -14,7 +14,7 @@ from pathlib import Path
 from channels.durable import write_whole
 from channels.record import record
 from ohmo.triage.compare import compare, input_of
-from ohmo.triage.facts import BadResults, CiRun, Reading
+from ohmo.triage.results import BadResults, CiRun, Reading
 from ohmo.triage.history import KEPT, Last, Past, read, written
 from ohmo.triage.report import Commits, report
 

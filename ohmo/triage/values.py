@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from ohmo.triage.facts import MOST_BYTES, BadResults
+from ohmo.triage.results import MOST_BYTES, BadResults
 
 _LINK = re.compile(r"https?://[^\s()<>\[\]|\"'`\\]{3,400}")
 

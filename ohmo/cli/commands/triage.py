@@ -17,7 +17,7 @@ from typing import IO, Any, ParamSpec, TypeVar
 import click
 
 from ohmo.logs.redaction import Redactor
-from ohmo.triage.facts import MOST_BYTES, BadResults, Reading
+from ohmo.triage.results import MOST_BYTES, BadResults, Reading
 from ohmo.triage.formats import read_results
 from ohmo.triage.sources import Known, from_gh, from_glab, from_http
 from ohmo.triage.triage import Memory, triage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.triage.compare import Compared, compare
-from ohmo.triage.facts import BadResults, CiRun, Failure, Reading
+from ohmo.triage.results import BadResults, CiRun, Failure, Reading
 from ohmo.triage.history import Past, read, written
 from ohmo.triage.report import MOST, report
 from ohmo.triage.triage import AGAIN, Memory, triage

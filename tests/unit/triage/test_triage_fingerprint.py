@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ohmo.triage.facts import Failure
+from ohmo.triage.results import Failure
 from ohmo.triage.fingerprint import fingerprint, normal, plain
 
 

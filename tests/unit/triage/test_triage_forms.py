@@ -8,7 +8,7 @@ import json
 import pytest
 
 from ohmo.triage import github, gitlab
-from ohmo.triage.facts import MOST_FAILURES, MOST_TEXT, BadResults
+from ohmo.triage.results import MOST_FAILURES, MOST_TEXT, BadResults
 from ohmo.triage.formats import form_of, read_results
 from ohmo.triage.junit import read_junit
 from ohmo.triage.logs import failures_of, jobs_in

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.cron.triage_recipe import attached
-from ohmo.triage.facts import BadResults
+from ohmo.triage.results import BadResults
 from ohmo.triage.sources import from_gh, from_glab, from_http
 
 # cli.github.com/manual/gh_run_list and gh_run_view: the fields of --json, and the three columns of
