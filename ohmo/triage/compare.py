@@ -1,19 +1,80 @@
-"""What is new, still there, flaky or fixed since people were last told, and which commit began it.
-Pure: the same input gives the same answer."""
+"""What is new, still there, flaky or fixed since people were last told, which commit began it, and
+what is remembered of it as one small JSON document. Pure: the same input gives the same answer."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, field, replace
+from typing import cast
 
 from channels.record import record
-from ohmo.triage.results import CiRun, Failure, Reading
-from ohmo.triage.fingerprint import fingerprint, plain
-from ohmo.triage.history import KEPT, Past, PastRun, Told
+from ohmo.triage.results import (
+    BadResults,
+    CiRun,
+    Failure,
+    ListedRun,
+    Reading,
+    fingerprint,
+    objects,
+    plain,
+    text,
+)
 
+_KEPT = 7  # runs of a stream that are remembered
+_VERSION = 1
+_MOST_GROUPS = 2_000
+_STREAMS_KEPT = 50
+_STREAMS_READ = 10  # workflows that are looked at
 _MESSAGE = 300  # characters of a message that are remembered
 _PLACES = 40  # of a group
+_ORDER = ("new", "still", "flaky", "fixed")
+
+Known = Collection[tuple[str, str]]
+"""Stream and key of runs that need not be looked into again."""
+Place = tuple[str, str, str]
+"""Job, test, url."""
+
+
+@record
+class PastRun:
+    """A run that is remembered."""
+
+    stream: str
+    key: str
+    commit: str
+    failing: frozenset[str]  # fingerprints
+
+
+@record
+class KnownFailure:
+    """A failure people know of."""
+
+    status: str  # new, still, flaky
+    message: str
+    bad: str  # the first commit that had it
+    good: str  # the last before it that had not, empty when nobody knows
+    places: tuple[Place, ...] = ()
+
+
+@record
+class LastAnswer:
+    """What was told last, and of which input."""
+
+    input: str
+    at: float  # seconds since 1970
+    report: str
+    rest: str
+
+
+@record
+class Past:
+    """What is remembered of one triage."""
+
+    runs: Mapping[str, Sequence[PastRun]] = field(default_factory=dict[str, Sequence[PastRun]])
+    told: Mapping[str, KnownFailure] = field(default_factory=dict[str, KnownFailure])
+    last: LastAnswer | None = None
 
 
 @record
@@ -23,8 +84,8 @@ class Group:
     print: str
     status: str  # new, still, flaky, fixed
     message: str
-    places: tuple[tuple[str, str, str], ...]
-    bad: str = ""  # as in ``Told``, and so is the next
+    places: tuple[Place, ...]
+    bad: str = ""  # as in ``KnownFailure``, and so is the next
     good: str = ""
     mended: str = ""  # the commit that has it no more
     passes: bool = False  # it does not fail now
@@ -42,163 +103,151 @@ class Compared:
 
 def compare(reading: Reading, past: Past) -> Compared:
     """``past.last`` is left as it is."""
-    lines, heads = _lines(reading, past), _heads(reading)
-    fresh = {stream: run for stream, run in heads.items() if (stream, run.key) not in _known(past)}
-    failing = _failing(fresh)
-    silent = {
-        stream for stream in past.runs if stream not in fresh
-    }  # nothing new was read of them: what they said last still holds
-    known = {print_ for stream in silent for print_ in past.runs[stream][-1].failing}
+    runs = _with_unread(reading, past)
+    heads = dict(sorted({run.stream: run for run in reading.runs}.items()))
+    remembered = known_runs(past)
+    fresh = {stream: run for stream, run in heads.items() if (stream, run.key) not in remembered}
+    failing: dict[str, list[Failure]] = {}
+    for run in fresh.values():
+        for failure in run.failures:
+            members = failing.setdefault(fingerprint(failure), [])
+            members.append(failure if failure.url else replace(failure, url=run.url))
+    # Of these streams nothing new was read: what they said last still holds.
+    silent = [line[-1] for stream, line in past.runs.items() if stream not in fresh]
+    holding = {print_ for run in silent for print_ in run.failing}
     groups = [
-        _present(print_, members, past.told.get(print_), lines)
+        _failing(print_, members, past.told.get(print_), runs.values())
         for print_, members in failing.items()
     ]
     for print_, told in past.told.items():
         if print_ in failing:
             continue
-        if print_ in known:
-            groups.append(
-                Group(
-                    print_,
-                    "flaky" if told.status == "flaky" else "still",
-                    told.message,
-                    told.places,
-                    told.bad,
-                    told.good,
-                )
-            )
+        group = Group(print_, "flaky", told.message, told.places, told.bad, told.good)
+        if print_ not in holding:
+            groups.append(_passing(group, told, runs.values()))
         else:
-            groups += _absent(print_, told, lines)
-    order = ("new", "still", "flaky", "fixed")
+            groups.append(group if told.status == "flaky" else replace(group, status="still"))
     groups.sort(
-        key=lambda group: (
-            order.index(group.status),
-            -len(group.places),
-            group.message,
-            group.print,
-        )
+        key=lambda one: (_ORDER.index(one.status), -len(one.places), one.message, one.print)
     )
-    changed = any(_is_news(group, past.told.get(group.print)) for group in groups)
-    told = {
-        group.print: Told(
-            "flaky" if group.status == "flaky" else "still",
-            group.message,
-            group.bad,
-            group.good,
-            group.places,
-        )
-        for group in groups
-        if group.status != "fixed"
-    }
-    kept = {stream: tuple(runs[-KEPT:]) for stream, runs in lines.items()}
-    return Compared(groups, changed, list(heads.values()), Past(kept, told, past.last))
+    changed = False
+    told_now: dict[str, KnownFailure] = {}
+    for group in groups:
+        told = past.told.get(group.print)
+        turned_flaky = group.status == "flaky" and (told is None or told.status != "flaky")
+        changed = changed or turned_flaky or group.status in ("new", "fixed")
+        if group.status != "fixed":
+            status = "flaky" if group.status == "flaky" else "still"
+            told_now[group.print] = KnownFailure(
+                status, group.message, group.bad, group.good, group.places
+            )
+    kept = {stream: tuple(line[-_KEPT:]) for stream, line in runs.items()}
+    return Compared(groups, changed, list(heads.values()), Past(kept, told_now, past.last))
 
 
 def input_of(reading: Reading) -> str:
     """Equal for readings that say the same."""
-    said = sorted(f"{run.stream}\n{run.key}" for run in reading.runs)
-    return hashlib.sha256("\n\n".join(said).encode("utf-8", "replace")).hexdigest()[:16]
+    keys = sorted(f"{run.stream}\n{run.key}" for run in reading.runs)
+    return hashlib.sha256("\n\n".join(keys).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _lines(reading: Reading, past: Past) -> dict[str, list[PastRun]]:
-    """The runs of each stream, what is remembered before what is read. A run that ended stays as it
-    was read first."""
-    found = {stream: list(runs) for stream, runs in past.runs.items()}
-    for run in _unread(reading, past):
-        line = found.setdefault(run.stream, [])
-        line.append(
-            PastRun(run.stream, run.key, run.commit, frozenset(map(fingerprint, run.failures)))
-        )
-    return found
-
-
-def _unread(reading: Reading, past: Past) -> list[CiRun]:
-    """Without those that are remembered, and those from before them: they were forgotten and must
-    not come back as the newest."""
-    known = _known(past)
-    found: list[CiRun] = []
-    seen: set[str] = (
-        set()
-    )  # streams that are at or before what is remembered, looked at from the newest
-    for run in reversed(reading.runs):
-        if (run.stream, run.key) in known:
-            seen.add(run.stream)
-        elif run.stream not in seen:
-            found.append(run)
-    return found[::-1]
-
-
-def _known(past: Past) -> set[tuple[str, str]]:
+def known_runs(past: Past) -> set[tuple[str, str]]:
+    """Stream and key of each run that is remembered."""
     return {(run.stream, run.key) for line in past.runs.values() for run in line}
 
 
-def _heads(reading: Reading) -> dict[str, CiRun]:
-    return dict(sorted({run.stream: run for run in reading.runs}.items()))
+def latest(listed: Sequence[ListedRun], known: Known) -> list[tuple[ListedRun, bool]]:
+    """In their order: the last runs of each stream, as many as are compared, of the streams that
+    ran last; each with whether it is not known yet. Raises BadResults: none."""
+    taken: dict[str, int] = {}
+    newest: list[tuple[ListedRun, bool]] = []
+    for one in reversed(listed):
+        run = one.run
+        if run.stream not in taken and len(taken) >= _STREAMS_READ:
+            continue
+        taken[run.stream] = taken.get(run.stream, 0) + 1
+        if taken[run.stream] <= _KEPT + 1:
+            newest.append((one, (run.stream, run.key) not in known))
+    if not newest:
+        raise BadResults(
+            "no run has ended there yet; look at the name of the repository and of the branch"
+        )
+    return newest[::-1]
 
 
-def _failing(heads: Mapping[str, CiRun]) -> dict[str, list[Failure]]:
-    found: dict[str, list[Failure]] = {}
-    for run in heads.values():
-        for failure in run.failures:
-            members = found.setdefault(fingerprint(failure), [])
-            members.append(failure if failure.url else replace(failure, url=run.url))
-    return found
+def _with_unread(reading: Reading, past: Past) -> dict[str, list[PastRun]]:
+    """The runs of each stream, what is remembered before what is read. A run that ended stays as it
+    was read first; runs from before the remembered ones were forgotten and must not come back as
+    the newest."""
+    remembered = known_runs(past)
+    unread: list[CiRun] = []
+    reached: set[str] = set()  # streams that are at or before what is remembered
+    for run in reversed(reading.runs):
+        if (run.stream, run.key) in remembered:
+            reached.add(run.stream)
+        elif run.stream not in reached:
+            unread.append(run)
+    lines = {stream: list(runs) for stream, runs in past.runs.items()}
+    for run in reversed(unread):
+        failing = frozenset(map(fingerprint, run.failures))
+        lines.setdefault(run.stream, []).append(PastRun(run.stream, run.key, run.commit, failing))
+    return lines
 
 
-def _present(
+def _failing(
     print_: str,
     members: Sequence[Failure],
-    told: Told | None,
-    lines: Mapping[str, Sequence[PastRun]],
+    told: KnownFailure | None,
+    lines: Collection[Sequence[PastRun]],
 ) -> Group:
-    flaky = any(_flaky(print_, line) for line in lines.values())
-    status = (
-        "flaky"
-        if flaky or (told is not None and told.status == "flaky")
-        else "new"
-        if told is None
-        else "still"
-    )
-    bad, good = (
-        (told.bad, told.good) if told is not None and told.bad else _begun(print_, lines.values())
-    )
-    return Group(print_, status, plain(members[0].message, _MESSAGE), _places(members), bad, good)
+    places: dict[Place, None] = {}
+    for one in members:
+        places[plain(one.job, 100), plain(one.test, 200), one.url] = None
+    status = "new" if told is None else "still"
+    if any(_flaky(print_, line) for line in lines) or (told and told.status == "flaky"):
+        status = "flaky"
+    if told is not None and told.bad:
+        bad, good = told.bad, told.good
+    else:
+        bad, good = _first_bad(print_, lines)
+    message = plain(members[0].message, _MESSAGE)
+    return Group(print_, status, message, tuple(places)[:_PLACES], bad, good)
 
 
-def _absent(print_: str, told: Told, lines: Mapping[str, Sequence[PastRun]]) -> list[Group]:
-    """It was there when people were last told."""
-    group = Group(print_, "fixed", told.message, told.places, told.bad, told.good, passes=True)
-    seen = [line for line in lines.values() if any(print_ in run.failing for run in line)]
-    lately = any(print_ in run.failing for line in seen for run in line[-KEPT:])
-    if any(_flaky(print_, line) for line in seen) or (told.status == "flaky" and lately):
-        return [replace(group, status="flaky")]
-    mended = next((run.commit for line in seen for run in _after(print_, line)), "")
-    return [replace(group, mended=mended)]
-
-
-def _is_news(group: Group, told: Told | None) -> bool:
-    return group.status in ("new", "fixed") or (
-        group.status == "flaky" and (told is None or told.status != "flaky")
-    )
+def _passing(group: Group, told: KnownFailure, lines: Iterable[Sequence[PastRun]]) -> Group:
+    """It was there when people were last told; flaky as long as it may come back."""
+    mended: str | None = None
+    flaky = False
+    for line in lines:
+        failing = [number for number, run in enumerate(line) if group.print in run.failing]
+        if not failing:
+            continue
+        lately = told.status == "flaky" and failing[-1] >= len(line) - _KEPT
+        flaky = flaky or lately or _flaky(group.print, line)
+        after = line[failing[-1] + 1 :]
+        if after and mended is None:
+            mended = after[0].commit
+    if flaky:
+        return replace(group, passes=True)
+    return replace(group, status="fixed", mended=mended or "", passes=True)
 
 
 def _flaky(print_: str, line: Sequence[PastRun]) -> bool:
     """It came back after it was gone, or one commit had it and had it not."""
-    runs = line[-KEPT - 1 :]
-    bits = [print_ in run.failing for run in runs]
-    if True not in bits:
-        return False
-    first = bits.index(True)
-    gone = next((number for number, bit in enumerate(bits) if number > first and not bit), None)
-    if gone is not None and True in bits[gone:]:
-        return True
-    by_commit: dict[str, set[bool]] = {}
-    for run, bit in zip(runs, bits, strict=True):
-        by_commit.setdefault(run.commit, set()).add(bit)
-    return any(commit and len(states) == 2 for commit, states in by_commit.items())
+    failed_before = passed_since = False
+    by_commit: dict[str, bool] = {}
+    for run in line[-_KEPT - 1 :]:
+        failed = print_ in run.failing
+        if failed and passed_since:
+            return True
+        if run.commit and by_commit.setdefault(run.commit, failed) != failed:
+            return True
+        failed_before = failed_before or failed
+        passed_since = failed_before and not failed
+    return False
 
 
-def _begun(print_: str, lines: Iterable[Sequence[PastRun]]) -> tuple[str, str]:
+def _first_bad(print_: str, lines: Iterable[Sequence[PastRun]]) -> tuple[str, str]:
     """The first bad commit, and the last good one before it, as far as the runs know."""
     for line in lines:
         if not line or print_ not in line[-1].failing:
@@ -210,12 +259,62 @@ def _begun(print_: str, lines: Iterable[Sequence[PastRun]]) -> tuple[str, str]:
     return "", ""
 
 
-def _after(print_: str, line: Sequence[PastRun]) -> Sequence[PastRun]:
-    last = max(number for number, run in enumerate(line) if print_ in run.failing)
-    return line[last + 1 :]
+def written(past: Past) -> str:
+    """As ``read`` reads it; the same past gives the same text."""
+    runs: list[dict[str, object]] = []
+    for line in list(past.runs.values())[-_STREAMS_KEPT:]:
+        for run in line[-_KEPT:]:
+            fields = asdict(run)
+            fields["failing"] = sorted(run.failing)[:_MOST_GROUPS]
+            runs.append(fields)
+    told = [
+        {"print": print_, **asdict(one)} for print_, one in sorted(past.told.items())[:_MOST_GROUPS]
+    ]
+    last = None if past.last is None else asdict(past.last)
+    document = {"version": _VERSION, "runs": runs, "told": told, "last": last}
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
-def _places(members: Sequence[Failure]) -> tuple[tuple[str, str, str], ...]:
-    return tuple(
-        dict.fromkeys((plain(one.job, 100), plain(one.test, 200), one.url) for one in members)
-    )[:_PLACES]
+def read(source: str) -> Past:
+    """Raises BadResults: it is none, or one of a later version."""
+    try:
+        document = cast("object", json.loads(source))
+    except (ValueError, RecursionError) as error:
+        raise BadResults(f"what is remembered is not JSON ({str(error)[:100]})") from error
+    data = cast("dict[str, object]", document) if isinstance(document, dict) else {}
+    if data.get("version") != _VERSION:
+        raise BadResults("what is remembered was written by another version of ohmo")
+    runs: dict[str, list[PastRun]] = {}
+    for fields in objects(data.get("runs")):
+        failing = frozenset(_texts(fields.get("failing")))
+        run = PastRun(text(fields, "stream"), text(fields, "key"), text(fields, "commit"), failing)
+        runs.setdefault(run.stream, []).append(run)
+    told: dict[str, KnownFailure] = {}
+    for fields in objects(data.get("told")):
+        places: list[Place] = []
+        listed = fields.get("places")
+        for place in cast("list[object]", listed) if isinstance(listed, list) else []:
+            match _texts(place):
+                case [job, test, url]:
+                    places.append((job, test, url))
+                case _:
+                    pass
+        told[text(fields, "print")] = KnownFailure(
+            text(fields, "status"),
+            text(fields, "message"),
+            text(fields, "bad"),
+            text(fields, "good"),
+            tuple(places),
+        )
+    last: LastAnswer | None = None
+    for fields in objects([data.get("last")]):
+        at, report, rest = fields.get("at"), fields.get("report"), fields.get("rest")
+        if isinstance(at, int | float) and isinstance(report, str) and isinstance(rest, str):
+            last = LastAnswer(text(fields, "input"), float(at), report, rest)
+    return Past({stream: tuple(line) for stream, line in runs.items()}, told, last)
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list):
+        return []
+    return [item for item in cast("list[object]", value) if isinstance(item, str)]

@@ -1,4 +1,5 @@
-"""GitHub Actions: jobs as ``gh run view --json`` and the REST API print them.
+"""GitHub Actions: runs asked for with ``gh``, and jobs as ``gh run view --json`` and the REST API
+print them.
 
 Sources: cli.github.com/manual/gh_run_list, gh_run_view (JSON fields);
 docs.github.com/rest/actions/workflow-jobs."""
@@ -6,13 +7,26 @@ docs.github.com/rest/actions/workflow-jobs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
-from channels.record import record
-from ohmo.triage.results import CiRun, Failure
-from ohmo.triage.logs import failures_of
-from ohmo.triage.values import link, objects, text
+from ohmo.triage.compare import Known, latest
+from ohmo.triage.logs import failures_of, jobs_in
+from ohmo.triage.results import (
+    LISTED,
+    BadResults,
+    CiRun,
+    Failure,
+    ListedRun,
+    Reading,
+    Run,
+    link,
+    objects,
+    parsed,
+    text,
+    with_failures,
+)
 
-RUN_FIELDS = (
+_RUN_FIELDS = (
     "attempt,conclusion,createdAt,databaseId,displayTitle,event,headBranch,headSha,status,url"
     ",workflowName"
 )
@@ -20,103 +34,101 @@ _BAD = frozenset({"failure", "timed_out", "startup_failure"})
 _SAYS_NOTHING = frozenset({"cancelled", "skipped", "neutral", "stale", "action_required", ""})
 
 
-@record
-class Listed:
-    """A run that ended and says something."""
+def from_gh(repo: str, branch: str, run: Run, known: Known) -> Reading:
+    """``repo``: ``owner/name``, or ``.`` for the repository of the folder. Raises BadResults."""
+    where = [] if repo == "." else ["--repo", repo]
+    only = ["--branch", branch] if branch else []
+    list_runs = ["gh", "run", "list", *where, *only, "--limit", str(LISTED), "--json", _RUN_FIELDS]
+    runs: list[CiRun] = []
+    for one, unknown in latest(listed(parsed(run(list_runs), "gh run list")), known):
+        if not (one.failed and unknown):
+            runs.append(one.run)
+            continue
+        view = ["gh", "run", "view", one.number, *where]
+        document = parsed(run([*view, "--json", "jobs"]), "gh run view")
+        jobs: list[Mapping[str, object]] = []
+        if isinstance(document, dict):
+            jobs = objects(cast("Mapping[str, object]", document).get("jobs"))
+        try:
+            logs = jobs_in(run([*view, "--log-failed"]).decode("utf-8", "replace"))
+        except BadResults:
+            logs = {}  # GitHub keeps logs for a time only; what failed is known without them
+        runs.append(with_failures(one.run, failures_in(jobs, logs.get)))
+    return Reading(runs)
 
-    number: str
-    attempt: str
-    run: CiRun
-    failed: bool
 
-
-def listed(runs: object) -> list[Listed]:
+def listed(runs: object) -> list[ListedRun]:
     """``gh run list --json`` or ``workflow_runs`` of the REST API, from the oldest to the newest;
     runs that go on, or were cancelled, are left out."""
-    found: list[Listed] = []
-    for one in objects(runs):
-        conclusion = text(one, "conclusion")
-        if text(one, "status") != "completed" or conclusion in _SAYS_NOTHING:
+    ended: list[tuple[tuple[str, int, str], ListedRun]] = []
+    for fields in objects(runs):
+        conclusion = text(fields, "conclusion")
+        if text(fields, "status") != "completed" or conclusion in _SAYS_NOTHING:
             continue
-        number, attempt = text(one, "databaseId", "id"), text(one, "attempt", "run_attempt") or "1"
+        number = text(fields, "databaseId", "id")
+        attempt = text(fields, "attempt", "run_attempt") or "1"
         run = CiRun(
-            text(one, "workflowName", "name") or "workflow",
+            text(fields, "workflowName", "name") or "workflow",
             f"{number}.{attempt}",
-            text(one, "headSha", "head_sha"),
-            text(one, "createdAt", "created_at"),
-            link(one, "url") if text(one, "databaseId") else link(one, "html_url"),
+            text(fields, "headSha", "head_sha"),
+            text(fields, "createdAt", "created_at"),
+            link(fields, "url" if text(fields, "databaseId") else "html_url"),
             (),
         )
-        found.append(Listed(number, attempt, run, conclusion in _BAD))
-    return sorted(
-        found,
-        key=lambda each: (
-            each.run.at,
-            int(each.number) if each.number.isdigit() else 0,
-            each.attempt,
-        ),
-    )
+        order = (run.at, int(number) if number.isdigit() else 0, attempt)
+        ended.append((order, ListedRun(number, run, conclusion in _BAD)))
+    return [one for _, one in sorted(ended, key=lambda pair: pair[0])]
 
 
 def read_jobs(
     document: Mapping[str, object], logs: Callable[[str], str | None] = lambda _: None
 ) -> list[CiRun]:
-    """``gh run view --json jobs,…`` (one run) or the REST API's jobs (of one or several). ``logs``:
-    the log of a job, by its id or its name."""
-    groups: dict[str, list[Mapping[str, object]]] = {}
+    """``gh run view --json jobs,…`` (one run) or the REST API's jobs (of one or several); runs
+    that go on, or were cancelled, are left out. ``logs``: the log of a job, by its id or name."""
+    jobs_of_run: dict[str, list[Mapping[str, object]]] = {}
     for job in objects(document.get("jobs")):
-        groups.setdefault(text(job, "run_id") or text(document, "databaseId"), []).append(job)
-    runs = [
-        run
-        for number, jobs in groups.items()
-        if (run := _run(number, jobs, document, logs)) is not None
-    ]
+        number = text(job, "run_id") or text(document, "databaseId")
+        jobs_of_run.setdefault(number, []).append(job)
+    runs: list[CiRun] = []
+    for number, jobs in jobs_of_run.items():
+        if any(text(job, "status") not in ("completed", "") for job in jobs):
+            continue
+        if all(text(job, "conclusion") in _SAYS_NOTHING for job in jobs):
+            continue
+        first = jobs[0]
+        attempt = text(document, "attempt") or text(first, "run_attempt") or "1"
+        started = min(text(job, "started_at", "startedAt") for job in jobs)
+        runs.append(
+            CiRun(
+                text(document, "workflowName") or text(first, "workflow_name") or "workflow",
+                f"{number}.{attempt}",
+                text(document, "headSha") or text(first, "head_sha"),
+                text(document, "createdAt") or started,
+                link(document, "url") or link(first, "html_url", "url"),
+                failures_in(jobs, logs),
+            )
+        )
     return sorted(runs, key=lambda run: (run.at, run.key))
 
 
 def failures_in(
     jobs: Sequence[Mapping[str, object]], logs: Callable[[str], str | None]
 ) -> tuple[Failure, ...]:
-    found: list[Failure] = []
+    """By the log of a job that failed, and without one by its first step that did."""
+    failures: list[Failure] = []
     for job in jobs:
-        if text(job, "conclusion") not in _BAD:
+        conclusion = text(job, "conclusion")
+        if conclusion not in _BAD:
             continue
-        name, url = text(job, "name") or "job", link(job, "html_url", "url")
+        name = text(job, "name") or "job"
+        url = link(job, "html_url", "url")
         log = logs(text(job, "databaseId", "id")) or logs(name)
-        found += (
-            failures_of(log, job=name, url=url, failed=True)
-            if log
-            else [Failure(name, "", f"{name}: {_steps(job)}", url)]
-        )
-    return tuple(found)
-
-
-def _run(
-    number: str,
-    jobs: Sequence[Mapping[str, object]],
-    document: Mapping[str, object],
-    logs: Callable[[str], str | None],
-) -> CiRun | None:
-    if any(text(job, "status") not in ("completed", "") for job in jobs):
-        return None  # it goes on
-    if all(text(job, "conclusion") in _SAYS_NOTHING for job in jobs):
-        return None
-    first = jobs[0]
-    attempt = text(document, "attempt") or text(first, "run_attempt") or "1"
-    at = text(document, "createdAt") or min(text(job, "started_at", "startedAt") for job in jobs)
-    return CiRun(
-        text(document, "workflowName") or text(first, "workflow_name") or "workflow",
-        f"{number}.{attempt}",
-        text(document, "headSha") or text(first, "head_sha"),
-        at,
-        link(document, "url") or link(first, "html_url", "url"),
-        failures_in(jobs, logs),
-    )
-
-
-def _steps(job: Mapping[str, object]) -> str:
-    bad = [
-        text(step, "name") for step in objects(job.get("steps")) if text(step, "conclusion") in _BAD
-    ]
-    how = "ran out of time" if text(job, "conclusion") == "timed_out" else "failed"
-    return f"{'step ' + bad[0] if bad else 'the job'} {how}"
+        if log:
+            failures += failures_of(log, job=name, url=url, failed=True)
+            continue
+        steps = objects(job.get("steps"))
+        bad = [text(step, "name") for step in steps if text(step, "conclusion") in _BAD]
+        what = f"step {bad[0]}" if bad else "the job"
+        how = "ran out of time" if conclusion == "timed_out" else "failed"
+        failures.append(Failure(name, "", f"{name}: {what} {how}", url))
+    return tuple(failures)

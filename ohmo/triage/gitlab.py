@@ -1,15 +1,32 @@
-"""GitLab CI: jobs as ``glab ci get --with-job-details --output json``, ``glab api`` and the REST
-API print them.
+"""GitLab CI: pipelines asked for with ``glab``, and jobs as ``glab ci get --with-job-details
+--output json``, ``glab api`` and the REST API print them.
 
 Source: docs.gitlab.com/api/jobs and /api/pipelines."""
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from ohmo.triage.results import CiRun, Failure
+from ohmo.triage.compare import Known, latest
 from ohmo.triage.logs import failures_of
-from ohmo.triage.values import link, objects, text
+from ohmo.triage.results import (
+    LISTED,
+    PAGE,
+    BadResults,
+    CiRun,
+    Failure,
+    ListedRun,
+    Reading,
+    Run,
+    all_pages,
+    link,
+    objects,
+    parsed,
+    text,
+    with_failures,
+)
 
 _GOES_ON = frozenset(
     {
@@ -25,47 +42,63 @@ _GOES_ON = frozenset(
 _STREAM = "pipeline"
 
 
-def finished(pipelines: object) -> list[tuple[str, CiRun, bool]]:
-    """Id, run and whether it failed, from the oldest to the newest; those that go on or were
-    cancelled are left out."""
-    found = [
-        (
-            text(one, "id"),
-            CiRun(
-                _STREAM,
-                text(one, "id"),
-                text(one, "sha"),
-                text(one, "created_at"),
-                link(one, "web_url"),
-                (),
-            ),
-            text(one, "status") == "failed",
-        )
-        for one in objects(pipelines)
-        if text(one, "status") in ("success", "failed")
-    ]
-    return sorted(found, key=lambda each: int(each[0]) if each[0].isdigit() else 0)
+def from_glab(repo: str, branch: str, run: Run, known: Known) -> Reading:
+    """``repo``: ``group/name``, or ``.`` for the project of the folder. Raises BadResults."""
+    project = "projects/" + (":fullpath" if repo == "." else urllib.parse.quote(repo, safe=""))
+    only = f"&ref={urllib.parse.quote(branch, safe='')}" if branch else ""
+
+    def trace(job: str) -> str | None:
+        if not job.isdigit():
+            return None
+        try:
+            log = run(["glab", "api", f"{project}/jobs/{job}/trace"])
+        except BadResults:
+            return None  # erased or expired
+        return log.decode("utf-8", "replace")
+
+    def page(pipeline: str, number: int) -> list[Mapping[str, object]]:
+        more = f"&page={number}" if number > 1 else ""
+        path = f"{project}/pipelines/{pipeline}/jobs?per_page={PAGE}{more}"
+        return objects(parsed(run(["glab", "api", path]), "glab api jobs"))
+
+    answer = run(["glab", "api", f"{project}/pipelines?per_page={LISTED}{only}"])
+    pipelines: list[ListedRun] = []
+    for fields in objects(parsed(answer, "glab api pipelines")):
+        status = text(fields, "status")
+        if status in ("success", "failed"):
+            number = text(fields, "id")
+            created = text(fields, "created_at")
+            url = link(fields, "web_url")
+            pipeline = CiRun(_STREAM, number, text(fields, "sha"), created, url, ())
+            pipelines.append(ListedRun(number, pipeline, status == "failed"))
+    pipelines.sort(key=lambda one: int(one.number) if one.number.isdigit() else 0)
+    runs: list[CiRun] = []
+    for one, unknown in latest(pipelines, known):
+        if one.failed and unknown:
+            jobs = all_pages(partial(page, one.number))
+            runs.append(with_failures(one.run, failures_in(jobs, trace)))
+        else:
+            runs.append(one.run)
+    return Reading(runs)
 
 
 def read_jobs(jobs: object, logs: Callable[[str], str | None] = lambda _: None) -> list[CiRun]:
     """Jobs of one or several pipelines. ``logs``: the trace of a job, by its id."""
-    groups: dict[str, list[Mapping[str, object]]] = {}
+    jobs_of_pipeline: dict[str, list[Mapping[str, object]]] = {}
     for job in objects(jobs):
-        groups.setdefault(text(job, "pipeline.id"), []).append(job)
+        jobs_of_pipeline.setdefault(text(job, "pipeline.id"), []).append(job)
     runs: list[CiRun] = []
-    for number, members in groups.items():
+    for number, members in jobs_of_pipeline.items():
         states = {text(job, "status") for job in members}
         if states & _GOES_ON or not states & {"success", "failed"}:
             continue
         first = members[0]
-        key = number or text(first, "commit.id", "id")
-        at = min(text(job, "created_at") for job in members)
         runs.append(
             CiRun(
                 _STREAM,
-                key,
+                number or text(first, "commit.id", "id"),
                 text(first, "pipeline.sha", "commit.id"),
-                at,
+                min(text(job, "created_at") for job in members),
                 link(first, "pipeline.web_url"),
                 failures_in(members, logs),
             )
@@ -77,16 +110,16 @@ def failures_in(
     jobs: Sequence[Mapping[str, object]], logs: Callable[[str], str | None]
 ) -> tuple[Failure, ...]:
     """Jobs that may fail (``allow_failure``) are none."""
-    found: list[Failure] = []
+    failures: list[Failure] = []
     for job in jobs:
         if text(job, "status") != "failed" or job.get("allow_failure") is True:
             continue
-        name, url = text(job, "name") or "job", link(job, "web_url")
+        name = text(job, "name") or "job"
+        url = link(job, "web_url")
         log = logs(text(job, "id"))
+        if log:
+            failures += failures_of(log, job=name, url=url, failed=True)
+            continue
         reason = text(job, "failure_reason").replace("_", " ") or "failed"
-        found += (
-            failures_of(log, job=name, url=url, failed=True)
-            if log
-            else [Failure(name, "", f"{name} in {text(job, 'stage')}: {reason}", url)]
-        )
-    return tuple(found)
+        failures.append(Failure(name, "", f"{name} in {text(job, 'stage')}: {reason}", url))
+    return tuple(failures)

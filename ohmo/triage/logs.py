@@ -1,16 +1,30 @@
-"""A plain log: the lines that say what failed, in the words of the usual test runners and
-compilers."""
+"""What test runners, compilers and build tools leave behind: a plain log, of which the lines that
+say what failed are found, and JUnit XML, as pytest, Maven, Gradle, Jest, go-junit-report and others
+write it, read by junitparser.
+
+In front of junitparser stands a guard that trusts nothing: a document type is refused (entities
+that expand, files that are fetched), depth and sizes are bounded, and only what failed is kept."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+from xml.etree.ElementTree import Element, SubElement
+from xml.parsers import expat
 
-from ohmo.triage.results import CiRun, Failure
-from ohmo.triage.fingerprint import plain
+from ohmo.triage.results import (
+    MOST_BYTES,
+    MOST_FAILURES,
+    MOST_TEXT,
+    BadResults,
+    CiRun,
+    Failure,
+    plain,
+)
 
-_LONGEST = 1_000  # characters of a line that are looked at
+_LONGEST_LINE = 1_000  # characters of a line that are looked at
 _MOST = 200  # failures of one log
 _STAMP = re.compile(
     r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*\s"
@@ -27,7 +41,7 @@ _TESTS: tuple[re.Pattern[str], ...] = (  # test, and what it said when it is sai
     re.compile(r"^\[\s*FAILED\s*\] (?P<test>[\w/]+\.[\w/]+)(?P<said>)(?:,? \(?.*)?$"),  # GoogleTest
     re.compile(r"^\[ERROR\]\s+(?P<test>[\w.$]+[.:]\w+)(?::\d+)? (?P<said>.+)$"),  # Maven Surefire
 )
-_SAID = re.compile(
+_ERROR_TYPE = re.compile(
     r"^(?:E\s+)?(?P<said>(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*|(?:fatal|panic|error)(?:\[\w+\])?:"
     r" .+|thread '.*' panicked at .*))$"
 )
@@ -48,20 +62,48 @@ _ENDED = re.compile(
     re.IGNORECASE,
 )
 
+_DEEPEST = 64
+_RESULTS = ("failure", "error")
+_KEPT = {  # as what an element is kept: several roots are suites below one
+    "testsuites": "testsuite",
+    "testsuite": "testsuite",
+    "testcase": "testcase",
+    "failure": "failure",
+    "error": "error",
+}
+
 
 def failures_of(
     text: str, *, job: str = "", url: str = "", failed: bool = False
 ) -> tuple[Failure, ...]:
     """``failed``: the job is known to have failed, so that something must be said of it."""
-    lines = list(_lines(text))
-    found = (
-        list(_tests(lines, job, url)) or list(_errors(lines, job, url)) or _verdict(lines, job, url)
-    )
-    if not found and failed:
-        found = [
-            Failure(job, "", lines[-1] if lines else "the job failed and its log is empty", url)
-        ]
-    return tuple(dict.fromkeys(found))[:_MOST]
+    lines: list[str] = []
+    for line in text.splitlines():
+        shown = plain(_STAMP.sub("", line[:_LONGEST_LINE]), _LONGEST_LINE)
+        shown = _STAMP.sub("", f"{shown} ").strip()
+        if shown:
+            lines.append(shown)
+    failures: list[Failure] = []
+    for number, line in enumerate(lines):
+        match = next(filter(None, (pattern.match(line) for pattern in _TESTS)), None)
+        if match is not None:
+            message = (match["said"] or "").strip() or _message_below(lines, number)
+            failures.append(Failure(job, match["test"].strip(), message or "failed", url))
+    if not failures:
+        errors: list[str] = []
+        for line in lines:
+            if match := _ERROR_TYPE.match(line):
+                errors.append(match["said"])
+            elif _ERROR.match(line):
+                errors.append(re.sub(r"^(?:##\[error\]|::error[^:]*::)", "", line))
+        # Better those that say more than that something ended.
+        messages = [error for error in errors if not _ENDED.search(error)] or errors
+        if not messages:
+            messages = [line for line in lines if _VERDICT.match(line)][:1]
+        if failed and not messages:
+            messages = [lines[-1] if lines else "the job failed and its log is empty"]
+        failures = [Failure(job, "", message, url) for message in messages]
+    return tuple(dict.fromkeys(failures))[:_MOST]
 
 
 def read_log(text: str, *, stream: str = "log", commit: str = "", url: str = "") -> CiRun:
@@ -80,45 +122,89 @@ def jobs_in(text: str) -> dict[str, str]:
     return {job: "\n".join(lines) for job, lines in found.items()}
 
 
-def _lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        shown = plain(_STAMP.sub("", line[:_LONGEST]), _LONGEST)
-        shown = _STAMP.sub("", f"{shown} ").strip()
-        if shown:
-            yield shown
-
-
-def _tests(lines: Sequence[str], job: str, url: str) -> Iterator[Failure]:
-    for number, line in enumerate(lines):
-        found = next((match for pattern in _TESTS if (match := pattern.match(line))), None)
-        if found is not None:
-            said = (found["said"] or "").strip() or _near(lines, number)
-            yield Failure(job, found["test"].strip(), said or "failed", url)
-
-
-def _near(lines: Sequence[str], number: int) -> str:
+def _message_below(lines: Sequence[str], number: int) -> str:
     """What went wrong stands below the name of the test in most logs."""
     for line in lines[number + 1 : number + 30]:
         if any(pattern.match(line) for pattern in _TESTS):
             return ""
-        if match := _SAID.match(line):
+        if match := _ERROR_TYPE.match(line):
             return match["said"]
     below = lines[number + 1] if number + 1 < len(lines) else ""
     return re.sub(r"^\S+:\d+: ", "", below)
 
 
-def _verdict(lines: Sequence[str], job: str, url: str) -> list[Failure]:
-    return [Failure(job, "", line, url) for line in lines if _VERDICT.match(line)][:1]
+def read_junit(data: bytes, *, stream: str = "tests", commit: str = "", url: str = "") -> CiRun:
+    """The file as one run; its key is what it says. Raises BadResults with the place of what is
+    wrong."""
+    from junitparser import JUnitXml  # 50 ms, for whoever has such a report
+
+    if len(data) > MOST_BYTES:
+        raise BadResults(f"JUnit XML: {len(data)} bytes; at most {MOST_BYTES} are read")
+    guard = _JunitGuard()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = guard.refuse
+    parser.StartElementHandler = guard.start
+    parser.CharacterDataHandler = guard.text
+    parser.EndElementHandler = guard.end
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        what = expat.ErrorString(error.code)
+        raise BadResults(f"JUnit XML: line {error.lineno}: {what}; is the file whole?") from error
+    suites = list(JUnitXml.fromroot(cast("Any", guard.root)))
+    if not suites:
+        raise BadResults("JUnit XML: there is no <testsuite>; is it a test report?")
+    times = (suite.get("timestamp", "") for suite in guard.root.iter("testsuite"))
+    at = next(filter(None, times), "")[:40]
+    key = hashlib.sha256(data + commit.encode()).hexdigest()[:16]
+    return CiRun(stream, key, commit, at, url, tuple(_junit_failures(suites, "", url)))
 
 
-def _errors(lines: Sequence[str], job: str, url: str) -> Iterator[Failure]:
-    found: list[Failure] = []
-    for line in lines:
-        if match := _SAID.match(line):
-            found.append(Failure(job, "", match["said"], url))
-        elif _ERROR.match(line):
-            found.append(
-                Failure(job, "", re.sub(r"^(?:##\[error\]|::error[^:]*::)", "", line), url)
-            )
-    telling = [one for one in found if not _ENDED.search(one.message)]
-    yield from telling or found
+class _JunitGuard:
+    """Told what the parser meets; ``root`` is what junitparser gets of it."""
+
+    def __init__(self) -> None:
+        self.root = Element("testsuites")
+        self._parents = [self.root]
+        self._results = 0
+
+    def refuse(self, *_: object) -> None:
+        raise BadResults(
+            "JUnit XML: it declares a document type, which no test report needs; refused"
+        )
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if len(self._parents) > _DEEPEST:
+            raise BadResults(f"JUnit XML: elements stand {_DEEPEST} deep in each other; refused")
+        kept = _KEPT.get(tag.rpartition(":")[2])
+        if kept in _RESULTS:
+            self._results += 1
+            kept = kept if self._results <= MOST_FAILURES else None
+        parent = self._parents[-1]
+        self._parents.append(parent if kept is None else SubElement(parent, kept, {**attributes}))
+
+    def text(self, data: str) -> None:
+        element = self._parents[-1]
+        if element.tag in _RESULTS:
+            element.text = f"{element.text or ''}{data}"[:MOST_TEXT]
+
+    def end(self, _: str) -> None:
+        element = self._parents.pop()
+        parent = self._parents[-1]
+        if element is not parent and element.tag == "testcase" and len(element) == 0:
+            del parent[-1]  # it passed
+
+
+def _junit_failures(suites: Iterable[Any], above: str, url: str) -> Iterator[Failure]:
+    """``above``: what the suite around these is called."""
+    for suite in suites:
+        job = (suite.name or "")[:200] or above
+        for case in suite.iterchildren(suite.testcase):
+            test = ".".join(part[:300] for part in (case.classname, case.name) if part)
+            for result in case.result:
+                message = (result.message or result.type or "").strip()
+                message = message or (result.text or "").strip()
+                message = message[:MOST_TEXT] or type(result).__name__.lower()
+                yield Failure(job, test, message.splitlines()[0], url)
+        yield from _junit_failures(suite.testsuites(), job, url)

@@ -1,4 +1,5 @@
-"""One triage: what was read, compared with what is remembered, told once."""
+"""One triage: what was read, compared with what is remembered in a file, reported once in at most
+3 500 characters that are safe in every chat; what does not fit, in a file."""
 
 from __future__ import annotations
 
@@ -13,10 +14,8 @@ from pathlib import Path
 
 from channels.durable import write_whole
 from channels.record import record
-from ohmo.triage.compare import compare, input_of
-from ohmo.triage.results import BadResults, CiRun, Reading
-from ohmo.triage.history import KEPT, Last, Past, read, written
-from ohmo.triage.report import Commits, report
+from ohmo.triage.compare import Compared, Group, LastAnswer, Past, compare, input_of, read, written
+from ohmo.triage.results import LINK, BadResults, CiRun, Reading, plain
 
 FOLDER = "ci-triage"  # in the folder where the command runs
 SILENT = "[SILENT]"  # what a job answers when nobody shall be told
@@ -25,14 +24,42 @@ SILENT = "[SILENT]"  # what a job answers when nobody shall be told
 AGAIN = 7_200.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _MOST_STATE = 16 * 2**20
+_FILES = 7  # of a triage that are kept
+MOST = 3_500  # characters
+_RESERVE = 160  # of them for the last line
+_HEADS = {"new": "New", "still": "Still failing", "flaky": "Flaky", "fixed": "Fixed"}
+_SAFE = str.maketrans(
+    {
+        "@": "\uff20",
+        "<": "\u2039",
+        ">": "\u203a",
+        "`": "'",
+        "\n": " ",
+        "\r": " ",
+        "\t": " ",
+        "|": "\u00a6",
+    }
+)
+
+Commits = Callable[[str, str], str]
+"""What a repository says of the commits between a good and a bad one."""
 
 
 @record
-class Told:
+class Answer:
     """What the command prints."""
 
     text: str  # the report, or the word for silence
     file: Path | None  # relative to the folder of the command, None: everything is in the text
+
+
+@record
+class Report:
+    """In at most ``MOST`` characters; ``rest``: the whole of it, empty when nothing was left
+    out."""
+
+    text: str
+    rest: str
 
 
 class Memory:
@@ -97,7 +124,7 @@ class Memory:
             self._folder.glob(f"{self._name}-{'[0-9a-f]' * 16}.md"),
             key=lambda path: path.stat().st_mtime,
         )
-        for path in old[:-KEPT]:
+        for path in old[:-_FILES]:
             if path.name != name:
                 path.unlink(missing_ok=True)
         return Path(FOLDER) / name
@@ -111,35 +138,136 @@ def triage(
     now: float,
     commits: Commits,
     clean: Callable[[str], str],
-) -> Told:
+) -> Answer:
     """``memory`` is held. ``now``: seconds since 1970. ``clean`` takes secrets out before anything
     is remembered. Raises BadResults, OSError."""
-    reading = _cleaned(reading, clean)
-    past, input_ = memory.read(), input_of(reading)
-    if past.last is not None and past.last.input == input_ and 0 <= now - past.last.at < AGAIN:
-        return _told(past.last, memory)
+    runs: list[CiRun] = []
+    for run in reading.runs:
+        failures = tuple(
+            replace(one, job=clean(one.job), test=clean(one.test), message=clean(one.message))
+            for one in run.failures
+        )
+        runs.append(replace(run, stream=clean(run.stream), failures=failures))
+    reading = Reading(runs)
+    past = memory.read()
+    key = input_of(reading)
+    last = past.last
+    if last is not None and last.input == key and 0 <= now - last.at < AGAIN:
+        return Answer(last.report, memory.keep(last.rest) if last.rest else None)
     compared = compare(reading, past)
+    made = Report(SILENT, "")
     if compared.changed:
-        said = report(compared, clean(title), commits=lambda good, bad: clean(commits(good, bad)))
-        last = Last(input_, now, said.text, said.rest)
-    else:
-        last = Last(input_, now, SILENT, "")
-    told = _told(last, memory)
+        made = report(compared, clean(title), commits=lambda good, bad: clean(commits(good, bad)))
+    answer = Answer(made.text, memory.keep(made.rest) if made.rest else None)
+    last = LastAnswer(key, now, made.text, made.rest)
     memory.write(replace(compared.past, last=last))
-    return told
+    return answer
 
 
-def _told(last: Last, memory: Memory) -> Told:
-    return Told(last.report, memory.keep(last.rest) if last.rest else None)
+def report(compared: Compared, title: str, *, commits: Commits) -> Report:
+    """Safe in every chat."""
+    writer = _Writer(compared, commits)
+    counts: list[str] = []
+    for status in _HEADS:
+        count = sum(group.status == status for group in compared.groups)
+        if count:
+            counts.append(f"{count} {status}")
+    head = f"**CI triage: {', '.join(counts) or 'all green'}**\n{code(title, 120)}"
+    newest: list[str] = []
+    for run in compared.heads:
+        if LINK.fullmatch(run.url):
+            commit = f" {run.commit[:7]}" if _hex(run.commit) else ""
+            newest.append(f"[{_label(run.stream)}{commit}]({run.url})")
+    if newest:
+        head += f" · {', '.join(newest[:4])}"
+    text = head
+    lines = writer.lines(long=False)
+    for number, line in enumerate(lines):
+        if len(text) + 1 + len(line) > MOST - _RESERVE:
+            left = sum(one.startswith("- ") for one in lines[number:])
+            whole = "\n".join([head, *writer.lines(long=True)])
+            return Report(f"{text}\n\n_And {left} more: see the file._", f"{whole}\n")
+        text += f"\n{line}"
+    return Report(text, "")
 
 
-def _cleaned(reading: Reading, clean: Callable[[str], str]) -> Reading:
-    return Reading([_run(run, clean) for run in reading.runs])
+def code(text: str, most: int = 160) -> str:
+    """Somebody else's words as a code span: nothing in them is markup, calls anybody or ends the
+    span."""
+    shown = " ".join(plain(text).translate(_SAFE).split())
+    shown = shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    return f"`{shown}`" if shown else "`(nothing said)`"
 
 
-def _run(run: CiRun, clean: Callable[[str], str]) -> CiRun:
-    failures = tuple(
-        replace(one, job=clean(one.job), test=clean(one.test), message=clean(one.message))
-        for one in run.failures
-    )
-    return replace(run, stream=clean(run.stream), failures=failures)
+class _Writer:
+    """The lines below the head of a report."""
+
+    def __init__(self, compared: Compared, commits: Commits) -> None:
+        self._groups = compared.groups
+        self._commits = commits
+        self._commits_at = ""  # GitHub and GitLab show commits beside runs
+        for run in compared.heads:
+            github, actions, _ = run.url.partition("/actions/")
+            gitlab, dash, _ = run.url.partition("/-/")
+            if not LINK.fullmatch(run.url) or not (actions or dash):
+                continue
+            self._commits_at = f"{github}/commit/" if actions else f"{gitlab}/-/commit/"
+            break
+
+    def lines(self, *, long: bool) -> list[str]:
+        lines: list[str] = []
+        for status, head in _HEADS.items():
+            members = [group for group in self._groups if group.status == status]
+            if members:
+                lines.append(f"\n**{head}**")
+                lines += [self._line(group, long=long) for group in members]
+        return lines
+
+    def _line(self, group: Group, *, long: bool) -> str:
+        parts = [self._places(group, 40 if long else 3)]
+        if group.status == "fixed":
+            if group.mended:
+                parts.append(f"by {self._commit(group.mended)}")
+        elif group.bad:
+            commit = self._commit(group.bad)
+            author = self._commits(group.good, group.bad)
+            if author:
+                commit += f" {code(author, 100)}"
+            since = f"first bad commit {commit}" if group.good else f"bad since {commit} or before"
+            parts.append(since)
+        if group.status == "flaky" and group.passes:
+            parts.append("passes now")
+        details = "; ".join(filter(None, parts))
+        message = code(group.message, 300 if long else 160)
+        return f"- {message}: {details}" if details else f"- {message}"
+
+    def _places(self, group: Group, most: int) -> str:
+        tests = list(dict.fromkeys(test for _, test, _ in group.places if test))
+        jobs = list(dict.fromkeys((job, url) for job, _, url in group.places))
+        shown = [code(test, 80) for test in tests[:most]]
+        if len(tests) > most:
+            shown.append(f"and {len(tests) - most} more tests")
+        links: list[str] = []
+        for job, url in jobs[:most]:
+            if job:
+                linked = LINK.fullmatch(url) is not None
+                links.append(f"[{_label(job)}]({url})" if linked else code(job, 60))
+        if len(jobs) > most:
+            links.append(f"{len(jobs) - most} more jobs")
+        within = f"in {', '.join(links)}" if links else ""
+        return " ".join(filter(None, [", ".join(shown), within]))
+
+    def _commit(self, commit: str) -> str:
+        if not _hex(commit):
+            return code(commit, 40)
+        short = code(commit[:7], 40)
+        return f"[{short}]({self._commits_at}{commit})" if self._commits_at else short
+
+
+def _hex(commit: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{7,64}", commit) is not None
+
+
+def _label(text: str) -> str:
+    """For the words of a link: letters, digits and what is harmless between them."""
+    return " ".join(re.sub(r"[^\w .,()/+#:=-]", " ", plain(text, 60)).split()) or "run"

@@ -111,7 +111,7 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "openai": "ohmo.providers.openai",
     "asyncpg": "ohmo.database.postgres",
     "croniter": "ohmo.cron",
-    "junitparser": "ohmo.triage.junit",
+    "junitparser": "ohmo.triage.logs",
     "opentelemetry": "ohmo.tracing.spans",
     "prompt_toolkit": "ohmo.cli.editor",
     "rich": "ohmo.cli.painted",

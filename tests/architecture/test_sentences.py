@@ -18,7 +18,7 @@ FOREIGN = {  # who said those words, where no field tells the same
     "ohmo/store/written_before.py": "an older ohmo: the one reader of its sentences",
     "ohmo/storefile/inspection.py": "SQLite",
     "ohmo/storefile/wal_check.py": "SQLite",
-    "ohmo/triage/fingerprint.py": "test runners",
+    "ohmo/triage/results.py": "test runners",
     "ohmo/triage/logs.py": "test runners and CI services",
     "ohmo/control/page.py": "the page's own HTML",
     "ohmo/cron/triage_recipe.py": "a rule of the owner: the command it allows",

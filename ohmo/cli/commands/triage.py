@@ -17,9 +17,11 @@ from typing import IO, Any, ParamSpec, TypeVar
 import click
 
 from ohmo.logs.redaction import Redactor
+from ohmo.triage.compare import Known, known_runs
+from ohmo.triage.formats import from_http, read_results
+from ohmo.triage.github import from_gh
+from ohmo.triage.gitlab import from_glab
 from ohmo.triage.results import MOST_BYTES, BadResults, Reading
-from ohmo.triage.formats import read_results
-from ohmo.triage.sources import Known, from_gh, from_glab, from_http
 from ohmo.triage.triage import Memory, triage
 
 P = ParamSpec("P")
@@ -148,7 +150,7 @@ def _say(title: str, name: str, git: Path, gather: Callable[[Known], Reading]) -
         lambda: [value for key, value in os.environ.items() if _PRIVATE.search(key)]
     )
     with Memory(Path.cwd(), name).held() as memory:
-        known = {(run.stream, run.key) for line in memory.read().runs.values() for run in line}
+        known = known_runs(memory.read())
         try:
             told = triage(
                 gather(known),

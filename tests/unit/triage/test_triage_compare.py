@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.triage.compare import Compared, compare
+from ohmo.triage.compare import Compared, Past, compare, read, written
 from ohmo.triage.results import BadResults, CiRun, Failure, Reading
-from ohmo.triage.history import Past, read, written
-from ohmo.triage.report import MOST, report
-from ohmo.triage.triage import AGAIN, Memory, triage
+from ohmo.triage.triage import AGAIN, MOST, Memory, report, triage
 
 
 def sha(number: int) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ohmo.triage.results import Failure
-from ohmo.triage.fingerprint import fingerprint, normal, plain
+from ohmo.triage.results import Failure, fingerprint, normal, plain
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import json
 import pytest
 
 from ohmo.triage import github, gitlab
-from ohmo.triage.results import MOST_FAILURES, MOST_TEXT, BadResults
 from ohmo.triage.formats import form_of, read_results
-from ohmo.triage.junit import read_junit
-from ohmo.triage.logs import failures_of, jobs_in
+from ohmo.triage.logs import failures_of, jobs_in, read_junit
+from ohmo.triage.results import MOST_FAILURES, MOST_TEXT, BadResults
 
 JUNIT = b"""<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="all"><testsuite name="pytest" tests="4" timestamp="2026-11-22T08:00:00">

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from ohmo.cron.triage_recipe import attached
+from ohmo.triage.formats import from_http
+from ohmo.triage.github import from_gh
+from ohmo.triage.gitlab import from_glab
 from ohmo.triage.results import BadResults
-from ohmo.triage.sources import from_gh, from_glab, from_http
 
 # cli.github.com/manual/gh_run_list and gh_run_view: the fields of --json, and the three columns of
 # --log-failed
