@@ -22,11 +22,10 @@ from ohmo.contracts.cron import BadJob, JobSpec, JobTools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Accepted, Store, ThreadSettings
-from ohmo.cron.alarm import WallAlarm
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED
 from ohmo.cron.reporting import Incidents, Reporter
-from ohmo.cron.scheduler import Scheduler, SchedulerParts
+from ohmo.cron.scheduler import Scheduler, SchedulerParts, WallAlarm
 from ohmo.cron.spec import spec_of
 from ohmo.cron.times import local_zone, zone_of
 from ohmo.cron.wakes import place_of

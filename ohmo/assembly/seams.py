@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from channels.record import record
 from ohmo.control.metrics import Metrics
-from ohmo.cron.alarm import Alarm
+from ohmo.cron.scheduler import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
 from ohmo.providers.manifest import Call

@@ -27,15 +27,17 @@ from ohmo.contracts.cron import (
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
-from ohmo.cron.quota import MOST, check_quota, is_of
 from ohmo.cron.recipes import Recipe, read_recipe, recipes
 from ohmo.cron.reporting import job_view
 from ohmo.cron.spec import (
+    MOST_JOBS,
     caution,
+    check_quota,
     digest,
     fields_of_spec,
     first_slot,
     in_utc,
+    is_of,
     spec_of,
     when_words,
     whole,
@@ -46,6 +48,7 @@ from ohmo.ids import NewId
 
 Publish = Callable[[Wake], Awaitable[Accepted]]
 _SHOWN = 5  # slots a preview shows
+_TIMES = ("schedule", "at", "every")  # fields of which a job has one
 
 
 @record
@@ -96,17 +99,12 @@ class CronDesk:
         written."""
         name = fields.get("recipe")
         if isinstance(name, str) and name:
-            wanted = {
-                key: value for key, value in fields.items() if value not in (None, "", [], {})
-            }
+            given = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
             recipe = read_recipe(name, self._parts.recipes).job(values or {})
-            if any(wanted.get(key) for key in ("schedule", "at", "every")):
-                recipe = {
-                    key: value
-                    for key, value in recipe.items()
-                    if key not in ("schedule", "at", "every")
-                }
-            fields = {**recipe, **wanted}
+            if any(given.get(key) for key in _TIMES):
+                for key in _TIMES:
+                    recipe.pop(key, None)
+            fields = {**recipe, **given}
         return spec_of(fields, self._parts.zone, self._now())
 
     def first(self, spec: JobSpec) -> datetime | None:
@@ -132,11 +130,8 @@ class CronDesk:
             for slot in slots
             if slot is not None
         ]
-        return {
-            **job_view(JobRow("", spec.name, "person", body, 1, True, slots[0], "owner"), None),
-            "upcoming": upcoming,
-            "note": caution(body, now),
-        }
+        row = JobRow("", spec.name, "person", body, 1, True, slots[0], "owner")
+        return {**job_view(row, None), "upcoming": upcoming, "note": caution(body, now)}
 
     def recipes(self) -> list[Recipe]:
         """Those that can be read, by name."""
@@ -149,7 +144,17 @@ class CronDesk:
     async def view(self, row: JobRow) -> Mapping[str, Json]:
         """A job as the API tells it."""
         latest = await self._parts.jobs.occurrences(row.job, limit=1)
-        return {**job_view(row, latest[0] if latest else None), "note": self._note(row.body)}
+        # What stands in the way of its reports, as far as it is known, and what is dear about it.
+        notes = [caution(row.body, self._now())]
+        to = row.body.spec.to
+        if to is not None:
+            with suppress(ValueError):  # it is connected later, or its reports say what is wrong
+                try:
+                    self._parts.resolve(to)
+                except NotEnabled as error:
+                    notes.append(f"{error}; until then its reports go to the owner")
+        view = job_view(row, latest[0] if latest else None)
+        return {**view, "note": "; ".join(filter(None, notes))}
 
     async def create(
         self,
@@ -164,7 +169,8 @@ class CronDesk:
         """Whoever calls this has shown its rules and secrets, and was allowed them. ``job``: an id;
         the same one again is the same job. ``place``: where its report goes when ``to`` is not
         given. A name that nobody chose gets a number where it is taken."""
-        parts, now = self._parts, self._now()
+        parts = self._parts
+        now = self._now()
         spec = self.understand(fields, values)
         self._check_secrets(spec)
         check_quota(spec, by, [row for row in await parts.jobs.jobs() if row.job != job])
@@ -187,13 +193,12 @@ class CronDesk:
             by.person,
         )
         chosen = bool(fields.get("name") or fields.get("recipe"))
-        for number in range(2, MOST + 3):
+        for number in range(2, MOST_JOBS + 3):
             if await parts.jobs.save_job(row):
                 return row
-            if (
-                known := next((one for one in await parts.jobs.jobs() if one.job == row.job), None)
-            ) is not None:
-                return known
+            for existing in await parts.jobs.jobs():
+                if existing.job == row.job:
+                    return existing
             if chosen:
                 break
             name = f"{spec.name}-{number}"
@@ -210,8 +215,8 @@ class CronDesk:
 
     def _merged(self, row: JobRow, fields: Mapping[str, object]) -> JobSpec:
         known = fields_of_spec(row.body.spec)
-        if any(fields.get(key) for key in ("schedule", "at", "every")):
-            known |= {"schedule": None, "at": None, "every": None}
+        if any(fields.get(key) for key in _TIMES):
+            known |= dict.fromkeys(_TIMES)
         if fields.get("name") not in (None, row.name):
             raise BadJob("a job keeps its name; remove it and add another", "name")
         return spec_of({**known, **fields}, self._parts.zone, self._now())
@@ -226,34 +231,24 @@ class CronDesk:
         place = self._place(spec) if spec.to is not None else made_at
         anchor = row.body.anchor if spec.every == row.body.spec.every else now
         body = replace(row.body, spec=spec, anchor=anchor, approved=digest(spec), place=place)
-        changed = body.spec != row.body.spec
-        return await self._save(
-            row,
-            replace(
-                row,
-                body=body,
-                next_at=first_slot(body, now) if changed and row.enabled else row.next_at,
-            ),
-        )
+        due = row.next_at
+        if body.spec != row.body.spec and row.enabled:
+            due = first_slot(body, now)
+        return await self._save(row, replace(row, body=body, next_at=due))
 
     async def pause(self, name: str, by: By = OWNER) -> JobRow:
         row = await self.job(name, by)
-        return (
-            row
-            if not row.enabled
-            else await self._save(row, replace(row, enabled=False, next_at=None))
-        )
+        if not row.enabled:
+            return row
+        return await self._save(row, replace(row, enabled=False, next_at=None))
 
     async def resume(self, name: str, by: By = OWNER) -> JobRow:
         """From the next slot on: what was due meanwhile is not run."""
         row = await self.job(name, by)
-        return (
-            row
-            if row.enabled
-            else await self._save(
-                row, replace(row, enabled=True, next_at=first_slot(row.body, self._now()))
-            )
-        )
+        if row.enabled:
+            return row
+        due = first_slot(row.body, self._now())
+        return await self._save(row, replace(row, enabled=True, next_at=due))
 
     async def remove(self, name: str, by: By = OWNER) -> None:
         await self._remove(await self._own(name, by))
@@ -271,10 +266,10 @@ class CronDesk:
         """Now, beside its schedule; returns the instant under which the run stands in the history.
         BadJob: it runs already."""
         async with self._by_hand:  # who presses twice has pressed once
-            row, now = await self.job(name, by), self._now()
-            if row.body.spec.overlap == "skip" and any(
-                one.job == row.job for one in await self._parts.jobs.claimed()
-            ):
+            row = await self.job(name, by)
+            now = self._now()
+            running = {run.job for run in await self._parts.jobs.claimed()}
+            if row.body.spec.overlap == "skip" and row.job in running:
                 raise BadJob(f"{name}: it is running already; see ohmo cron history {name}")
             last = await self.last_report(row)
             accepted = await self._parts.publish(
@@ -295,11 +290,9 @@ class CronDesk:
             for row in await self._parts.jobs.jobs()
             if place_of(row) == place and row.person == person and job in ("", row.name)
         ]
-        return (
-            (replace(terms_of(rows[0]), when="always"), rows[0].body.account)
-            if len(rows) == 1
-            else None
-        )
+        if len(rows) != 1:
+            return None
+        return replace(terms_of(rows[0]), when="always"), rows[0].body.account
 
     async def last_report(self, row: JobRow) -> str:
         """How the last answer began, for a job that tells changes only."""
@@ -308,16 +301,16 @@ class CronDesk:
         rows = await self._parts.jobs.occurrences(row.job, limit=20)
         return next((one.preview for one in rows if one.state == "done" and one.preview), "") or ""
 
-    async def sync(self, wanted: Sequence[JobSpec], enabled: Sequence[bool]) -> None:
+    async def sync(self, specs: Sequence[JobSpec], enabled: Sequence[bool]) -> None:
         """Jobs of the configuration become rows; those that stand there no more are removed. A job
         that did not change keeps its place in time."""
-        jobs, now = self._parts.jobs, self._now()
+        jobs = self._parts.jobs
+        now = self._now()
         known = {row.name: row for row in await jobs.jobs()}
-        for spec, on in zip(wanted, enabled, strict=True):
+        for spec, on in zip(specs, enabled, strict=True):
             row = known.get(spec.name)
-            body = JobBody(
-                spec, now if row is None else row.body.anchor, digest(spec), "", self._place(spec)
-            )
+            anchor = now if row is None else row.body.anchor
+            body = JobBody(spec, anchor, digest(spec), "", self._place(spec))
             same = row is not None and row.origin == "config" and row.body.spec == spec
             if row is None:
                 due = after(body, now) if spec.at is None else body_at(spec)
@@ -341,7 +334,7 @@ class CronDesk:
                         row, origin="config", body=body, enabled=on, next_at=due, person="owner"
                     ),
                 )
-        names = {spec.name for spec in wanted}
+        names = {spec.name for spec in specs}
         for row in known.values():
             if row.origin == "config" and row.name not in names:
                 await self._remove(row)
@@ -357,18 +350,6 @@ class CronDesk:
         if not await self._parts.jobs.save_job(newer, over=row.revision):
             raise Unavailable(f"{row.name} was changed by somebody else in this moment")
         return newer
-
-    def _note(self, body: JobBody) -> str:
-        """What stands in the way of its reports, as far as it is known already, and what is dear
-        about it; "" for neither."""
-        said = [caution(body, self._now())]
-        if body.spec.to is not None:
-            with suppress(ValueError):  # it is connected later, or its reports say what is wrong
-                try:
-                    self._parts.resolve(body.spec.to)
-                except NotEnabled as error:
-                    said.append(f"{error}; until then its reports go to the owner")
-        return "; ".join(part for part in said if part)
 
     def _place(self, spec: JobSpec) -> Address | None:
         """None: its channel is not connected now; it is read when the report goes out. Raises

@@ -15,11 +15,15 @@ parameter's value:
     when: changed
 
 ``ohmo cron add --recipe NAME --set repo=a/b`` makes a job of it; every field given beside it wins
-over the recipe's."""
+over the recipe's.
+
+Of a job of the recipe ``ci-triage`` ohmo knows more: the one command such a run begins with, what
+it printed as the report, and the file that goes with it."""
 
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -27,9 +31,17 @@ from typing import cast
 from channels.record import record
 from ohmo.config.source import Plain, parse
 from ohmo.contracts.cron import BadJob
+from ohmo.contracts.messages import ToolCall, ToolResult
 from ohmo.cron.spec import FIELDS
 
 BUNDLED = Path(__file__).with_name("recipes")
+_MOST_BYTES = 2 * 2**20  # bytes of the file that goes with a report of ``ci-triage``
+_TRIAGE_RULE = "Bash(ohmo triage "
+_FILE_LINE = re.compile(
+    r"\s*^\s*`?\[file:"
+    r" (?P<folder>ci-triage)/(?P<name>[a-z0-9][a-z0-9._-]{0,79}-[0-9a-f]{16}\.md)\]`?\s*\Z",
+    re.MULTILINE,
+)
 _PARAMETER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
@@ -72,12 +84,10 @@ def _filled(value: Plain, given: Mapping[str, str]) -> Plain:
     if isinstance(value, str):
         return _PARAMETER.sub(lambda found: given.get(found[1], found[0]), value)
     if isinstance(value, list):
-        return [_filled(one, given) for one in value]
-    return (
-        {name: _filled(one, given) for name, one in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+        return [_filled(item, given) for item in value]
+    if isinstance(value, dict):
+        return {name: _filled(item, given) for name, item in value.items()}
+    return value
 
 
 def recipes(folders: Sequence[Path]) -> Mapping[str, Path]:
@@ -104,7 +114,8 @@ def read_recipe(name: str, folders: Sequence[Path]) -> Recipe:
     if source.problems:
         raise BadJob(f"{source.problems[0]}", "recipe")
     data = dict(source.data)
-    title, parameters = data.pop("title", ""), data.pop("parameters", None) or {}
+    title = data.pop("title", "")
+    parameters = data.pop("parameters", None) or {}
     if unknown := sorted(data.keys() - FIELDS):
         raise BadJob(
             f"{source.place((unknown[0],))}: {unknown[0]}: a job has no such field", "recipe"
@@ -115,16 +126,57 @@ def read_recipe(name: str, folders: Sequence[Path]) -> Recipe:
             " description and default",
             "recipe",
         )
-    return Recipe(
-        name,
-        str(title or name),
-        {key: _parameter(value) for key, value in parameters.items()},
-        data,
-    )
+    understood: dict[str, Parameter] = {}
+    for key, value in parameters.items():
+        default = value.get("default") if isinstance(value, dict) else value
+        description = value.get("description") if isinstance(value, dict) else None
+        understood[key] = Parameter(
+            str(description or ""), None if default is None else str(default)
+        )
+    return Recipe(name, str(title or name), understood, data)
 
 
-def _parameter(value: Plain) -> Parameter:
-    if not isinstance(value, dict):
-        return Parameter("", None if value is None else str(value))
-    default = value.get("default")
-    return Parameter(str(value.get("description") or ""), None if default is None else str(default))
+def attached(text: str, workspace: Path) -> tuple[str, tuple[Path, ...]]:
+    """The text without its last line when that names such a file, and the file. A model could be
+    talked into naming others: those stay words."""
+    found = _FILE_LINE.search(text)
+    if found is None:
+        return text, ()
+    folder = workspace / found["folder"]
+    path = folder / found["name"]
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return text, ()
+        status = path.lstat()
+    except OSError:
+        return text, ()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+        return text, ()
+    return text[: found.start()], (path,)
+
+
+def triage_report(rules: Sequence[str], calls: Sequence[tuple[ToolCall, ToolResult]]) -> str | None:
+    """What ``ohmo triage`` printed in this run, word for word, where a rule of the job names that
+    very command; also at the end of a pipe. None: it is no such job, or the command brought
+    nothing."""
+    commands = {rule[len("Bash(") : -1] for rule in rules if rule.startswith(_TRIAGE_RULE)}
+    printed: str | None = None
+    for call, result in calls:
+        command = str(call.arguments.get("command", "")) if call.name == "Bash" else ""
+        if command.rpartition(" | ")[2].strip() in commands and not result.error:
+            printed = result.text
+    return printed
+
+
+def own_command(rules: Sequence[str]) -> str | None:
+    """The very command that ``triage_report`` looks for: what reads its source itself, or what is
+    read by a pipe of the one other command that a rule names. None: the rules leave a choice, which
+    is the model's."""
+    exact = [
+        rule[len("Bash(") : -1] for rule in rules if rule.startswith("Bash(") and "*" not in rule
+    ]
+    reading = [command for command in exact if f"Bash({command}".startswith(_TRIAGE_RULE)]
+    others = [command for command in exact if command not in reading]
+    if len(reading) != 1 or len(others) > 1:
+        return None
+    return f"{others[0]} 2>&1 | {reading[0]}" if others else reading[0]

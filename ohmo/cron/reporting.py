@@ -14,15 +14,17 @@ from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.causes import BY_A_PERSON
 from ohmo.contracts.cron import PREVIEW, JobRow, Jobs, OccurrenceRow, Passed, Report
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
-from ohmo.cron.recipes import Recipe
+from ohmo.cron.recipes import Recipe, attached, own_command, triage_report
 from ohmo.cron.spec import in_utc, span, when_words
-from ohmo.cron.triage_recipe import attached, own_command, triage_report
 from ohmo.cron.wakes import SILENT
 from ohmo.ids import derived
 
 PATIENCE = 600.0  # seconds, of the command a report is made of
 SUMMARY = 600  # characters the model may say above a report that is posted word for word
 Ended = tuple[ToolCall, ToolResult]
+_LOOKED = 50  # runs back
+_FIRST_RETRY = 60.0  # seconds until a failed run is tried again: doubling
+_LAST_RETRY = 3_600.0
 _AROUND = " \t\r\n*_`'\"#>-"  # what a model dresses a word with
 
 
@@ -44,11 +46,9 @@ class Reporter:
 
     def first(self, wake: Wake) -> Mapping[str, Json] | None:
         """A run by the clock whose rules name one command of ``ohmo triage`` begins with it."""
-        command = (
-            own_command(wake.terms.rules)
-            if wake.terms is not None and wake.occurrence is not None
-            else None
-        )
+        if wake.terms is None or wake.occurrence is None:
+            return None
+        command = own_command(wake.terms.rules)
         return {"command": command, "timeout": PATIENCE} if command is not None else None
 
     def stands(self, wake: Wake, calls: Sequence[Ended]) -> bool:
@@ -64,13 +64,15 @@ class Reporter:
         printed = triage_report(terms.rules, calls)
         news = text if printed is None else printed
         text = text if printed is None else _on_top(text, printed)
-        seen, kept = fingerprint(news), text[:PREVIEW]
+        seen = fingerprint(news)
+        kept = text[:PREVIEW]
         silence = None if refused else await self._silence(wake, terms, news, seen)
         if silence is not None:
             return None, Report(silence, kept, seen)
         said, files = attached(text.strip(), self._workspace)
         if is_silent(said):
-            said = _without_silence(said) or "Nothing else to report."
+            behind = said[said.upper().index(SILENT) + len(SILENT) :]
+            said = behind.strip(_AROUND) or "Nothing else to report."
         if refused:
             said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(
                 f"- {code_span(line)}" for line in refused
@@ -87,20 +89,13 @@ class Reporter:
         if terms.when == "always":
             return None
         if is_silent(text):
-            return (
-                "silent: nothing is wrong" if terms.when == "wrong" else "silent: nothing changed"
-            )
-        if (
-            terms.when == "changed"
-            and wake.occurrence is not None
-            and seen == await self._last(wake.occurrence.job)
-        ):
-            return "silent: nothing changed"
-        return None
-
-    async def _last(self, job: str) -> str | None:
-        rows = await self._jobs.occurrences(job, limit=20)
-        return next((row.digest for row in rows if row.state == "done" and row.digest), None)
+            wrong = terms.when == "wrong"
+            return "silent: nothing is wrong" if wrong else "silent: nothing changed"
+        if terms.when != "changed" or wake.occurrence is None:
+            return None
+        rows = await self._jobs.occurrences(wake.occurrence.job, limit=20)
+        last = next((row.digest for row in rows if row.state == "done" and row.digest), None)
+        return "silent: nothing changed" if seen == last else None
 
     def _place(self, terms: Terms) -> tuple[Address | None, str]:
         """Where the report goes, None: nowhere; and what its reader has to be told about that, "":
@@ -136,18 +131,9 @@ def is_silent(text: str) -> bool:
     return text.lstrip(_AROUND).upper().startswith(SILENT)
 
 
-def _without_silence(text: str) -> str:
-    """What an answer says behind the word for silence."""
-    return text[text.upper().index(SILENT) + len(SILENT) :].strip(_AROUND)
-
-
 def fingerprint(text: str) -> str:
     """Equal for answers that differ in spaces only."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-_LOOKED = 50  # runs back
-_FIRST, _MOST = 60.0, 3_600.0  # seconds until a failed run is tried again: doubling
 
 
 class Incidents:
@@ -168,8 +154,10 @@ class Incidents:
 
     async def review(self, row: JobRow) -> None:
         """Look at how the latest runs ended."""
-        ended = [
-            one for one in await self._jobs.occurrences(row.job, limit=_LOOKED) if _counts(one)
+        ended = [  # where a person ended it nothing is broken
+            run
+            for run in await self._jobs.occurrences(row.job, limit=_LOOKED)
+            if run.state in ("done", "failed") and run.cause not in BY_A_PERSON
         ]
         if not ended:
             return
@@ -186,7 +174,7 @@ class Incidents:
             and last.ended is not None
             and last.thread is not None
         ):
-            pause = min(_FIRST * 2 ** (last.attempts - 1), _MOST)
+            pause = min(_FIRST_RETRY * 2 ** (last.attempts - 1), _LAST_RETRY)
             self._retries[last.job, last.due] = (last.ended + timedelta(seconds=pause), last)
             return
         first = last
@@ -217,44 +205,32 @@ class Incidents:
     async def retry(self, now: datetime) -> list[tuple[str, datetime]]:
         """Tries again what failed and may be; job and slot of each run that begins again."""
         begun: list[tuple[str, datetime]] = []
-        for key, (at, one) in list(self._retries.items()):
-            if at <= now:
-                del self._retries[key]
-                if (
-                    one.thread is not None
-                    and one.seq is not None
-                    and await self._again(one.thread, one.seq)
-                ):
-                    begun.append(key)
+        for key, (at, run) in list(self._retries.items()):
+            if at > now:
+                continue
+            del self._retries[key]
+            if run.thread is None or run.seq is None:
+                continue
+            if await self._again(run.thread, run.seq):
+                begun.append(key)
         return begun
 
     async def missed(self, found: Sequence[tuple[JobRow, Sequence[Passed]]]) -> None:
         """All of one look in one notice, but for jobs that ask for no catching up. Told before it
         is recorded: who dies in between tells it again."""
-        gone = [
-            (row, [one for one in passed if one.state == "missed"])
-            for row, passed in found
-            if row.body.spec.catch_up != "none"
-        ]
-        lines = [
-            f"- {row.name}: {len(missed)} (the last was due"
-            f" {when_words(missed[-1].due, row.body.spec.tz)}): {missed[-1].reason}"
-            for row, missed in gone
-            if missed
-        ]
+        lines: list[str] = []
+        first: list[str] = []
+        for row, passed in found:
+            missed = [slot for slot in passed if slot.state == "missed"]
+            if not missed or row.body.spec.catch_up == "none":
+                continue
+            last = missed[-1]
+            due = when_words(last.due, row.body.spec.tz)
+            lines.append(f"- {row.name}: {len(missed)} (the last was due {due}): {last.reason}")
+            first.append(f"{row.job} {missed[0].due.isoformat()}")
         if lines:
-            once = derived(
-                "cron missed",
-                *(f"{row.job} {missed[0].due.isoformat()}" for row, missed in gone if missed),
-            )
-            await self._tell(
-                once, "Scheduled runs were missed and are not caught up:\n\n" + "\n".join(lines)
-            )
-
-
-def _counts(one: OccurrenceRow) -> bool:
-    """Where a person ended it nothing is broken."""
-    return one.state in ("done", "failed") and one.cause not in BY_A_PERSON
+            text = "Scheduled runs were missed and are not caught up:\n\n" + "\n".join(lines)
+            await self._tell(derived("cron missed", *first), text)
 
 
 def _when(row: JobRow, one: OccurrenceRow) -> str:
@@ -264,6 +240,14 @@ def _when(row: JobRow, one: OccurrenceRow) -> str:
 def job_view(row: JobRow, last: OccurrenceRow | None) -> Mapping[str, Json]:
     """Secrets by name only."""
     spec = row.body.spec
+    latest: dict[str, Json] | None = None
+    if last is not None:
+        latest = {
+            "due": in_utc(last.due),
+            "state": last.state,
+            "reason": last.reason,
+            "turn": last.turn,
+        }
     return {
         "name": row.name,
         "schedule": spec.schedule,
@@ -287,14 +271,7 @@ def job_view(row: JobRow, last: OccurrenceRow | None) -> Mapping[str, Json]:
         "source": row.origin if row.origin == "config" else row.person,
         "next": None if row.next_at is None else in_utc(row.next_at),
         "next_local": None if row.next_at is None else when_words(row.next_at, spec.tz),
-        "last": None
-        if last is None
-        else {
-            "due": in_utc(last.due),
-            "state": last.state,
-            "reason": last.reason,
-            "turn": last.turn,
-        },
+        "last": latest,
     }
 
 
@@ -328,8 +305,7 @@ def recipe_view(recipe: Recipe) -> Mapping[str, Json]:
 
 def _place(row: JobRow) -> str | None:
     place = row.body.place
-    return (
-        None
-        if place is None
-        else f"{place.channel}:{place.chat}" + (f"/{place.topic}" if place.topic else "")
-    )
+    if place is None:
+        return None
+    topic = f"/{place.topic}" if place.topic else ""
+    return f"{place.channel}:{place.chat}{topic}"

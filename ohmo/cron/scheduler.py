@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -18,20 +19,37 @@ from channels.record import record
 from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint
-from ohmo.cron.alarm import Alarm
-from ohmo.cron.catch_up import NEVER, CatchingUp, Verdict, begins, coalesced, full
 from ohmo.cron.desk import CronDesk, Publish
 from ohmo.cron.reporting import Incidents
 from ohmo.cron.spec import when_words
 from ohmo.cron.times import after, unreadable
-from ohmo.cron.wakes import wake_of
+from ohmo.cron.wakes import NEVER, CatchingUp, Verdict, begins, coalesced, full, wake_of
 from ohmo.failpoints import Failpoint
+from ohmo.lifecycle import within
 
 log = structlog.get_logger("ohmo.cron")
 JUMP = 5.0  # seconds the wall clock may differ from the steady one before it counts as set
 QUEUED = 10  # runs of one job that may wait behind each other
 LATELY = timedelta(minutes=10)  # for so long a run that began late is told as lag
 AGAIN = 1.0  # seconds until a store that was away is asked again
+Alarm = Callable[[datetime | None, asyncio.Event], Awaitable[None]]
+"""Returns at ``until`` (None: never) or when the event is set, whichever comes first; it may return
+earlier, and is asked again then."""
+# seconds: a clock that was set, or a machine that slept, is noticed after so long at the latest
+LOOK = 60.0
+
+
+class WallAlarm:
+    """Over the timers of the event loop, which know nothing of a wall clock that is set."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def __call__(self, until: datetime | None, changed: asyncio.Event) -> None:
+        wait = LOOK if until is None else min(LOOK, (until - self._clock()).total_seconds())
+        if wait > 0:
+            with suppress(TimeoutError):
+                await within(wait, changed.wait())
 
 
 @record
@@ -116,13 +134,16 @@ class Scheduler:
     async def _round(self) -> datetime | None:
         """One look at everything; when to look again."""
         parts = self._parts
-        looked = (parts.clock(), parts.steady())
-        now = looked[0]
+        now = parts.clock()
+        steady = parts.steady()
         rows = await self._sound(await parts.jobs.jobs())
-        if self._jumped(*looked):
+        # At the start, and when the wall clock went another way than the steady one: it was set, or
+        # the machine slept.
+        wall, before = self._looked
+        if wall is NEVER or abs((now - wall).total_seconds() - (steady - before)) > JUMP:
             rows = await self._rebase(rows, now)
         # not before everything is computed afresh: a store that was away meanwhile is asked again
-        self._looked = looked
+        self._looked = (now, steady)
         claimed = await parts.jobs.claimed()
         self._ended(rows, claimed)
         times = await self._fire_due(rows, claimed, now)
@@ -134,14 +155,17 @@ class Scheduler:
         for job, due in await parts.incidents.retry(now):
             self.began(job, due)
         retry = parts.incidents.next_try
-        return min([*times, *([retry] if retry is not None else [])], default=None)
+        if retry is not None:
+            times.append(retry)
+        return min(times, default=None)
 
     async def _sound(self, rows: Sequence[JobRow]) -> list[JobRow]:
         """Without jobs that mean no time any more, which shall hold up no other: they are paused,
         and the owner hears why."""
         found: list[JobRow] = []
         for row in rows:
-            if row.enabled and (why := unreadable(row.body)):
+            why = unreadable(row.body) if row.enabled else ""
+            if why:
                 await self._parts.incidents.paused(row, why)
                 stopped = replace(row, enabled=False, next_at=None, revision=row.revision + 1)
                 await self._parts.jobs.save_job(stopped, over=row.revision)
@@ -163,30 +187,29 @@ class Scheduler:
             at = begins(row, row.next_at)
             if at > now:
                 times.append(at)
+            elif self._catching_up.late(row, row.next_at):
+                late.append((row, row.next_at))
             else:
-                (late if self._catching_up.late(row, row.next_at) else on_time).append(
-                    (row, row.next_at)
-                )
+                on_time.append((row, row.next_at))
         fires = [
-            self._fire(row, due, [one for one in claimed if one.job == row.job], "schedule", now)
+            self._fire(row, due, [run for run in claimed if run.job == row.job], "schedule", now)
             for row, due in on_time
         ]
-        for found in await asyncio.gather(*fires, return_exceptions=True):
-            if isinstance(found, BaseException):
-                raise found
-            times.append(found)
-        verdicts = {
-            row.job: self._catching_up.judged(row, now)
-            for row, due in late
-            if not self._catching_up.admitted(row, due)
-        }
-        await self._parts.incidents.missed(
-            [(row, verdicts[row.job].passed) for row, _ in late if row.job in verdicts]
-        )
+        for outcome in await asyncio.gather(*fires, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            times.append(outcome)
+        verdicts: dict[str, Verdict] = {}
+        missed: list[tuple[JobRow, Sequence[Passed]]] = []
         for row, due in late:
-            if (
-                again := await self._due(row, due, verdicts.get(row.job), claimed, now)
-            ) is not None:
+            if not self._catching_up.admitted(row, due):
+                verdict = self._catching_up.judged(row, now)
+                verdicts[row.job] = verdict
+                missed.append((row, verdict.passed))
+        await self._parts.incidents.missed(missed)
+        for row, due in late:
+            again = await self._due(row, due, verdicts.get(row.job), claimed, now)
+            if again is not None:
                 times.append(again)
         return times
 
@@ -195,18 +218,14 @@ class Scheduler:
         meanwhile."""
         known = {row.job: row for row in rows}
         while self._over:
-            if (row := known.get(self._over[0])) is not None:
+            row = known.get(self._over[0])
+            if row is not None:
                 await self._parts.incidents.review(row)
             del self._over[0]
-            if self._over and until is not None and until <= (now := self._parts.clock()):
+            now = self._parts.clock()
+            if self._over and until is not None and until <= now:
                 return [now]
         return []
-
-    def _jumped(self, now: datetime, steady: float) -> bool:
-        """At the start, and when the wall clock went another way than the steady one: it was set,
-        or the machine slept."""
-        wall, before = self._looked
-        return wall is NEVER or abs((now - wall).total_seconds() - (steady - before)) > JUMP
 
     async def _rebase(self, rows: Sequence[JobRow], now: datetime) -> list[JobRow]:
         """From here on slots are on time. What lies ahead is computed afresh: the zone's rules may
@@ -230,9 +249,9 @@ class Scheduler:
         if not row.enabled or row.next_at is None or row.next_at <= now:
             return None
         happened = {
-            one.due
-            for one in await self._parts.jobs.occurrences(row.job, limit=1_000)
-            if one.due > now and _ran(one)
+            run.due
+            for run in await self._parts.jobs.occurrences(row.job, limit=1_000)
+            if run.due > now and run.state not in ("skipped", "missed")
         }
         fresh = after(row.body, now)
         while fresh is not None and fresh in happened:
@@ -255,7 +274,8 @@ class Scheduler:
                 self._catching_up.admit(row, judged.run, now)
             await self._parts.jobs.pass_over(row, judged.passed, judged.next_at)
             return now
-        begin, ahead = self._catching_up.admit(row, due, now), self._catching_up.present(row, due)
+        begin = self._catching_up.admit(row, due, now)
+        ahead = self._catching_up.present(row, due)
         if ahead is not None and ahead <= now:
             if row.body.spec.catch_up == "once":
                 following = after(row.body, due)
@@ -279,7 +299,8 @@ class Scheduler:
         by: Literal["schedule", "catch_up"],
         now: datetime,
     ) -> datetime:
-        parts, spec = self._parts, row.body.spec
+        parts = self._parts
+        spec = row.body.spec
         following = after(row.body, due)
         if mine and (spec.overlap == "skip" or len(mine) >= QUEUED):
             if spec.overlap == "queue":
@@ -290,35 +311,30 @@ class Scheduler:
                 passed = Passed(due, "skipped", "overlap", why)
             await parts.jobs.pass_over(row, [passed], following)
             return now
-        wake = wake_of(
-            row, due, by=by, following=following, last=await parts.desk.last_report(row), now=now
+        last = await parts.desk.last_report(row)
+        accepted = await parts.publish(
+            wake_of(row, due, by=by, following=following, last=last, now=now)
         )
-        accepted = await parts.publish(wake)
         if not accepted.duplicate:
             self.began(row.job, due)
             parts.failpoint("cron.claimed")
             late = (parts.clock() - begins(row, due)).total_seconds()
             if by == "schedule":
-                self._lag, self._lagged = max(0.0, late), parts.clock()
+                self._lag = max(0.0, late)
+                self._lagged = parts.clock()
             log.info("cron_claimed", job=row.name, due=due.isoformat(), late=round(late, 3), by=by)
         else:
-            await parts.jobs.pass_over(
-                row, (), following
-            )  # the slot was written before (the clock was set back): the job goes on
+            # The slot was written before (the clock was set back): the job goes on.
+            await parts.jobs.pass_over(row, (), following)
         self._catching_up.done(row, due)
         return now
 
     def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
         """Whose runs came to an end since the last look; at the first one: everybody's."""
         present = {(one.job, one.due) for one in claimed}
-        over = (
-            {row.job for row in rows}
-            if self._claimed is None
-            else {job for job, _ in self._claimed - present}
-        )
+        if self._claimed is None:
+            over = {row.job for row in rows}
+        else:
+            over = {job for job, _ in self._claimed - present}
         self._claimed = present
         self._over += [job for job in sorted(over) if job not in self._over]
-
-
-def _ran(row: OccurrenceRow) -> bool:
-    return row.state not in ("skipped", "missed")

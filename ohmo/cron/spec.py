@@ -1,4 +1,5 @@
-"""From what somebody wrote to a job: every field checked, every mistake one line."""
+"""From what somebody wrote to a job: every field checked, every mistake one line; and how many jobs
+there may be, and how often those of somebody who is neither owner nor admin may run."""
 
 from __future__ import annotations
 
@@ -14,26 +15,30 @@ from zoneinfo import ZoneInfo
 from channels.wall_clock import MINUTES, wall
 from ohmo.config.secrets import Secret
 from ohmo.config.values import duration
-from ohmo.contracts.cron import BadJob, JobBody, JobSpec
+from ohmo.contracts.cron import BadJob, By, JobBody, JobRow, JobSpec
 from ohmo.cron.times import after, end_of, instant_of, moment_of, period, zone_of
 from ohmo.permissions.rules import parse_rule
 
 FIELDS = frozenset(
     {
-        *(
-            "name",
-            "prompt",
-            "tz",
-            "schedule",
-            "at",
-            "every",
-            "to",
-            "thread",
-            "rules",
-            "secrets",
-            "deadline",
-        ),
-        *("catch_up", "overlap", "when", "jitter", "retry", "expires", "recipe"),
+        "name",
+        "prompt",
+        "tz",
+        "schedule",
+        "at",
+        "every",
+        "to",
+        "thread",
+        "rules",
+        "secrets",
+        "deadline",
+        "catch_up",
+        "overlap",
+        "when",
+        "jitter",
+        "retry",
+        "expires",
+        "recipe",
     }
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -45,13 +50,15 @@ _CHOICES: Mapping[str, Sequence[str]] = {
 }
 _LONGEST = 100_000  # characters of a prompt
 _LINE = 1_000  # characters of a schedule, a rule, an address
-_NEAR, _FAR = (
-    datetime(1900, 1, 1, tzinfo=UTC),
-    datetime(9990, 1, 1, tzinfo=UTC),
-)  # every zone can tell them
+_NEAR = datetime(1900, 1, 1, tzinfo=UTC)  # every zone can tell these two
+_FAR = datetime(9990, 1, 1, tzinfo=UTC)
 _MOST_RETRIES = 10
 _WITH_SECONDS = 6  # fields
-_OFTEN = 60.0  # seconds between two runs
+MOST_JOBS = 2_000  # jobs of the house: every look at the clock reads all of them, 0.1 ms each
+OF_ONE = 20  # jobs of one person
+# Seconds between two runs: of what is called often, and at least of those who are neither owner
+# nor admin, because every turn they take is taken from somebody else.
+OFTEN = 60.0
 Read = Callable[[str, ZoneInfo, datetime], datetime]
 
 
@@ -73,14 +80,20 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
     prompt = _text(given, "prompt") or ""
     if not prompt.strip() or len(prompt) > _LONGEST:
         raise BadJob(f"say what shall be done, in at most {_LONGEST} characters", "prompt")
-    name = _text(given, "name") or _name_from(prompt)
+    words = re.findall(r"[A-Za-z0-9]+", prompt.lower())[:5]
+    drawn = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()[:6]
+    name = _text(given, "name") or "-".join(words)[:48].strip("-") or f"job-{drawn}"
     if _NAME.fullmatch(name) is None:
         raise BadJob(
             f"{name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and"
             " underscores",
             "name",
         )
-    at, expires = _text(given, "at"), _text(given, "expires")
+    at = _text(given, "at")
+    expires = _text(given, "expires")
+    to = _text(given, "to")
+    if to is not None and not all(to.partition(":")):
+        raise BadJob(f"{to[:80]!r} is no address; write CHANNEL:REST, for example slack:C123", "to")
     now = whole(now)
     spec = JobSpec(
         name=name,
@@ -89,7 +102,7 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
         schedule=_text(given, "schedule"),
         at=None if at is None else whole(_moment("at", at, where, now)).isoformat(),
         every=_seconds(given, "every", least=1.0),
-        to=_to(given),
+        to=to,
         thread=_text(given, "thread"),
         rules=_rules(given),
         secrets=_secrets(given),
@@ -157,11 +170,9 @@ def rhythm(spec: JobSpec) -> str:
         return spec.schedule
     if spec.every is not None:
         return f"every {span(spec.every)}"
-    return (
-        "once"
-        if spec.at is None
-        else f"once, {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M}"
-    )
+    if spec.at is None:
+        return "once"
+    return f"once, {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M}"
 
 
 def seconds_apart(body: JobBody, now: datetime) -> float | None:
@@ -171,21 +182,57 @@ def seconds_apart(body: JobBody, now: datetime) -> float | None:
     due = after(body, now)
     apart = None if due is None else period(body, due)
     seconds = None if apart is None else apart.total_seconds()
-    return seconds if seconds is not None and seconds < _OFTEN else None
+    return seconds if seconds is not None and seconds < OFTEN else None
 
 
 def caution(body: JobBody, now: datetime) -> str:
     """What the person should know who makes a job by seconds; "" for any other."""
-    last, apart = _seconds_field(body.spec), seconds_apart(body, now)
-    said = [f"the sixth field, {last}, is seconds"] if last else []
-    said += [f"the model is asked, and paid, every {span(apart)}"] if apart is not None else []
-    return "; ".join(said)
+    last = _seconds_field(body.spec)
+    apart = seconds_apart(body, now)
+    notes: list[str] = []
+    if last:
+        notes.append(f"the sixth field, {last}, is seconds")
+    if apart is not None:
+        notes.append(f"the model is asked, and paid, every {span(apart)}")
+    return "; ".join(notes)
 
 
 def _seconds_field(spec: JobSpec) -> str:
     """Empty without one. Source of the order: croniter, six fields."""
     fields = (spec.schedule or "").split()
     return fields[-1] if len(fields) == _WITH_SECONDS else ""
+
+
+def check_quota(spec: JobSpec, by: By, others: Sequence[JobRow]) -> None:
+    """``others``: every other job there is. Raises BadJob: this one would be too much."""
+    if len(others) >= MOST_JOBS:
+        raise BadJob(
+            f"there are {MOST_JOBS} jobs already, which is as many as there can be; remove some"
+            " first: ohmo cron remove NAME",
+            "name",
+        )
+    if by.everything:
+        return
+    seconds = spec.schedule.split()[5:] if spec.schedule is not None else []
+    by_the_second = any(not part.isdigit() for part in seconds)
+    if by_the_second or (spec.every is not None and spec.every < OFTEN):
+        raise BadJob(
+            "a job of yours may run once a minute at most; ask the owner for one that runs more"
+            " often",
+            "every",
+        )
+    theirs = sum(is_of(row, by) for row in others)
+    if theirs >= OF_ONE:
+        raise BadJob(
+            f"you have {theirs} jobs, which is as many as one person may have; remove one first:"
+            " /cron remove NAME",
+            "name",
+        )
+
+
+def is_of(row: JobRow, by: By) -> bool:
+    """Whether somebody sees and touches a job."""
+    return by.everything or (row.person, row.body.account) == (by.person, by.account)
 
 
 def _moment(
@@ -252,13 +299,6 @@ def _choice(given: Mapping[str, object], name: str) -> str:
     return str(value)
 
 
-def _to(given: Mapping[str, object]) -> str | None:
-    to = _text(given, "to")
-    if to is not None and not all(to.partition(":")):
-        raise BadJob(f"{to[:80]!r} is no address; write CHANNEL:REST, for example slack:C123", "to")
-    return to
-
-
 def _rules(given: Mapping[str, object]) -> tuple[str, ...]:
     rules = given.get("rules") or ()
     if isinstance(rules, str) or not isinstance(rules, Sequence):
@@ -292,14 +332,6 @@ def _secrets(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
             )
         found.append((str(name), secret.written()))
     return tuple(sorted(found))
-
-
-def _name_from(prompt: str) -> str:
-    words = re.findall(r"[A-Za-z0-9]+", prompt.lower())[:5]
-    return (
-        "-".join(words)[:48].strip("-")
-        or f"job-{hashlib.sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:6]}"
-    )
 
 
 def whole(moment: datetime) -> datetime:

@@ -30,7 +30,8 @@ _NICKNAMES = {  # crontab(5)
 ORDER = "minute hour day month weekday, and seconds behind them if need be"
 _CHANCE = re.compile(r"(^|[,/-])[hr]([(/,-]|$)")
 _MICROSECOND = timedelta(microseconds=1)
-_SECOND, _DAY = timedelta(seconds=1), timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
 _LOCALTIME = Path("/etc/localtime")
 
 
@@ -73,9 +74,11 @@ def once_per_date(zone: ZoneInfo, wall: datetime) -> datetime | None:
     at = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if local(zone, at) == wall:
         return at
-    if not _exists(zone, wall):
-        return None
-    return _after_gap(zone, wall)
+    midnight = wall.replace(hour=0, minute=0, second=0, microsecond=0)
+    first = midnight.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if local(zone, first) != midnight:
+        first = _after_gap(zone, midnight)
+    return _after_gap(zone, wall) if local(zone, first).date() == wall.date() else None
 
 
 def _after_gap(zone: ZoneInfo, wall: datetime) -> datetime:
@@ -84,14 +87,6 @@ def _after_gap(zone: ZoneInfo, wall: datetime) -> datetime:
     early = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
     late = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
     return _first(early, late, lambda at: local(zone, at) >= wall)
-
-
-def _exists(zone: ZoneInfo, wall: datetime) -> bool:
-    """Whether any instant has this local date."""
-    midnight = wall.replace(hour=0, minute=0, second=0, microsecond=0)
-    at = midnight.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    first = at if local(zone, at) == midnight else _after_gap(zone, midnight)
-    return local(zone, first).date() == wall.date()
 
 
 def change_after(zone: ZoneInfo, since: datetime, until: datetime) -> datetime | None:
@@ -111,9 +106,8 @@ def _first(low: datetime, high: datetime, holds: Callable[[datetime], bool]) -> 
     and not at ``low``."""
     low = low.replace(microsecond=0)  # zones change at whole seconds: it holds there neither
     while high - low > _SECOND:
-        middle = low + timedelta(
-            seconds=max(1, (high - low) // (2 * _SECOND))
-        )  # between one and two seconds there is one
+        # Between one and two seconds there is one.
+        middle = low + timedelta(seconds=max(1, (high - low) // (2 * _SECOND)))
         if holds(middle):
             high = middle
         else:
@@ -166,13 +160,9 @@ class Fields:
     zone: ZoneInfo
 
     def after(self, moment: datetime) -> datetime | None:
-        return self._elapsing(moment) if self._elapses() else self._daily(moment)
-
-    def _elapses(self) -> bool:
         minute, hour = self.expression.split()[:2]
-        return any(mark in part for part in (minute, hour) for mark in "*/")
-
-    def _daily(self, moment: datetime) -> datetime | None:
+        if any(mark in minute or mark in hour for mark in "*/"):
+            return self._elapsing(moment)
         for wall in self._walls(local(self.zone, moment)):
             at = once_per_date(self.zone, wall)
             if at is not None and at > moment:
@@ -240,25 +230,19 @@ def _expression(text: str) -> str:
             " random delay",
             "schedule",
         )
-    from croniter import (
-        CroniterBadCronError,
-        CroniterError,
-        croniter,
-    )  # no daemon without such a job needs it
+    # No daemon without such a job needs it.
+    from croniter import CroniterBadCronError, CroniterError, croniter
 
     try:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
+        reason = str(error).split("\n", maxsplit=1)[0].strip()[:120] or type(error).__name__
         raise BadJob(
-            f"{text[:80]!r} is no cron expression ({_reason(error)}); write {ORDER}, for"
+            f"{text[:80]!r} is no cron expression ({reason}); write {ORDER}, for"
             " example 0 9 * * 1-5",
             "schedule",
         ) from error
     return lower
-
-
-def _reason(error: Exception) -> str:
-    return str(error).split("\n", maxsplit=1)[0].strip()[:120] or type(error).__name__
 
 
 def schedule_of(body: JobBody) -> Schedule:
@@ -295,7 +279,9 @@ def after(body: JobBody, moment: datetime) -> datetime | None:
     expiry."""
     due = schedule_of(body).after(moment)
     expires = body.spec.expires
-    return None if due is None or (expires is not None and due > instant_of(expires)) else due
+    if due is None or expires is None or due <= instant_of(expires):
+        return due
+    return None
 
 
 def period(body: JobBody, due: datetime) -> timedelta | None:
@@ -316,13 +302,12 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     """``2026-12-01 09:00``, ISO 8601, ``09:00``, ``tomorrow 9:00``, ``in 20 minutes``; without an
     offset in ``zone``. Raises BadJob."""
-    said = " ".join(text.split())
-    found = _IN.fullmatch(said.lower())
-    if found is not None:
-        return (now + timedelta(seconds=int(found["number"]) * _UNITS[found["unit"][0]])).replace(
-            microsecond=0
-        )
-    wall = _wall(said, local(zone, now))
+    line = " ".join(text.split())
+    relative = _IN.fullmatch(line.lower())
+    if relative is not None:
+        seconds = int(relative["number"]) * _UNITS[relative["unit"][0]]
+        return (now + timedelta(seconds=seconds)).replace(microsecond=0)
+    wall = _wall(line, local(zone, now))
     try:
         if wall is not None and wall.tzinfo is not None:
             return wall.astimezone(UTC)
@@ -334,7 +319,7 @@ def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
             f"{text!r} is no time; write 2026-12-01 09:00, 09:00, tomorrow 9:00, in 20 minutes, or"
             " ISO 8601 with an offset"
         )
-    if _CLOCK.fullmatch(said.lower()) is not None and at <= now and wall is not None:
+    if _CLOCK.fullmatch(line.lower()) is not None and at <= now and wall is not None:
         at = once_per_date(zone, wall + timedelta(days=1)) or at
     return at
 
@@ -349,9 +334,8 @@ def end_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
             return moment_of(text, zone, now)
         except BadJob as error:
             raise BadJob(f"{error}, or a day such as 2026-12-31") from error
-    return (once_per_date(zone, following) or following.replace(tzinfo=UTC)) - timedelta(
-        milliseconds=1
-    )
+    over = once_per_date(zone, following) or following.replace(tzinfo=UTC)
+    return over - timedelta(milliseconds=1)
 
 
 def _wall(text: str, today: datetime) -> datetime | None:
@@ -359,7 +343,8 @@ def _wall(text: str, today: datetime) -> datetime | None:
     clock = _clock(rest.removeprefix("at "))
     if word in ("today", "tomorrow") and clock is not None:
         return _on(today + timedelta(days=int(word == "tomorrow")), clock)
-    if (alone := _clock(text.lower())) is not None:
+    alone = _clock(text.lower())
+    if alone is not None:
         return _on(today, alone)
     try:
         if clock is not None:
@@ -371,14 +356,16 @@ def _wall(text: str, today: datetime) -> datetime | None:
 
 
 def _clock(text: str) -> tuple[int, int, int] | None:
-    found = _CLOCK.fullmatch(text.strip())
-    if found is None or (found["minute"] is None and found["half"] is None):
+    clock = _CLOCK.fullmatch(text.strip())
+    if clock is None or (clock["minute"] is None and clock["half"] is None):
         return None
-    hour, minute, second = int(found["hour"]), int(found["minute"] or 0), int(found["second"] or 0)
-    if found["half"] is not None:
+    hour = int(clock["hour"])
+    minute = int(clock["minute"] or 0)
+    second = int(clock["second"] or 0)
+    if clock["half"] is not None:
         if not 1 <= hour <= 12:
             return None
-        hour = hour % 12 + (12 if found["half"] == "pm" else 0)
+        hour = hour % 12 + (12 if clock["half"] == "pm" else 0)
     return (hour, minute, second) if hour < 24 and minute < 60 and second < 60 else None
 
 

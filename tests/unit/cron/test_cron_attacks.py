@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ohmo.contracts.cron import BadJob, By, JobBody, JobRow
-from ohmo.cron.quota import MOST, OF_ONE
-from ohmo.cron.spec import first_slot, spec_of
+from ohmo.cron.spec import MOST_JOBS, OF_ONE, first_slot, spec_of
 from ohmo.cron.times import after
 from ohmo.cron.wakes import place_of
 from tests.unit.cron.scheduler_rig import Rig
@@ -110,7 +109,7 @@ async def test_a_person_makes_neither_many_jobs_nor_ones_that_take_every_turn() 
 async def test_jobs_that_make_jobs_come_to_an_end() -> None:
     rig = Rig()
     first = await rig.desk.create(PLAIN)
-    for number in range(1, MOST):
+    for number in range(1, MOST_JOBS):
         assert await rig.store.save_job(replace(first, job=f"{number}", name=f"n{number}"))
     with pytest.raises(BadJob, match="remove some first"):
         await rig.desk.create({**PLAIN, "name": "more"})

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec
-from ohmo.cron.catch_up import MOST, judge, slots
 from ohmo.cron.times import Every, after, fields_of, local_zone, moment_of, period, zone_of
+from ohmo.cron.wakes import MOST_SLOTS, judge, slots
 from tests.unit.cron.zone_walk import problems
 
 BERLIN, APIA, HOWE = (
@@ -243,4 +243,4 @@ def test_of_years_that_went_by_only_the_end_is_walked_through(schedule: str) -> 
     while (behind := after(body, near[-1])) is not None and behind < until:
         near.append(behind)
     assert (found, following) == (near, behind)
-    assert len(found) == MOST
+    assert len(found) == MOST_SLOTS

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.cron.triage_recipe import attached
+from ohmo.cron.recipes import attached
 from ohmo.triage.formats import from_http
 from ohmo.triage.github import from_gh
 from ohmo.triage.gitlab import from_glab
