@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from typing import Generic, Protocol, TypeVar
 
-from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext
 from channels.errors import NotReady, Rejected
-from channels.payloads import Malformed, Quarantine
+from channels.payloads import Malformed, Quarantine, cleaned
 from channels.record import record
-from channels.wall_clock import MINUTES, wall
+from channels.text import MINUTES, wall
 
 READERS = 4  # chats that are caught up at the same time
 MOST_WAITING = (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from channels.contract import Clock
 from channels.errors import InUse
-from channels.recent import Recent
+from channels.record import Recent
 
 _log = logging.getLogger(__name__)
 

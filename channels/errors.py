@@ -1,15 +1,23 @@
-"""What a channel may fail with; the class tells whoever catches it what to do next.
+"""What a channel may fail with; the class tells whoever catches it what to do next. And which of
+several failures is told when works ran side by side.
 
-ChannelError ├── AuthFailed      stop this account, tell the owner, probe at most every 5 minutes │
-└── InUse       the same, because somebody else is connected with our credentials ├── NotReady
-reconnect with back-off (1 s .. 60 s, full jitter) ├── RateLimited     wait ``retry_after`` seconds,
-then the same part again ├── Rejected        this part will never be accepted as it is: fall back to
-plain text once, then dead letter └── Ambiguous       the part may or may not have been delivered:
-key, look-up or mark, by Capabilities.repeat Unavailable         raised by publish(): nothing was
-stored, so nothing may be acknowledged
+- ChannelError
+    - AuthFailed: stop this account, tell the owner, probe at most every 5 minutes
+        - InUse: the same, because somebody else is connected with our credentials
+    - NotReady: reconnect with back-off (1 s .. 60 s, full jitter)
+    - RateLimited: wait ``retry_after`` seconds, then the same part again
+    - Rejected: this part will never be accepted as it is: fall back to plain text once, then dead
+      letter
+    - Ambiguous: the part may or may not have been delivered: key, look-up or mark, by
+      Capabilities.repeat
+- Unavailable: raised by publish(): nothing was stored, so nothing may be acknowledged
 """
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Iterator
+from typing import Any, TypeVar, cast
 
 
 class ChannelError(Exception):
@@ -52,3 +60,32 @@ class Ambiguous(ChannelError):
 
 class Unavailable(Exception):
     """Nothing was stored; ask the platform again later."""
+
+
+E_co = TypeVar("E_co", bound=BaseException, covariant=True)
+
+
+async def finish_all(works: Iterable[Awaitable[Any]]) -> None:
+    """All of them, to the end of each; then the first failure is raised."""
+    for result in await asyncio.gather(*works, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+def main_error(group: BaseExceptionGroup[E_co], *kinds: type[BaseException]) -> E_co:
+    """What really failed inside task groups: the first failure of the first of these kinds that
+    occurs, else the first of all."""
+    leaves = list(_leaves(group))
+    for kind in kinds:
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    return leaves[0]
+
+
+def _leaves(group: BaseExceptionGroup[E_co]) -> Iterator[E_co]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(cast("BaseExceptionGroup[E_co]", error))
+        else:
+            yield error

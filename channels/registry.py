@@ -1,10 +1,10 @@
-"""Finds every channel: the sub-packages of ``channels`` that export MANIFEST, and the entry points
-of strangers; imports no SDK."""
+"""The packages of channels: found by the MANIFEST they export, those of ``channels`` and the entry
+points of others, and how an account is made, as their SETUP tells it; imports no SDK."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
@@ -96,3 +96,40 @@ def _manifest(found: object) -> Manifest | None:
     if found is not None and not isinstance(found, Manifest):
         raise TypeError(f"MANIFEST is a {type(found).__name__}, not a channels.contract.Manifest")
     return found
+
+
+Known = Mapping[str, str]
+"""What was answered so far, by key of the platform's settings; a secret is its value."""
+
+
+@record
+class Ask:
+    """One key of the platform's settings. ``page``: where its value is found, exactly. ``default``
+    None: it has to be given."""
+
+    key: str
+    question: str
+    page: str
+    secret: bool = False
+    default: str | None = None
+
+
+@record
+class Document:
+    """A text for the platform's own pages, kept in the home under ``setup/``. ``text`` is made from
+    what is known."""
+
+    name: str
+    text: Callable[[Known], str]
+
+
+@record
+class Setup:
+    """Exported as ``SETUP`` by ``channels.NAME.setup``. ``steps``: lines that may name
+    ``{documents}``' files. ``after``: what is done once the keys are there, made from what is known
+    (an invite link holds an id)."""
+
+    steps: tuple[str, ...]
+    asks: tuple[Ask, ...]
+    documents: tuple[Document, ...] = ()
+    after: Callable[[Known], tuple[str, ...]] = lambda _: ()

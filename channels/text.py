@@ -1,12 +1,14 @@
-"""CommonMark for every renderer: parse it, write what it must not take for markup, say it
-plainly."""
+"""Text for people: CommonMark parsed, escaped and said plainly, the thinking of local models, what
+stands behind a link, and times by the clock on the wall."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import datetime, tzinfo
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:  # sixty modules that nobody needs before the first answer
     from markdown_it import MarkdownIt
@@ -59,7 +61,8 @@ def code_span(text: str) -> str:
     inside (CommonMark 6.1). "" for nothing."""
     if not text.strip():
         return ""
-    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
     pad = " " if "`" in (text[0], text[-1]) else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
@@ -70,7 +73,11 @@ def code_span(text: str) -> str:
 def plain(text: str) -> str:
     """CommonMark as readable plain text: bullets, numbers and quotes stay visible, an address
     stands after its link's words."""
-    return "\n\n".join(filter(None, (_block(child) for child in parse(text).children)))
+    return _blocks(parse(text), "\n\n")
+
+
+def _blocks(node: SyntaxTreeNode, between: str) -> str:
+    return between.join(filter(None, map(_block, node.children)))
 
 
 def _block(node: SyntaxTreeNode) -> str:
@@ -80,24 +87,24 @@ def _block(node: SyntaxTreeNode) -> str:
         case "hr":
             return "———"
         case "blockquote":
-            inner = "\n\n".join(filter(None, (_block(child) for child in node.children)))
-            return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
+            return _quote(_blocks(node, "\n\n"))
         case "bullet_list" | "ordered_list":
-            return "\n".join(_item(node, index, child) for index, child in enumerate(node.children))
+            number = int(node.attrs.get("start", 1))
+            items: list[str] = []
+            for item in node.children:
+                mark = "• " if node.type == "bullet_list" else f"{number}. "
+                margin = " " * len(mark)
+                items.append(mark + _blocks(item, "\n").replace("\n", "\n" + margin))
+                number += 1
+            return "\n".join(items)
         case "table":
-            rows = (row for part in node.children for row in part.children)
-            return "\n".join(
-                " | ".join(plain_inline(cell) for cell in row.children) for row in rows
-            )
+            return "\n".join(" | ".join(map(plain_inline, row)) for row in _table_rows(node))
         case _:
             return plain_inline(node)
 
 
-def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode) -> str:
-    first = int(parent.attrs.get("start", 1))
-    mark = "• " if parent.type == "bullet_list" else f"{first + index}. "
-    body = "\n".join(filter(None, (_block(child) for child in item.children)))
-    return mark + body.replace("\n", "\n" + " " * len(mark))
+def _quote(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
 def plain_inline(node: SyntaxTreeNode) -> str:
@@ -110,46 +117,185 @@ def plain_inline(node: SyntaxTreeNode) -> str:
         case "image":
             return _with_address(node.content, str(node.attrs.get("src", "")))
         case "link":
-            return _with_address(
-                "".join(plain_inline(child) for child in node.children),
-                str(node.attrs.get("href", "")),
-            )
+            words = "".join(map(plain_inline, node.children))
+            return _with_address(words, str(node.attrs.get("href", "")))
         case _:
-            return "".join(plain_inline(child) for child in node.children)
+            return "".join(map(plain_inline, node.children))
 
 
 def _with_address(words: str, address: str) -> str:
     if not words.strip():
         return address
-    return words if not address or address in {words, f"mailto:{words}"} else f"{words} ({address})"
+    if not address or address in {words, f"mailto:{words}"}:
+        return words
+    return f"{words} ({address})"
 
 
 def table(node: SyntaxTreeNode) -> str:
     """A table as lines of a fixed-width face, its columns aligned as it says."""
     rows = [
-        [plain_inline(cell).replace("\n", " ") for cell in row.children]
-        for part in node.children
-        for row in part.children
+        [plain_inline(cell).replace("\n", " ") for cell in cells] for cells in _table_rows(node)
     ]
-    styles = [str(cell.attrs.get("style", "")) for cell in node.children[0].children[0].children]
-    widths = [
-        max((_width(row[column]) for row in rows if column < len(row)), default=0)
-        for column in range(len(styles))
-    ]
+    styles = [str(cell.attrs.get("style", "")) for cell in _table_rows(node)[0]]
+    widths = [0] * len(styles)
+    for row in rows:
+        for column, cell in enumerate(row[: len(widths)]):
+            widths[column] = max(widths[column], _width(cell))
     lines: list[str] = []
     for row in rows:
         cells: list[str] = []
         for cell, width, style in zip(row, widths, styles, strict=False):
-            room = " " * (width - _width(cell))
-            cells.append(room + cell if style.endswith("right") else cell + room)
+            padding = " " * (width - _width(cell))
+            cells.append(padding + cell if style.endswith("right") else cell + padding)
         lines.append(" | ".join(cells).rstrip())
-    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
+    rule = "-+-".join("-" * width for width in widths)
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _table_rows(table: SyntaxTreeNode) -> list[list[SyntaxTreeNode]]:
+    """The cells of its head and its body."""
+    return [row.children for part in table.children for row in part.children]
 
 
 def _width(text: str) -> int:
     """Columns; wide East Asian characters take two, combining marks none."""
     columns = 0
     for character in text:
-        if not unicodedata.combining(character):
-            columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if unicodedata.combining(character):
+            continue
+        columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
     return columns
+
+
+# Thinking: what local models (DeepSeek R1, Qwen, QwQ and others) think aloud before their answer
+
+_BEGIN = "<think>"
+_END = "</think>"
+_THINKING = re.compile(r"\A\s*<think>(.*?)(?:</think>|\Z)\s*", re.DOTALL | re.IGNORECASE)
+
+
+def quote_thinking(text: str) -> str:
+    """CommonMark with the thinking as a quote, also while it is still being thought. Done twice it
+    is the same."""
+    match = _THINKING.match(text)
+    if match is None:
+        return text
+    thought = match[1].strip()
+    answer = text[match.end() :]
+    return f"{_quote(thought)}\n\n{answer}".rstrip() if thought else answer
+
+
+def without_thinking(text: str) -> str:
+    """The answer alone."""
+    return _THINKING.sub("", text)
+
+
+def quote_growing(text: str) -> str:
+    """``quote_thinking`` of an answer that is still written: only what no later text changes, so
+    that what was shown stays as it was. A mark that is not complete yet is held back."""
+    beginning = text.lstrip().lower()
+    if len(beginning) < len(_BEGIN) and _BEGIN.startswith(beginning):
+        return ""
+    if beginning.startswith(_BEGIN) and _END not in beginning:
+        for size in range(len(_END) - 1, 0, -1):
+            if beginning.endswith(_END[:size]):
+                text = text[:-size]
+                break
+        text = text.rstrip()
+    return quote_thinking(text)
+
+
+# Links that the model wrote: one rule for every renderer
+
+# RFC 3986 without what browsers and libraries read differently: user information, backslashes,
+# blanks.
+_WEB = re.compile(r"https?://[^\s/?#@\\<>]+(?:[/?#][^\s\\<>]*)?", re.IGNORECASE)
+_MAIL = re.compile(r"mailto:[^\s<>\\]+", re.IGNORECASE)
+_LIKE_ADDRESS = re.compile(r"\S[.。:/@\\]\S")
+_FARTHEST = 8  # neighbours of a link
+_NEAR = 200  # characters of each: what touches the link, not what stands in the same line
+
+
+def is_link(address: str) -> bool:
+    """Whether an address may become a link: of the web or of mail, and nothing that opens a program
+    or a person (``tg:``, ``slack:``, ``matrix:``, ``data:``)."""
+    return _MAIL.fullmatch(address) is not None or _host(address) != ""
+
+
+def disclosed(words: str, address: str, around: str = "") -> str:
+    """What stands behind a link, in brackets: its host, when its words look like an address, and
+    not like one of that host. ``around``: the words with what touches them. "" for nothing."""
+    visible = _visible(words)
+    if not _LIKE_ADDRESS.search(visible + " " + _visible(around)):
+        return ""
+    if _MAIL.fullmatch(address):
+        target = address[len("mailto:") :].partition("?")[0]
+        honest = rf"(?:mailto:)?{re.escape(target)}"
+    else:
+        target = _host(address)
+        honest = rf"(?:https?://)?{re.escape(target)}(?::\d+)?(?:[/?#]\S*)?"
+    return "" if re.fullmatch(honest, visible, re.IGNORECASE) else f" ({target})"
+
+
+def around(link: SyntaxTreeNode) -> str:
+    """The words of a link with what touches them: ``[bank](https://evil.io).com`` is read as an
+    address, too."""
+    before = _beside(link, forward=False)
+    after = _beside(link, forward=True)
+    return before + words_of(link) + after
+
+
+def words_of(node: SyntaxTreeNode) -> str:
+    """What is read of a piece of a line, without where its links lead."""
+    if node.type in ("softbreak", "hardbreak"):
+        return "\n"
+    return node.content if not node.children else "".join(map(words_of, node.children))
+
+
+def _beside(node: SyntaxTreeNode, *, forward: bool) -> str:
+    touching = ""
+    for _ in range(_FARTHEST):
+        while (sibling := node.next_sibling if forward else node.previous_sibling) is None:
+            if node.parent is None or node.parent.type == "inline":
+                return touching
+            node = node.parent
+        node = sibling
+        text = words_of(node)
+        near = text[:_NEAR] if forward else text[-_NEAR:]
+        match = re.search(r"\A\S*" if forward else r"\S*\Z", near)
+        piece = match.group() if match is not None else ""
+        touching = touching + piece if forward else piece + touching
+        if len(piece) < len(text):
+            break
+    return touching
+
+
+def _visible(text: str) -> str:
+    """Without what nobody sees, and letters of another width as the ones they look like."""
+    letters = unicodedata.normalize("NFKC", text)
+    return "".join(letter for letter in letters if unicodedata.category(letter) != "Cf").strip()
+
+
+def _host(address: str) -> str:
+    """Of the web; "" when it is none of it."""
+    if _WEB.fullmatch(address) is None:
+        return ""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:  # brackets that hold no address, a letter read as a sign of the syntax
+        return ""
+
+
+# Times
+
+MINUTES = "%Y-%m-%d %H:%M"
+
+
+def wall(at: datetime, zone: tzinfo, form: str = MINUTES) -> str:
+    """``2026-11-23 09:00 CET (Europe/Berlin)``; in UTC ``2026-11-23 08:00 UTC``. ``form`` as in
+    strftime."""
+    local = at.astimezone(zone)
+    short = f"{local:%Z}"
+    name = str(zone)
+    suffix = "" if name.endswith(short) else f" ({name})"
+    return f"{local:{form}} {short}{suffix}"

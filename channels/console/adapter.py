@@ -28,7 +28,7 @@ from channels.contract import (
     Repeat,
 )
 from channels.errors import Rejected
-from channels.recent import Recent
+from channels.record import Recent
 
 _REMEMBERED = 10_000  # keys
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from channels.cleaning import clean
 from channels.contract import Address, Answer, ChatId, Inbound, MessageId, Person, PersonId
+from channels.payloads import clean
 
 ACCOUNT = "local"
 PLACE = Address("console", ACCOUNT, ChatId("terminal"))

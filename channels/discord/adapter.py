@@ -28,7 +28,6 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.credentials_check import checked
 from channels.discord import Settings, render
 from channels.discord.client import Wire
 from channels.discord.client_line import Line
@@ -38,10 +37,9 @@ from channels.discord.frames import Pace
 from channels.discord.inbound import moment
 from channels.discord.listening import Listening
 from channels.discord.presses import EPHEMERAL, Presses
-from channels.downloads import downloaded, plain_name
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.payloads import Body
-from channels.rate_limit import DraftPause
+from channels.platform_calls import DraftPause, checked, downloaded, plain_name
 
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, ASLEEP = 10003, 10008, 50083  # JSON error codes
 _ADDRESS = re.compile(r"(\d{1,20})(?:/(\d{1,20}))?")

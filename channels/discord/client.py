@@ -22,10 +22,9 @@ from discord.http import HTTPClient, MultipartParameters, Route
 from channels.discord.client_line import Line
 from channels.discord.failures import Lost, Refused, answered, object_of, seconds, settled
 from channels.discord.frames import Pace
-from channels.downloads import save
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.no_retry import NoRetry
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for, save
 
 Body = dict[str, Any]
 Result = TypeVar("Result")

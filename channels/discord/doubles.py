@@ -13,7 +13,7 @@ from channels.discord.failures import object_of
 from channels.discord.inbound import chat_of, id_of, moment
 from channels.discord.memory import number_of
 from channels.payloads import Body
-from channels.recent import Recent
+from channels.record import Recent
 
 PLACES = 1_000  # in which somebody spoke last
 SOON = (

@@ -20,9 +20,8 @@ from channels.discord.history import MissedChannels
 from channels.discord.inbound import Spot
 from channels.discord.memory import Memory, Session, number_of, rows_of, session_from
 from channels.discord.presses import Presses
-from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
+from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable, main_error
 from channels.payloads import Body, Malformed, Quarantine
-from channels.task_groups import main_error
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from channels.contract import Answer, Arrival, ChannelContext, Clock, Cursor, Inbound
 from channels.discord.inbound import Place, Spot, id_of, order, spot_of
 from channels.payloads import Body, Malformed
-from channels.recent import Recent
+from channels.record import Recent
 
 DIRECT = 200  # direct conversations whose names are kept: Discord lists none to a bot
 FOLLOWED = 200  # threads that were addressed to us

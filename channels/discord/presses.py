@@ -10,7 +10,7 @@ from typing import Any
 from channels.discord.client import Wire
 from channels.errors import AuthFailed, ChannelError
 from channels.payloads import Body
-from channels.recent import Recent
+from channels.record import Recent
 
 _log = logging.getLogger(__name__)
 KEPT = 500

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
 from channels.discord.markup import escape, is_visible, markdown, units
 from channels.errors import Rejected
+from channels.payloads import clean
 from channels.split import split_markdown
 
 Body = dict[str, Any]

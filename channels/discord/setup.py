@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from channels.setup import Ask, Document, Known, Setup
+from channels.registry import Ask, Document, Known, Setup
 
 # Bits of docs.discord.com/developers/topics/permissions
 PERMISSIONS = {

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from channels.contract import Manifest
-from channels.proxies import is_loopback
+from channels.platform_calls import is_loopback
 
 FEISHU, LARK = "https://open.feishu.cn", "https://open.larksuite.com"
 _CREDENTIALS = "Developer Console, your app, Credentials & Basic Info"

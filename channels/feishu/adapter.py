@@ -26,8 +26,6 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.credentials_check import checked
-from channels.downloads import downloaded, plain_name
 from channels.errors import Ambiguous, NotReady, Rejected
 from channels.feishu import Settings, render
 from channels.feishu.client import Pace, Refused, Wire
@@ -38,9 +36,8 @@ from channels.feishu.memory import Own
 from channels.feishu.presses import Presses
 from channels.feishu.streams import BUSY, Streams
 from channels.feishu.typing import Typing
-from channels.names import Names
 from channels.payloads import Body, Malformed, soft
-from channels.rate_limit import DraftPause
+from channels.platform_calls import DraftPause, Names, checked, downloaded, plain_name
 from channels.stale_typing import OpenIndicators
 
 _MESSAGES = "/open-apis/im/v1/messages"

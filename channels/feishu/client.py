@@ -24,12 +24,12 @@ from aiohttp import (
     InvalidURL,
 )
 
-from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.feishu import client_sdk as sdk
 from channels.feishu.client_http import Answer, Pace, Transport
 from channels.feishu.fields import rows_of, word
 from channels.payloads import Body, soft
+from channels.platform_calls import save
 
 # The SDK writes to standard output, addresses with tickets in them included.
 sdk.logger.handlers.clear()

@@ -15,7 +15,7 @@ from aiohttp import ClientResponse, ClientSession, ClientTimeout, FormData
 from channels.feishu import client_sdk as sdk
 from channels.no_retry import NoRetry
 from channels.payloads import Body
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for
 from channels.record import record
 
 

@@ -9,10 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from channels.cleaning import clean
 from channels.contract import Attachment
 from channels.feishu.fields import rows_of, word
-from channels.payloads import Body, Malformed, soft
+from channels.payloads import Body, Malformed, clean, soft
 from channels.record import record
 
 _KEY = re.compile(r"@_(?:user_\d+|all)\b")

@@ -14,7 +14,7 @@ from channels.feishu.history import History
 from channels.feishu.inbound import Place, Spoken, spoken_row
 from channels.feishu.memory import PATIENCE, Own
 from channels.payloads import Body, Malformed, soft
-from channels.recent import Recent
+from channels.record import Recent
 
 _log = logging.getLogger(__name__)
 KEPT = 500

@@ -8,7 +8,6 @@ from dataclasses import field
 from datetime import datetime
 from typing import TypedDict
 
-from channels.cleaning import clean, cleaned
 from channels.contract import (
     Address,
     Answer,
@@ -25,7 +24,7 @@ from channels.contract import (
 )
 from channels.feishu import content
 from channels.feishu.fields import milliseconds, moment, order, rows_of, word
-from channels.payloads import Body, Malformed, body_of, soft, text_of
+from channels.payloads import Body, Malformed, body_of, clean, cleaned, soft, text_of
 from channels.record import record
 
 MESSAGE, RECALLED = "im.message.receive_v1", "im.message.recalled_v1"

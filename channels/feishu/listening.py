@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from channels.catch_up import Backlog, CatchUp, Missed
 from channels.contract import Address, Answer, Arrival, ChannelContext, ChatId, Clock, Inbound
-from channels.credentials_check import why_lost
-from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.errors import AuthFailed, NotReady, RateLimited, Rejected, finish_all, main_error
 from channels.feishu import inbound
 from channels.feishu.client import Wire
 from channels.feishu.client_line import Delivery, Feed, feed
@@ -24,9 +23,8 @@ from channels.feishu.history import History
 from channels.feishu.inbound import Place, Spoken
 from channels.feishu.memory import PRIVATE_NAME, Memory, Own
 from channels.feishu.presses import Presses
-from channels.names import Names
 from channels.payloads import Body, Malformed, Quarantine, soft
-from channels.task_groups import finish_all, main_error
+from channels.platform_calls import Names, why_lost
 
 _log = logging.getLogger(__name__)
 

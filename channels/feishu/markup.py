@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from channels.links import around, disclosed, is_link
-from channels.text import parse, plain_inline
+from channels.text import around, disclosed, is_link, parse, plain_inline
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode

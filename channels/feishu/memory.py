@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from channels.contract import Cursor
 from channels.payloads import soft
-from channels.recent import Recent
+from channels.record import Recent
 
 FOLLOWED = 50  # threads per chat; they travel in its cursor
 KEPT = 4000  # messages whose place, and own messages whose id, are remembered

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
-from channels.recent import Recent
+from channels.record import Recent
 
 MOST = 1000  # presses that wait at the same time
 

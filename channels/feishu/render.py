@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.feishu.markup import MOST_TABLES, markup, tables
+from channels.payloads import clean
 from channels.split import split_markdown
 
 Body = dict[str, Any]

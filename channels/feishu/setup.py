@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 from channels.feishu import FEISHU, LARK
-from channels.setup import Ask, Document, Known, Setup
+from channels.registry import Ask, Document, Known, Setup
 
 # Each scope with what needs it: "Scope list" of the Developer Console.
 SCOPES = (

@@ -15,7 +15,7 @@ from channels.feishu.client import Refused, Wire
 from channels.feishu.fields import word
 from channels.feishu.render import ELEMENT, streaming
 from channels.payloads import Body
-from channels.recent import Recent
+from channels.record import Recent
 
 _log = logging.getLogger(__name__)
 KEPT = 500  # streams, and entities made for a send that is still to be repeated

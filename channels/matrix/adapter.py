@@ -27,7 +27,6 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.downloads import downloaded, plain_name
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix import MatrixSettings, render
 from channels.matrix.client import MatrixClient, Pace
@@ -37,6 +36,7 @@ from channels.matrix.login import sign_in
 from channels.matrix.rooms import Rooms
 from channels.matrix.sync import POSITION_ONLY, Listening
 from channels.matrix.welcome import Welcome
+from channels.platform_calls import downloaded, plain_name
 from channels.registry import load
 from channels.stale_typing import OpenIndicators
 

@@ -19,7 +19,7 @@ from yarl import URL
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
 from channels.matrix.client_wire import Json, Missing, Troubled, Wire, answered_by, failure
 from channels.no_retry import NoRetry
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for
 from channels.record import record
 
 TRANSFER = 300.0  # seconds for the bytes of one file

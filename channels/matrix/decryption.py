@@ -15,7 +15,7 @@ from channels.errors import Rejected
 from channels.matrix.inbound import Event, Unreadable, localpart, mapping
 from channels.matrix.rooms import Rooms
 from channels.record import record
-from channels.wall_clock import wall
+from channels.text import wall
 
 log = logging.getLogger("channels.matrix")
 

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import unquote
 
-from channels.cleaning import clean, cleaned
 from channels.contract import (
     Address,
     Arrival,
@@ -28,6 +27,7 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
+from channels.payloads import clean, cleaned
 from channels.record import record
 
 Event = Mapping[str, Any]

@@ -14,13 +14,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from channels import thinking
-from channels.cleaning import clean
 from channels.contract import Choice, MessageId, Outbound, Part
-from channels.links import around, disclosed, is_link, words_of
 from channels.matrix.inbound import AUTOMATED
+from channels.payloads import clean
 from channels.split import between_characters, split_markdown
-from channels.text import parse, plain
+from channels.text import around, disclosed, is_link, parse, plain, quote_thinking, words_of
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -64,7 +62,7 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
 
 def revision(room: str, target: MessageId, text: str) -> Part:
     """A newer text of a draft: what does not fit into one event is left out."""
-    source = thinking.quoted(_CONTROLS.sub("", clean(text)))
+    source = quote_thinking(_CONTROLS.sub("", clean(text)))
     pieces = split_markdown(source, _fits) or ["…"]
     return _edit(room, target, _content(pieces[0] if len(pieces) == 1 else f"{pieces[0]}\n\n…", ()))
 
@@ -104,7 +102,7 @@ def _contents(outbound: Outbound) -> list[Json]:
         pieces = _cut_plain(_with_choices(text, outbound.choices))
         contents = [_plain_content(piece) for piece in pieces]
     else:
-        source = _with_choices(thinking.quoted(text), outbound.choices)
+        source = _with_choices(quote_thinking(text), outbound.choices)
         contents = [_content(piece, outbound.mentions) for piece in split_markdown(source, _fits)]
     if not contents and not outbound.files:
         contents = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from channels.setup import Ask, Document, Known, Setup
+from channels.registry import Ask, Document, Known, Setup
 
 
 def login(known: Known) -> str:

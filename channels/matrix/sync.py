@@ -41,9 +41,8 @@ from channels.matrix.inbound import (
 from channels.matrix.rooms import Rooms
 from channels.matrix.welcome import Welcome
 from channels.payloads import Garbled, Quarantine
-from channels.recent import Recent
-from channels.record import record
-from channels.wall_clock import wall
+from channels.record import Recent, record
+from channels.text import wall
 
 if TYPE_CHECKING:  # at run time only where encryption is on
     from channels.matrix.device import News

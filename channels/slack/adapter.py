@@ -29,11 +29,9 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.credentials_check import checked
 from channels.errors import NotReady, RateLimited, Rejected
-from channels.names import Names
 from channels.payloads import Body
-from channels.rate_limit import DraftPause
+from channels.platform_calls import DraftPause, Names, checked
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.doubles import Doubles, key_of

@@ -20,10 +20,9 @@ import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.payloads import soft
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for, save
 from channels.slack.client_socket import Frame, Line, Pace
 
 Body = dict[str, Any]

@@ -17,7 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.errors import NotReady
 from channels.payloads import SIZE, Body
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for
 from channels.record import record
 
 

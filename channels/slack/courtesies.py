@@ -13,7 +13,7 @@ from typing import cast
 from channels.contract import About, Arrival, Inbound
 from channels.errors import AuthFailed, ChannelError
 from channels.payloads import Body
-from channels.recent import Recent
+from channels.record import Recent
 from channels.slack.client import Wire
 from channels.slack.mrkdwn import escape
 from channels.stale_typing import OpenIndicators

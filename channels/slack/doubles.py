@@ -16,7 +16,7 @@ from typing import Any, cast
 from channels.competing_instance import CompetingInstance
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.payloads import Body
-from channels.recent import Recent
+from channels.record import Recent
 from channels.slack.client import Wire
 from channels.slack.inbound import moment
 

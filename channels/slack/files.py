@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from channels.contract import Attachment, MessageId, Receipt
-from channels.downloads import downloaded, plain_name
 from channels.errors import Rejected
 from channels.payloads import Body
+from channels.platform_calls import downloaded, plain_name
 from channels.slack.client import Refused, Wire, need
 
 LARGEST = 100 << 20  # bytes of one file that are fetched; Slack itself takes ten times as many

@@ -16,8 +16,7 @@ from channels.catch_up import Missed
 from channels.contract import Cursor
 from channels.errors import RateLimited
 from channels.payloads import Body
-from channels.recent import Recent
-from channels.record import record
+from channels.record import Recent, record
 from channels.slack.client import Refused, Wire
 from channels.slack.inbound import order
 

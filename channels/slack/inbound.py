@@ -8,7 +8,6 @@ from dataclasses import field
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from channels.cleaning import clean, cleaned
 from channels.contract import (
     Address,
     Answer,
@@ -23,7 +22,7 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
-from channels.payloads import Body, Malformed, bodies_of, body_of, soft, text_of
+from channels.payloads import Body, Malformed, bodies_of, body_of, clean, cleaned, soft, text_of
 from channels.record import record
 from channels.slack import shown
 

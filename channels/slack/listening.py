@@ -11,10 +11,9 @@ from typing import Any, cast
 
 from channels.catch_up import Backlog, CatchUp, Missed
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
-from channels.credentials_check import why_lost
-from channels.errors import AuthFailed, ChannelError, NotReady
-from channels.names import Names
+from channels.errors import AuthFailed, ChannelError, NotReady, main_error
 from channels.payloads import Body, Malformed, Quarantine
+from channels.platform_calls import Names, why_lost
 from channels.slack import inbound
 from channels.slack.client import Feed, Wire
 from channels.slack.client_socket import Frame
@@ -26,7 +25,6 @@ from channels.slack.mrkdwn import escape
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams
 from channels.stale_typing import OpenIndicators
-from channels.task_groups import main_error
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part
+from channels.payloads import clean
 from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
 from channels.split import split_markdown
 from channels.text import parse, plain_inline

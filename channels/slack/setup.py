@@ -3,7 +3,7 @@ tokens are."""
 
 from __future__ import annotations
 
-from channels.setup import Ask, Document, Setup
+from channels.registry import Ask, Document, Setup
 
 # Each scope with the method or event that needs it: docs.slack.dev/reference/scopes
 SCOPES = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from channels.recent import Recent
+from channels.record import Recent
 
 LASTS = 29 * 60.0  # seconds; Slack takes answers for 30 minutes ...
 USES = 5  # ... and five of them (Handling user interaction, "response_url")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from channels.contract import Receipt
 from channels.errors import AuthFailed, ChannelError
 from channels.payloads import Body
-from channels.recent import Recent
+from channels.record import Recent
 from channels.slack.client import Refused, Wire
 from channels.slack.render import streamed
 

@@ -36,15 +36,14 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.credentials_check import checked
-from channels.downloads import downloaded, plain_name
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from channels.payloads import Garbled, Quarantine
-from channels.recent import Recent
+from channels.platform_calls import checked, downloaded, plain_name
+from channels.record import Recent
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 from channels.telegram.doubles import Doubles
-from channels.wall_clock import MINUTES, wall
+from channels.text import MINUTES, wall
 
 KEPT = timedelta(
     hours=24

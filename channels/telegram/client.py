@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from channels.downloads import save
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.payloads import Garbled
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for, save
 from channels.record import record
 from channels.telegram.client_http import LEAN, NotSent, Pace, Polling, Transport
 

@@ -11,7 +11,6 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from channels.cleaning import clean, cleaned
 from channels.contract import (
     Address,
     Answer,
@@ -26,6 +25,7 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
+from channels.payloads import clean, cleaned
 from channels.record import record
 from channels.telegram.updates import Entity, Message, Origin, Press, Reaction, Update, User
 

@@ -7,8 +7,7 @@ import re
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
-from channels.links import around, disclosed, is_link, words_of
-from channels.text import parse, table
+from channels.text import around, disclosed, is_link, parse, table, words_of
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode

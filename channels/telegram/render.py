@@ -11,9 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
 from channels.errors import Rejected
+from channels.payloads import clean
 from channels.split import split_markdown
 from channels.telegram.markup import html, inert, units, visible
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from channels.setup import Ask, Setup
+from channels.registry import Ask, Setup
 
 SETUP = Setup(
     steps=(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
 from channels.contract import Channel
-from channels.recent import Recent
+from channels.record import Recent
 from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
 from ohmo.commands.contract import Command

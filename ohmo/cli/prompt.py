@@ -16,8 +16,8 @@ from typing import Protocol
 
 import click
 
-from channels import thinking
 from channels.record import record
+from channels.text import quote_thinking
 from ohmo.cli.client import BETWEEN_LIVES, Client, Happening, Json, connect
 from ohmo.cli.lean import structlog_alone
 from ohmo.cli.leaving import Left, leaving
@@ -307,7 +307,7 @@ class _Conversation:
                         )
                         or said
                     )
-        return thinking.quoted(said) or str(row["reason"] or ""), usage
+        return quote_thinking(said) or str(row["reason"] or ""), usage
 
     def _tell(self, event: Happening) -> None:
         if self._streams:

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from channels.wall_clock import wall
+from channels.text import wall
 from ohmo.cron.times import local_zone, zone_of
 
 P = ParamSpec("P")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from channels import thinking
+from channels.text import quote_growing, quote_thinking
 from ohmo.cli.client import Client, Happening, Json, Refused
 from ohmo.cli.prompt import Wishes, trouble
 from ohmo.cli.screen import Screen
@@ -243,11 +243,11 @@ class Talk:
 
     def _stream(self, text: str) -> None:
         self._streamed = text
-        self._screen.grow(thinking.growing(text))
+        self._screen.grow(quote_growing(text))
 
     def _end_stream(self) -> None:
         if self._streamed:
-            self._screen.grow(thinking.quoted(self._streamed))
+            self._screen.grow(quote_thinking(self._streamed))
             self._screen.grown()
             self._told.append(self._streamed.strip())
         self._streamed = ""
@@ -263,7 +263,7 @@ class Talk:
                         block["text"] for block in item["step"]["blocks"] if block["type"] == "text"
                     ).strip()
                     if said and said not in self._told:
-                        self._screen.say(thinking.quoted(said))
+                        self._screen.say(quote_thinking(said))
                     for block in item["step"][
                         "blocks"
                     ]:  # what began while nobody listened, as after an answer

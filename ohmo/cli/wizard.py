@@ -13,8 +13,7 @@ import click
 
 from channels.contract import Manifest
 from channels.record import record
-from channels.registry import discover
-from channels.setup import Ask, Setup
+from channels.registry import Ask, Setup, discover
 from ohmo.cli.choosing import models_chosen
 from ohmo.cli.client import connect
 from ohmo.cli.trial import Trial

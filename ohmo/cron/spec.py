@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from channels.wall_clock import MINUTES, wall
+from channels.text import MINUTES, wall
 from ohmo.config.secrets import Secret
 from ohmo.config.values import duration
 from ohmo.contracts.cron import BadJob, By, JobBody, JobRow, JobSpec

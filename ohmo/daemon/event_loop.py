@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import structlog
 
-from channels.task_groups import main_error
+from channels.errors import main_error
 from ohmo.contracts.errors import OhmoError
 from ohmo.discovery import load
 from ohmo.lifecycle import notify

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 import aiohttp
 
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for
 from channels.record import record
 
 

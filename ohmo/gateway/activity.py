@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from channels.cleaning import clean
+from channels.payloads import clean
 from channels.text import code_span
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, Usage

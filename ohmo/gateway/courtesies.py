@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import structlog
 
 from channels.contract import Address, Clock, Inbound, Outbound, PersonId
-from channels.recent import Recent
-from channels.record import record
-from channels.wall_clock import wall
+from channels.record import Recent, record
+from channels.text import wall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.store import Accepted, Asked, PostRow, Seat
 from ohmo.ids import derived

@@ -18,9 +18,9 @@ from typing import Literal
 
 import structlog
 
-from channels import thinking
 from channels.contract import Address, Channel, Outbound, Receipt
 from channels.record import record
+from channels.text import quote_thinking
 from ohmo.contracts.events import (
     Event,
     ModelDone,
@@ -88,7 +88,7 @@ class _Slot:
     def grown(self, most: int, redact: Callable[[str], str]) -> str:
         """The text alone, for what cannot be taken back: its last word may be half a secret still,
         and waits for what follows."""
-        return _LAST_WORD.sub("", redact(thinking.quoted(self.text)))[:most].rstrip()
+        return _LAST_WORD.sub("", redact(quote_thinking(self.text)))[:most].rstrip()
 
     def shown(self, most: int, now: float, redact: Callable[[str], str], *, busy: bool) -> str:
         """Text, then what is being done (``busy``: by which tools); at most ``most`` characters,
@@ -96,7 +96,7 @@ class _Slot:
         doing = self.activity.shown(now - self.began, tools=busy)
         doing = "" if len(doing) > most else doing
         room = most - len(doing) - 2 if doing else most
-        whole = redact(thinking.quoted(self.text))  # before it is cut: half a token has no shape
+        whole = redact(quote_thinking(self.text))  # before it is cut: half a token has no shape
         text = whole
         if len(whole) > room:
             text = "…" + whole[len(whole) - room + 1 :] if room > 1 else ""
@@ -187,7 +187,7 @@ class Drafts:
         # Over a copy: the loop may begin a turn meanwhile.
         return next(
             (
-                thinking.quoted(slot.text)
+                quote_thinking(slot.text)
                 for slot in list(self._slots.values())
                 if slot.row == row and slot.text.strip()
             ),

@@ -14,9 +14,16 @@ from typing import Any, cast
 import structlog
 
 from channels.contract import Address, Channel, Clock, Probed, Wary
-from channels.errors import AuthFailed, ChannelError, InUse, NotReady, RateLimited, Unavailable
+from channels.errors import (
+    AuthFailed,
+    ChannelError,
+    InUse,
+    NotReady,
+    RateLimited,
+    Unavailable,
+    main_error,
+)
 from channels.record import record
-from channels.task_groups import main_error
 from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store

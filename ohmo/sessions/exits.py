@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from channels import thinking
 from channels.contract import Hint, Outbound
 from channels.errors import Unavailable
+from channels.text import quote_thinking, without_thinking
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import Report
@@ -133,7 +133,7 @@ class Exits:
             for call, question in questions
         ]
         timeout = self._deps.limits.patience(questions[0][0].name, run.plan.until)
-        standing = _standing(deps.output.closing, thinking.quoted(run.transcript.final_text()))
+        standing = _standing(deps.output.closing, quote_thinking(run.transcript.final_text()))
         await deps.store.park(
             self._claim, run.turn, asks, timeout=timeout, card=deps.output.card, closing=standing
         )
@@ -199,12 +199,12 @@ class Exits:
         if not isinstance(first, Wake) or first.terms is None or deps.report is None:
             return self._posts(
                 run.work,
-                thinking.quoted(text) or notice_text.NO_ANSWER,
+                quote_thinking(text) or notice_text.NO_ANSWER,
                 await self._footnote(run, ledger),
             ), None
         refused = [f"{call.name}: {summary(call)}" for call in run.transcript.refused()]
         calls = run.transcript.ended_calls()
-        said = thinking.without(text) or (
+        said = without_thinking(text) or (
             "" if deps.report.stands(first, calls) else notice_text.NO_ANSWER
         )
         outbound, report = await deps.report(first, said, refused, calls)

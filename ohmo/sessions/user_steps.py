@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from channels.cleaning import clean
 from channels.contract import Answer, Attachment, Edited, Inbound, Reacted
+from channels.payloads import clean
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import Image, Text, UserStep

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from channels.contract import Manifest
-from channels.proxies import is_loopback
+from channels.platform_calls import is_loopback
 from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.models import DEFAULT_KEY

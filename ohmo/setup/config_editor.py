@@ -15,7 +15,7 @@ from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.errors import ChannelError
 from channels.record import record
-from channels.setup import Ask
+from channels.registry import Ask
 from ohmo.config.channels import open_channels
 from ohmo.config.home import env_file, environment, read_env
 from ohmo.config.load import Config, load

@@ -8,7 +8,7 @@ from typing import cast
 
 from channels.contract import Channel, Manifest, Named, Options
 from channels.errors import ChannelError
-from channels.setup import Ask, Setup
+from channels.registry import Ask, Setup
 from ohmo.config.channels import Opened
 from ohmo.contracts.errors import ConfigError
 from ohmo.discovery import load

@@ -17,7 +17,7 @@ export function summary(name, given) {
 }
 
 const THINKING = /^\s*<think>([\s\S]*?)(?:<\/think>|$)\s*/i;
-/** What a local model thought aloud as a quote, as channels/thinking.py does it. */
+/** What a local model thought aloud as a quote, as channels/text.py does it. */
 const quoted = (text) => text.replace(THINKING, (_, thought) => (thought.trim() ? `${thought.trim().split("\n").map((line) => `> ${line}`.trimEnd()).join("\n")}\n\n` : ""));
 
 const textOf = (blocks) => blocks.filter((block) => block.type === "text").map((block) => block.text).join("\n\n");

@@ -214,7 +214,7 @@ const AUTO = /^<((?:https?:\/\/|mailto:)[^\s<>]*)>/i;
 const BARE = /^https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}*_~]/i;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 
-// As channels/links.py has it for the other platforms.
+// As channels/text.py has it for the other platforms.
 const WEB = /^https?:\/\/[^\s/?#@\\<>]+(?:[/?#][^\s\\<>]*)?$/i;
 const MAIL = /^mailto:([^\s<>\\?]+)(?:\?[^\s<>\\]*)?$/i;
 const FARTHEST = 200; // characters: what touches a link

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from channels.proxies import is_loopback
+from channels.platform_calls import is_loopback
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.discovery import load

@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
-from channels.wall_clock import wall
+from channels.text import wall
 from ohmo.database.migrations import NewerSchema
 from ohmo.doctor.check import Check, Facts, Finding, needs, note, ok, problem, skipped, warning
 from ohmo.storefile import archive, inspection

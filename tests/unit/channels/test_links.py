@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from channels.discord.markup import markdown
 from channels.feishu.markup import markup
-from channels.links import disclosed, is_link
 from channels.matrix.render import to_html
 from channels.slack.mrkdwn import mrkdwn
 from channels.slack.render import streamed
 from channels.telegram.markup import html as telegram
+from channels.text import disclosed, is_link
 
 
 class Renderer(NamedTuple):

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from channels.errors import AuthFailed, NotReady, Rejected
-from channels.names import Names
+from channels.platform_calls import Names
 
 
 class Platform:

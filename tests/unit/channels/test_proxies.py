@@ -16,7 +16,7 @@ from channels.discord.client import Pace as DiscordPace
 from channels.discord.client import Wire as DiscordWire
 from channels.matrix.client import MatrixClient
 from channels.matrix.client import Pace as MatrixPace
-from channels.proxies import proxy_for
+from channels.platform_calls import proxy_for
 from channels.telegram.client import Pace as TelegramPace
 from channels.telegram.client import Wire as TelegramWire
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.recent import Recent
+from channels.record import Recent
 
 KEYS = st.integers(0, 9)
 

@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from channels.registry import discover
-from channels.setup import Setup
+from channels.registry import Setup, discover
 
 PLATFORMS = ("slack", "discord", "telegram", "feishu", "matrix")
 

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from channels.errors import AuthFailed, NotReady, Rejected
-from channels.task_groups import finish_all, main_error
+from channels.errors import AuthFailed, NotReady, Rejected, finish_all, main_error
 
 
 def test_of_several_failures_the_kind_that_is_asked_for_first_is_told_however_deep_it_lies() -> (

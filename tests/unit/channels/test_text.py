@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.cleaning import clean
+from channels.payloads import clean
 from channels.split import split_markdown
 from channels.text import parse, plain
 

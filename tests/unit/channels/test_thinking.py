@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from channels.thinking import growing, quoted, without
+from channels.text import quote_growing, quote_thinking, without_thinking
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ from channels.thinking import growing, quoted, without
 def test_thinking_is_a_quote_and_the_answer_stands_alone(
     text: str, shown: str, answer: str
 ) -> None:
-    assert quoted(text) == shown
-    assert quoted(quoted(text)) == shown
-    assert without(text) == answer
+    assert quote_thinking(text) == shown
+    assert quote_thinking(quote_thinking(text)) == shown
+    assert without_thinking(text) == answer
 
 
 def test_a_thought_that_grows_only_grows_as_a_quote() -> None:
@@ -38,7 +38,7 @@ def test_a_thought_that_grows_only_grows_as_a_quote() -> None:
     anyway."""
     whole = "<think>one two\n\nthree four </think> five six"
     shown = [
-        quoted(whole[:end]).rstrip()
+        quote_thinking(whole[:end]).rstrip()
         for end in range(len("<think>"), len(whole) + 1)
         if whole[end - 1].isspace()
     ]
@@ -57,7 +57,8 @@ def test_a_thought_that_grows_only_grows_as_a_quote() -> None:
     ],
 )
 def test_what_is_shown_of_an_answer_that_grows_is_never_taken_back(whole: str) -> None:
-    shown = [growing(whole[:end]) for end in range(len(whole) + 1)]
+    shown = [quote_growing(whole[:end]) for end in range(len(whole) + 1)]
     assert all(
-        later.startswith(earlier) for earlier, later in itertools.pairwise([*shown, quoted(whole)])
+        later.startswith(earlier)
+        for earlier, later in itertools.pairwise([*shown, quote_thinking(whole)])
     ), shown

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.cleaning import clean
 from channels.contract import (
     Address,
     ChatId,
@@ -24,6 +23,7 @@ from channels.contract import (
 from channels.discord import render
 from channels.discord.markup import escape, is_visible, markdown, units
 from channels.errors import Rejected
+from channels.payloads import clean
 from tests.platforms.discord.rest import _check_components
 from tests.platforms.discord.rig import shown
 

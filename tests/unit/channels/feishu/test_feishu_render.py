@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.cleaning import clean
 from channels.contract import (
     Address,
     ChatId,
@@ -26,6 +25,7 @@ from channels.contract import (
 )
 from channels.feishu.markup import markup
 from channels.feishu.render import MAX_TEXT, MOST_BYTES, draft, file_receipt, mark, render, size
+from channels.payloads import clean
 from channels.text import plain
 from tests.platforms.feishu import cards
 from tests.platforms.feishu.rules import Rules
