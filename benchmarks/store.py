@@ -24,7 +24,8 @@ from channels.contract import (
 )
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import ModelStep, Text, UserStep
-from ohmo.contracts.store import Claim, End, PartState, PostRow, Seat
+from ohmo.contracts.outbox import PartState, PostRow
+from ohmo.contracts.turns import Claim, End, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.storefile.open_store import SqliteStore, open_sqlite

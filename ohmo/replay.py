@@ -16,8 +16,9 @@ from ohmo.contracts.errors import OhmoError
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, UserStep
 from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
-from ohmo.contracts.store import Claim, Store, ThreadSettings, Work
+from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Tool
+from ohmo.contracts.turns import Claim, ThreadSettings, Work
 from ohmo.engine.executor import summary
 from ohmo.providers.middleware import short_name
 from ohmo.providers.request_bytes import Rendering, differing

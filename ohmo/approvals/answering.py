@@ -13,8 +13,9 @@ from channels.text import literal
 from ohmo.approvals.cards import closing, elsewhere, is_whole
 from ohmo.approvals.granting import Granting, remembered, remembered_by
 from ohmo.commands.contract import Decide
-from ohmo.contracts.questions import Remembered, Scope
-from ohmo.contracts.store import Asked, Card, PostRow, Ruling, Store
+from ohmo.contracts.inwriter import Card
+from ohmo.contracts.outbox import Asked, PostRow, Remembered, Ruling, Scope
+from ohmo.contracts.store import Store
 from ohmo.failpoints import Failpoint
 from ohmo.ids import NewId
 

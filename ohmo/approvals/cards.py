@@ -9,9 +9,8 @@ from channels.contract import Address, Choice, Hint, Outbound
 from channels.split import split_markdown
 from channels.text import literal
 from ohmo.approvals.job_people import JobPeople
-from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.questions import OWN_CHANNELS
-from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
+from ohmo.contracts.inwriter import Card, Closing, in_writer
+from ohmo.contracts.outbox import OWN_CHANNELS, Asked, OutRow, PostRow
 from ohmo.contracts.tool import Question
 from ohmo.ids import NewId
 from ohmo.sessions import stale_messages

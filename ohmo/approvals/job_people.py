@@ -6,7 +6,7 @@ from __future__ import annotations
 from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.store import Asked
+from ohmo.contracts.outbox import Asked
 
 
 @record

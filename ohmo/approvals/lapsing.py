@@ -20,10 +20,12 @@ from ohmo.approvals.answering import NOT_YOURS
 from ohmo.approvals.cards import closing, elsewhere, is_whole
 from ohmo.commands.contract import Standing
 from ohmo.contracts.arrivals import Again, Terms, Wake
-from ohmo.contracts.inwriter import in_writer
+from ohmo.contracts.inwriter import Card, Closing, in_writer
 from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.outbox import Asked, Lapsed, OutRow, PostRow
 from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import Accepted, Asked, Card, Closing, Lapsed, OutRow, PostRow, Store
+from ohmo.contracts.store import Store
+from ohmo.contracts.turns import Accepted
 from ohmo.ids import NewId, derived
 from ohmo.lifecycle import within
 from ohmo.sessions import stale_messages

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from channels.contract import Address, Inbound, MessageId
 from channels.record import record
 from ohmo.approvals.cards import stands
-from ohmo.contracts.store import Asked, Hint, Store
+from ohmo.contracts.outbox import Asked
+from ohmo.contracts.store import Hint, Store
 
 
 @record

@@ -12,7 +12,8 @@ import structlog
 from channels.contract import Reacted
 from channels.errors import Unavailable
 from ohmo.approvals.cards import stands
-from ohmo.contracts.store import Asked, Store
+from ohmo.contracts.outbox import Asked
+from ohmo.contracts.store import Store
 from ohmo.lifecycle import backoff
 
 log = structlog.get_logger("ohmo.intake")

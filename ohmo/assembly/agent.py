@@ -15,8 +15,8 @@ from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.models import Pricing
 from ohmo.contracts.cron import JobTools
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import ToolSpec
-from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Tool
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor

@@ -21,7 +21,8 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobSpec, JobTools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import Accepted, Store, ThreadSettings
+from ohmo.contracts.store import Store
+from ohmo.contracts.turns import Accepted, ThreadSettings
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED
 from ohmo.cron.reporting import Incidents, Reporter

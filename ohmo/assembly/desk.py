@@ -12,11 +12,10 @@ from ohmo.approvals.granting import remembered_by
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
-from ohmo.contracts.money import cost_words
-from ohmo.contracts.questions import Remembered
-from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
+from ohmo.contracts.outbox import Asked, Lapsed, Remembered
+from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo, cost_words
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Asked, Lapsed, Store
+from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE
 from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import rhythm, when_words

@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager
 
 from channels.record import record
 from ohmo.bus import MessageBus
+from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.events import Event
-from ohmo.contracts.store import Accepted, Hint, Store, ThreadSettings
+from ohmo.contracts.store import Hint, Store
+from ohmo.contracts.turns import Accepted, ThreadSettings
 
 
 @record

@@ -16,9 +16,9 @@ from ohmo.context.prompt import Persona, system_prompt
 from ohmo.context.window import tokens_of
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.policy import BegunUnder, Mode, Standing, strictest
 from ohmo.contracts.provider import Section, ToolSpec
-from ohmo.contracts.store import Claim, Work
+from ohmo.contracts.tool import BegunUnder, Mode, Standing, strictest
+from ohmo.contracts.turns import Claim, Work
 from ohmo.gateway.access import Access, lower
 from ohmo.gateway.standing import standing_of
 from ohmo.providers.models import known

@@ -11,9 +11,8 @@ from ohmo.assembly.channels import Wired
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plans import Plans
-from ohmo.contracts.looking import TurnCost
-from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import TurnCost, Work
 from ohmo.gateway.activity import footnote
 from ohmo.gateway.fetch_attachments import AttachmentFetcher
 from ohmo.gateway.standing import standing_of

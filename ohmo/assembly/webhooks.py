@@ -12,7 +12,8 @@ from ohmo.config.secrets import SecretMissing
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import Reports
-from ohmo.contracts.store import Accepted, Store, ThreadSettings
+from ohmo.contracts.store import Store
+from ohmo.contracts.turns import Accepted, ThreadSettings
 from ohmo.control.webhooks import Webhook, Webhooks
 from ohmo.cron.wakes import DEADLINE
 

@@ -15,7 +15,7 @@ from channels.record import record
 from ohmo.bus.events import EventStream
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.store import Accepted, CursorSave, Seat, ThreadSettings
+from ohmo.contracts.turns import Accepted, CursorSave, Seat, ThreadSettings
 
 log = structlog.get_logger("ohmo.bus")
 CROWD = 8  # batches on their way to the store: more than an ordinary minute ever has

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 
-from ohmo.contracts.events import Event
+from ohmo.contracts.agent import Event
 
 Heard = tuple[str, Event]
 

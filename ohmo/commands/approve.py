@@ -14,7 +14,7 @@ from ohmo.commands.contract import (
     RunNow,
     several,
 )
-from ohmo.contracts.questions import Scope
+from ohmo.contracts.outbox import Scope
 
 _SCOPES: dict[str, Scope] = {
     "": "once",

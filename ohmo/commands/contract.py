@@ -14,10 +14,10 @@ from channels.contract import Address, Inbound
 from channels.record import record
 from channels.text import literal
 from ohmo.commands.aliases import INSTEAD, SAME
-from ohmo.contracts.questions import Scope
+from ohmo.contracts.outbox import Asked, Lapsed, Scope
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Asked, Lapsed, ThreadSettings
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.sessions.user_steps import is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]

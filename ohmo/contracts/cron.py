@@ -8,9 +8,24 @@ from typing import Literal, Protocol
 
 from channels.contract import Address
 from channels.record import record
-from ohmo.contracts.causes import Cause
 from ohmo.contracts.errors import OhmoError
 
+#: Why a turn ended and why a slot is as it is, for programs; the sentence beside it in the row is
+#: for people.
+Cause = Literal[
+    "stopped",  # by /stop or /new
+    "interrupted",  # by a newer message
+    "removed",  # with its job, before it began
+    "caught_up",  # runs later than its hour
+    "by_hand",  # runs beside its hours
+    "coalesced",  # skipped for a later slot
+    "overlap",  # skipped, the run before had not ended
+    "queue_full",  # skipped, too many runs waited
+    "not_running",  # missed, and the job asks for no catching up
+    "too_late",  # missed, and too long ago to be caught up
+    "too_many",  # missed, with more of them than are caught up
+]
+BY_A_PERSON = frozenset[Cause]({"stopped", "interrupted", "removed"})
 CatchUp = Literal["none", "once", "all"]
 Overlap = Literal["skip", "queue"]
 When = Literal["always", "changed", "wrong"]

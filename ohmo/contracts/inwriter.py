@@ -14,9 +14,8 @@ from channels.contract import Inbound, Reacted
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, UserStep
-from ohmo.contracts.policy import BegunUnder
-from ohmo.contracts.posts import OutRow, PostRow
-from ohmo.contracts.questions import Asked
+from ohmo.contracts.outbox import Asked, OutRow, PostRow
+from ohmo.contracts.tool import BegunUnder
 from ohmo.contracts.turns import Claim
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -12,8 +12,8 @@ from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, Tokens
-from ohmo.contracts.store import Ending, Kind, OutRow, ThreadSettings
-from ohmo.contracts.turns import Shelf
+from ohmo.contracts.outbox import OutRow
+from ohmo.contracts.turns import Ending, Kind, Shelf, ThreadSettings
 
 
 @record
@@ -25,9 +25,8 @@ class Counts:
     oldest_waiting: datetime | None
     turns_open: int
     turns_parked: int
-    oldest: Mapping[str, datetime] = field(
-        default_factory=dict[str, datetime]
-    )  # the oldest that waits or is taken, by channel
+    #: The oldest that waits or is taken, by channel.
+    oldest: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
 
 
 @record
@@ -118,6 +117,19 @@ def known_cost(rows: Sequence[Spent]) -> tuple[int | None, int]:
     micro_usd = sum(row.micro_usd for row in rows)
     unpriced = sum(row.unpriced for row in rows)
     return None if unpriced and not micro_usd else micro_usd, unpriced
+
+
+def cost_words(micro_usd: int | None, unpriced: int) -> str:
+    """``$0.0123``; ``price unknown``; or both, where the price of ``unpriced`` of the calls is not
+    known."""
+    if unpriced and not micro_usd:
+        return "price unknown"
+    known = f"${(micro_usd or 0) / 1e6:.4f}"
+    return (
+        f"{known} and {unpriced} call{'' if unpriced == 1 else 's'} of unknown price"
+        if unpriced
+        else known
+    )
 
 
 @record

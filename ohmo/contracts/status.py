@@ -1,13 +1,14 @@
-"""One true answer per part of the house: what ``ohmo status --json``, ``/readyz`` and the dashboard
-say."""
+"""What ``ohmo status --json``, ``/readyz`` and the dashboard say of each part of the house, and how
+the owner is told of what went wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
+from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.reports import Counts
 
@@ -73,10 +74,26 @@ class HouseStatus:
     turns_running: int
     turns_parked: int
     cron: Mapping[str, int | float | str | None]  # lag_seconds, next
-    budget: Mapping[
-        str, Mapping[str, int | float | None]
-    ]  # "day": usd (None: not known) and tokens spent, unpriced calls, limits or None
+    #: "day": usd (None: not known) and tokens spent, unpriced calls, limits or None
+    budget: Mapping[str, Mapping[str, int | float | None]]
     warnings: tuple[str, ...] = ()
     asking: int = 0
     mode: str = "default"  # of a conversation that chose none
     models: tuple[str, ...] = ()  # small to large
+
+
+class OwnerNotices(Protocol):
+    """``ohmo.gateway.notices`` carries it out."""
+
+    async def tell(self, incident: str, text: str) -> bool:
+        """``incident`` names it, so that it is told once. False: told before, or nobody can be
+        told."""
+        ...
+
+    def over(self, incident: str) -> None:
+        """The incident has ended; the next one of this name is told at once."""
+        ...
+
+    def owner_place(self) -> Address:
+        """Where the owner reads now."""
+        ...

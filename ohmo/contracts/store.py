@@ -19,78 +19,22 @@ from ohmo.contracts.inwriter import (
     ToStep,
     no_rest,
 )
-from ohmo.contracts.looking import Looking
 from ohmo.contracts.messages import Step, Usage, UserStep
-from ohmo.contracts.posts import OutRow, PartState, PostRow
-from ohmo.contracts.questions import Ask, Asked, Grant, Lapsed, Ruling
+from ohmo.contracts.outbox import Ask, Asked, Grant, Lapsed, OutRow, PartState, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
-from ohmo.contracts.turns import Claim, End, ThreadSettings, Work
-
-Kind = Literal["message", "wake", "edit", "reaction", "answer", "command"]
-Ending = Literal["answered", "merged", "noted", "refused", "stopped", "superseded", "dead"]
-Role = Literal["asking", "guest", "user", "admin", "owner", "revoked"]
-
-
-@record
-class Seat:
-    """Where an arrival belongs: decided by the gateway (pure), applied by the store.
-
-    ``command`` and ``answer`` are handled beside the mailbox by intake and never make a thread
-    ready; that includes a stranger's message, which intake refuses with a pairing card. ``ending``:
-    stored with this ending at once. ``settings``: chosen with it, for its thread, before its turn
-    starts.
-    """
-
-    person_scope: str  # "" or a person id
-    kind: Kind
-    ending: Literal["noted", "refused"] | None = None
-    reason: str = ""
-    hold: float = 0.0  # seconds before the thread may be claimed (albums come in pieces)
-    settings: ThreadSettings | None = None
-
-
-@record
-class Accepted:
-    """What became of one arrival. ``duplicate``: known before, nothing new was written; thread and
-    seq are the first one's."""
-
-    thread: str
-    seq: int
-    duplicate: bool
-
-
-@record
-class CursorSave:
-    """A channel's cursor, fenced by the generation of its connection lease (0: no lease in use)."""
-
-    channel: str
-    account: str
-    name: str
-    value: str
-    generation: int = 0
-
-
-@record
-class Pending:
-    """An arrival of kind answer or command that is stored and not yet ended."""
-
-    accepted: Accepted
-    kind: Kind
-    arrival: Arrival
-
-
-@record
-class PersonRow:
-    """Who somebody is. ``code_hash`` and ``expires`` only while ``asking`` (pairing)."""
-
-    channel: str
-    account: str
-    person: str
-    name: str
-    role: Role
-    code_hash: str | None = None
-    expires: datetime | None = None
-    by: str | None = None
+from ohmo.contracts.turns import (
+    Accepted,
+    Claim,
+    CursorSave,
+    End,
+    Ending,
+    Pending,
+    PersonRow,
+    Seat,
+    ThreadSettings,
+    TurnCost,
+    Work,
+)
 
 
 @record
@@ -98,18 +42,11 @@ class Hint:
     """Something may have changed; never the truth, only a reason to look. Empty fields mean
     "any"."""
 
-    kind: Literal[
-        "ready", "post", "approval", "job", "state", "any"
-    ]  # state: only who shows things to people needs to look
+    #: ``state``: only who shows things to people needs to look
+    kind: Literal["ready", "post", "approval", "job", "state", "any"]
     thread: str = ""
     channel: str = ""
     account: str = ""
-
-
-NOT_ADDRESSED = "not addressed"
-BY_A_BOT = "said by a bot"
-"""Reason of a noted message that may be handed over as context; any other reason keeps it from the
-model."""
 
 
 class Mailbox(Protocol):
@@ -312,6 +249,10 @@ class Threads(Protocol):
         written."""
         ...
 
+    async def turn_cost(self, thread: str, turn: str) -> TurnCost:
+        """Of a turn that is still open, over all its runs."""
+        ...
+
 
 class Approvals(Protocol):
     """Questions, and who may do what."""
@@ -373,6 +314,14 @@ class Outbox(Protocol):
         or not."""
         ...
 
+    async def drafted(self, turn: str) -> OutRow | None:
+        """The draft of a turn that its end will take the place of."""
+        ...
+
+    async def post_row(self, id: str) -> OutRow | None:
+        """One row of the outbox, whatever its state; None: there is none."""
+        ...
+
     async def sending(self, id: str, parts: Sequence[PartState]) -> None:
         """Before the first call, and after each upload or part: what will be said is frozen."""
 
@@ -395,7 +344,7 @@ class Outbox(Protocol):
     async def drop_post(self, id: str) -> bool: ...
 
 
-class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Looking, Protocol):
+class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Protocol):
     """Raises Unavailable (outcome unknown: ask again with the same ids), LeaseLost (nothing
     written), Conflict (a law of the schema)."""
 

@@ -1,8 +1,8 @@
-"""What a tool is, and what may be said about a call before it runs."""
+"""What a tool is, and what the policy and a person may say about a call before it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
@@ -12,10 +12,39 @@ from pydantic import BaseModel
 from channels.contract import Choice, Outbound
 from channels.record import record
 from ohmo.contracts.messages import Json, Layer, ToolCall, ToolResult
-from ohmo.contracts.policy import PolicySnapshot
 from ohmo.contracts.provider import ToolSpec
 
 Input = TypeVar("Input", bound=BaseModel, contravariant=True)
+Mode = Literal["default", "plan", "full_auto"]
+Standing = Literal["guest", "user", "admin", "owner"]
+_MODES: tuple[Mode, ...] = ("plan", "default", "full_auto")  # strictest first
+
+
+@record
+class PolicySnapshot:
+    """Of one configuration."""
+
+    allow: tuple[str, ...]  # rules as they are written, and so in the next two
+    ask: tuple[str, ...]
+    deny: tuple[str, ...]
+    mode: Mode  # where people chose none
+    read_outside: Literal["ask", "allow"]  # of the workspace
+    workspace: Path
+    closed: tuple[str, ...]  # patterns of what belongs to the agent's home and lies elsewhere
+    busy: Literal["queue", "steer", "interrupt", "collect"]  # no rule; a turn keeps it too
+
+
+@record
+class BegunUnder:
+    """Stored with a turn when it begins, gone when it ends: what a later configuration lets be
+    done does not loosen it."""
+
+    policy: PolicySnapshot
+    role: Standing  # of the person it acts for
+
+
+def strictest(modes: Iterable[Mode]) -> Mode:
+    return min(modes, key=_MODES.index)
 
 
 @record
@@ -53,14 +82,12 @@ class Footprint:
     writes: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     command: str | None = None
-    effect: Literal["none", "house", "repeatable", "once"] = (
-        "once"  # none: read-only. house: only rows committed with the result
-    )
+    #: ``none``: read-only; ``house``: only rows committed with the result
+    effect: Literal["none", "house", "repeatable", "once"] = "once"
     note: str = ""  # what the arguments mean, for the person who is asked
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
-    touches: (
-        tuple[Path, ...] | None
-    ) = ()  # for the order within a step: what else it may open or change; None: perhaps everything
+    #: For the order within a step: what else it may open or change; None: perhaps everything.
+    touches: tuple[Path, ...] | None = ()
 
 
 def _nothing(_: str) -> bool:
@@ -115,9 +142,8 @@ class CallContext:
     progress: Callable[[str], None]
     word: str = ""  # what the person answered to ``Footprint.question``
     rules: tuple[str, ...] = ()  # approved with the job or webhook this turn runs for
-    secrets: Mapping[str, str] = field(
-        default_factory=dict[str, str], repr=False
-    )  # for the environment of its commands
+    #: For the environment of its commands.
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     tools: tuple[ToolSpec, ...] = field(default=(), repr=False)
     hidden: frozenset[str] = frozenset()
     judged: Judged = Judged()  # nothing, until the gate has allowed the call

@@ -1,4 +1,4 @@
-"""What a thread's turn is, from the claim to its end."""
+"""What the store keeps of an arrival, a person, a thread and its turn, from claim to end."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Literal
 from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.causes import Cause
-from ohmo.contracts.cron import Report
-from ohmo.contracts.messages import Step
-from ohmo.contracts.policy import BegunUnder
+from ohmo.contracts.cron import Cause, Report
+from ohmo.contracts.messages import ModelStep, Step, ToolCall, Usage
+from ohmo.contracts.tool import BegunUnder
 
+Kind = Literal["message", "wake", "edit", "reaction", "answer", "command"]
+Ending = Literal["answered", "merged", "noted", "refused", "stopped", "superseded", "dead"]
+Role = Literal["asking", "guest", "user", "admin", "owner", "revoked"]
 FREE = timedelta(hours=8)  # how long ``full_auto`` holds that was chosen for one thread
 Shelf = Literal["open", "pinned", "archived", "deleted"]
 """Where the owner put a conversation in the list of the page; ``deleted``: nothing that was said in
 it is kept."""
+NOT_ADDRESSED = "not addressed"
+BY_A_BOT = "said by a bot"
+"""Reason of a noted message that may be handed over as context; any other reason keeps it from the
+model."""
 
 
 @record
@@ -47,6 +53,68 @@ class ThreadSettings:
 
 
 _CHOICES = tuple(each.name for each in fields(ThreadSettings))
+
+
+@record
+class Seat:
+    """Where an arrival belongs: decided by the gateway (pure), applied by the store.
+
+    ``command`` and ``answer`` are handled beside the mailbox by intake and never make a thread
+    ready; that includes a stranger's message, which intake refuses with a pairing card. ``ending``:
+    stored with this ending at once. ``settings``: chosen with it, for its thread, before its turn
+    starts.
+    """
+
+    person_scope: str  # "" or a person id
+    kind: Kind
+    ending: Literal["noted", "refused"] | None = None
+    reason: str = ""
+    hold: float = 0.0  # seconds before the thread may be claimed (albums come in pieces)
+    settings: ThreadSettings | None = None
+
+
+@record
+class Accepted:
+    """What became of one arrival. ``duplicate``: known before, nothing new was written; thread and
+    seq are the first one's."""
+
+    thread: str
+    seq: int
+    duplicate: bool
+
+
+@record
+class CursorSave:
+    """A channel's cursor, fenced by the generation of its connection lease (0: no lease in use)."""
+
+    channel: str
+    account: str
+    name: str
+    value: str
+    generation: int = 0
+
+
+@record
+class Pending:
+    """An arrival of kind answer or command that is stored and not yet ended."""
+
+    accepted: Accepted
+    kind: Kind
+    arrival: Arrival
+
+
+@record
+class PersonRow:
+    """Who somebody is. ``code_hash`` and ``expires`` only while ``asking`` (pairing)."""
+
+    channel: str
+    account: str
+    person: str
+    name: str
+    role: Role
+    code_hash: str | None = None
+    expires: datetime | None = None
+    by: str | None = None
 
 
 @record
@@ -85,3 +153,35 @@ class End:
     reason: str = ""
     report: Report | None = None
     cause: Cause | None = None  # None: its state says it all
+
+
+@record
+class TurnCost:
+    """What a turn did so far; told beneath its answer."""
+
+    steps: tuple[Step, ...] = ()
+    input: int = 0  # tokens
+    output: int = 0  # tokens
+    seconds: float = 0.0  # since it began
+
+    @property
+    def model_calls(self) -> int:
+        return sum(isinstance(step, ModelStep) for step in self.steps)
+
+    @property
+    def tool_calls(self) -> int:
+        return sum(
+            isinstance(block, ToolCall)
+            for step in self.steps
+            if isinstance(step, ModelStep)
+            for block in step.blocks
+        )
+
+    def and_then(self, steps: tuple[Step, ...], usage: Usage | None) -> TurnCost:
+        """With what happened next."""
+        return replace(
+            self,
+            steps=(*self.steps, *steps),
+            input=self.input + (usage.sent if usage is not None else 0),
+            output=self.output + (usage.output if usage is not None else 0),
+        )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from channels.record import record
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     Event,
     ModelDone,
     Status,

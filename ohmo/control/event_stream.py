@@ -12,10 +12,10 @@ from aiohttp import web
 
 from channels.errors import Unavailable
 from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Revised, Typing, place
+from ohmo.contracts.agent import Event, TextDelta
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.events import Event, TextDelta
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import Reports
-from ohmo.contracts.store import OutRow
 from ohmo.control.event_hub import Changed, EventHub, Listener, Told
 from ohmo.control.guard import decorate
 from ohmo.control.responses import Refusal, dumps, number, type_name

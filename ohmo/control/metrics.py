@@ -18,7 +18,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     Event,
     ModelDone,
     TextDelta,

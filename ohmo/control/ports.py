@@ -13,13 +13,14 @@ from channels.record import record
 from channels.web.client import Browser
 from ohmo.approvals.answering import Answerer, Outcome
 from ohmo.commands.contract import Decide
+from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.events import Event
-from ohmo.contracts.questions import Remembered
+from ohmo.contracts.outbox import Asked, Remembered
 from ohmo.contracts.reports import Replay, Reports, ThreadInfo
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, ThreadSettings
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import Accepted, PersonRow, ThreadSettings
 from ohmo.control.webhooks import Webhooks
 from ohmo.cron.desk import CronDesk
 

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
     HistoryItem,
@@ -22,7 +23,7 @@ from ohmo.contracts.reports import (
     spot_of,
 )
 from ohmo.contracts.status import ChannelStatus
-from ohmo.contracts.store import Ending, OutRow
+from ohmo.contracts.turns import Ending
 from ohmo.control.names import Names
 from ohmo.control.ports import Ports
 from ohmo.control.responses import (

@@ -18,10 +18,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from channels.contract import Outbound
 from channels.record import record
 from ohmo.approvals.hints import worded
-from ohmo.contracts.keys_once import DoubledKey, refuse_doubled_keys
 from ohmo.contracts.messages import Json
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Spent, Spot, ThreadInfo, known_cost, spot_of
-from ohmo.contracts.store import OutRow
 
 _DIGITS = 19  # of the largest number a store knows
 Body = TypeVar("Body", bound=BaseModel)
@@ -193,3 +192,23 @@ def following(items: Sequence[ThreadInfo | ArrivalInfo | OutRow], wanted: Wish) 
 
 def mark_of(spot: Spot) -> str:
     return f"{spot.group}.{spot.at}.{spot.seq}.{spot.id}"
+
+
+class DoubledKey(Exception):
+    """``str()`` is one line that names the key."""
+
+
+def refuse_doubled_keys(raw: bytes) -> None:
+    """Raises DoubledKey. What is no JSON is for another to refuse."""
+    try:
+        json.loads(raw, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise DoubledKey(f"{key[:60]!r}: this key stands twice in the body; send it once")
+        seen.add(key)

@@ -24,8 +24,8 @@ from typing import cast
 
 from channels.contract import Clock
 from channels.record import record
+from ohmo.contracts.agent import Event
 from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.events import Event
 from ohmo.control.app_deps import AppDeps
 from ohmo.control.event_hub import EventHub
 from ohmo.control.keys import Keys, load_token

@@ -13,7 +13,7 @@ from channels.record import record
 from ohmo.config.models import Budget
 from ohmo.contracts.reports import Reports, UsageTotal, known_cost
 from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
-from ohmo.contracts.store import PersonRow
+from ohmo.contracts.turns import PersonRow
 
 
 class Sessions(Protocol):

@@ -14,8 +14,9 @@ from pydantic import Field
 from channels.contract import Attachment, Clock, Inbound
 from channels.web.client import Browser, place
 from channels.web.files import plain_name
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo, known_cost
-from ohmo.contracts.store import OutRow, ThreadSettings
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.ports import Keeping, Ports
 from ohmo.control.read_api import Finding, first_day
 from ohmo.control.responses import (

@@ -18,9 +18,9 @@ from aiohttp import web
 from channels.contract import Address, ChatId, Clock, Outbound
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
-from ohmo.contracts.keys_once import DoubledKey, refuse_doubled_keys
-from ohmo.contracts.store import Accepted, PostRow
-from ohmo.control.responses import Refusal, answer
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import Accepted
+from ohmo.control.responses import DoubledKey, Refusal, answer, refuse_doubled_keys
 from ohmo.cron.wakes import DEADLINE, SILENT
 from ohmo.ids import derived
 

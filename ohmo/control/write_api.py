@@ -13,10 +13,9 @@ from channels.contract import Address, ChatId, Clock
 from ohmo.approvals.answering import Answerer, Refused
 from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.questions import Scope
+from ohmo.contracts.outbox import Scope
 from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import ThreadSettings
-from ohmo.contracts.turns import FREE
+from ohmo.contracts.turns import FREE, ThreadSettings
 from ohmo.control.ports import Approvals, Ports
 from ohmo.control.responses import Refusal, Wanted, answer, body_of
 from ohmo.ids import NewId

@@ -26,7 +26,7 @@ from ohmo.contracts.cron import (
 )
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
-from ohmo.contracts.store import Accepted
+from ohmo.contracts.turns import Accepted
 from ohmo.cron.recipes import Recipe, read_recipe, recipes
 from ohmo.cron.reporting import job_view
 from ohmo.cron.spec import (

@@ -11,8 +11,7 @@ from pathlib import Path
 from channels.contract import Address, Outbound
 from channels.text import code_span
 from ohmo.contracts.arrivals import Terms, Wake
-from ohmo.contracts.causes import BY_A_PERSON
-from ohmo.contracts.cron import PREVIEW, JobRow, Jobs, OccurrenceRow, Passed, Report
+from ohmo.contracts.cron import BY_A_PERSON, PREVIEW, JobRow, Jobs, OccurrenceRow, Passed, Report
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.cron.recipes import Recipe, attached, own_command, triage_report
 from ohmo.cron.spec import in_utc, span, when_words

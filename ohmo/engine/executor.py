@@ -17,9 +17,17 @@ from pydantic import BaseModel, ValidationError
 
 from channels.errors import Unavailable
 from channels.record import record
-from ohmo.contracts.agent import Ledger, OpenCall, Parked
+from ohmo.contracts.agent import (
+    Ledger,
+    OpenCall,
+    Parked,
+    PlanUpdated,
+    ToolDone,
+    ToolProgress,
+    ToolRefused,
+    ToolStarted,
+)
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.events import PlanUpdated, ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import UNREADABLE, CallStarted, Json, Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import (
     Allow,

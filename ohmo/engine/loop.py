@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from ohmo.contracts.agent import Answered, Ended, Failed, Ledger, Parked
+from ohmo.contracts.agent import Answered, Ended, Event, Failed, Failure, Ledger, Parked
 from ohmo.contracts.errors import CutOff, Empty, Overloaded, ProviderError, TimedOut
-from ohmo.contracts.events import Event, Failure
 from ohmo.engine.executor import Executor
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.reasoner import Reasoner

@@ -6,9 +6,8 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
-from ohmo.contracts.agent import Ledger
+from ohmo.contracts.agent import Ledger, ModelDone, Status, TextDelta, TextReset
 from ohmo.contracts.errors import CutOff, TooLong
-from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset
 from ohmo.contracts.messages import ModelStep, Text
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.engine.stream import closable

@@ -11,10 +11,9 @@ from channels.record import record
 from ohmo.approvals.job_people import JobPerson
 from ohmo.approvals.reaction_lookup import verdict_of
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.policy import Standing
-from ohmo.contracts.questions import OWN_CHANNELS
-from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
-from ohmo.contracts.tool import Question
+from ohmo.contracts.outbox import OWN_CHANNELS, Asked
+from ohmo.contracts.tool import Question, Standing
+from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Kind, PersonRow, Seat
 
 _ORDER: tuple[Standing, ...] = ("guest", "user", "admin", "owner")
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ohmo.config.channels import Opened
-from ohmo.contracts.questions import OWN_CHANNELS
+from ohmo.contracts.outbox import OWN_CHANNELS
 from ohmo.gateway.access import Policy
 from ohmo.gateway.activity import Mode
 

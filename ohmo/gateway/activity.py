@@ -10,8 +10,8 @@ from typing import Literal
 
 from channels.payloads import clean
 from channels.text import code_span
-from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, Usage
+from ohmo.contracts.turns import TurnCost
 from ohmo.engine.executor import summary
 
 Mode = Literal["live", "keep", "off"]

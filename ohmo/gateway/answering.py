@@ -14,8 +14,9 @@ from ohmo.approvals.lapsing import LateAnswers, parse_run
 from ohmo.approvals.questions import Shown, aimed
 from ohmo.approvals.reaction_lookup import verdict_of
 from ohmo.commands.contract import Decide, Desk
-from ohmo.contracts.questions import Scope
-from ohmo.contracts.store import Accepted, Asked, Lapsed, Store
+from ohmo.contracts.outbox import Asked, Lapsed, Scope
+from ohmo.contracts.store import Store
+from ohmo.contracts.turns import Accepted
 from ohmo.gateway.access import Access, is_free
 from ohmo.gateway.endings import Ended, notice
 from ohmo.ids import NewId, derived

@@ -13,7 +13,8 @@ from channels.contract import Address, Clock, Inbound, Outbound, PersonId
 from channels.record import Recent, record
 from channels.text import wall
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.store import Accepted, Asked, PostRow, Seat
+from ohmo.contracts.outbox import Asked, PostRow
+from ohmo.contracts.turns import Accepted, Seat
 from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, within
 

@@ -15,7 +15,8 @@ from channels.contract import Channel, Clock, Receipt, Repeat
 from channels.errors import AuthFailed, Unavailable
 from channels.record import record
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.store import Hint, OutRow, Store
+from ohmo.contracts.outbox import OutRow
+from ohmo.contracts.store import Hint, Store
 from ohmo.gateway.sending import Done
 from ohmo.lifecycle import backoff, failure_of, within
 

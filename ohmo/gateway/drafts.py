@@ -21,7 +21,7 @@ import structlog
 from channels.contract import Address, Channel, Outbound, Receipt
 from channels.record import record
 from channels.text import quote_thinking
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     Event,
     ModelDone,
     Status,
@@ -34,7 +34,7 @@ from ohmo.contracts.events import (
     TurnStarted,
 )
 from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.store import OutRow, PostRow
+from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.gateway.activity import Activity
 from ohmo.gateway.draft_updates import DraftUpdates, Typing
 from ohmo.gateway.pace import Pace

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from channels.contract import Address, Outbound
 from channels.record import record
-from ohmo.contracts.store import Ending, PersonRow, PostRow, ThreadSettings
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import Ending, PersonRow, ThreadSettings
 from ohmo.ids import NewId
 
 

@@ -19,7 +19,9 @@ from channels.errors import Unavailable
 from channels.record import record
 from ohmo.approvals import reaction_lookup
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.store import Accepted, PostRow, Seat, Store
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.store import Store
+from ohmo.contracts.turns import Accepted, Seat
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering

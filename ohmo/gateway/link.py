@@ -10,7 +10,7 @@ from pathlib import Path
 from channels.contract import Address, Arrival, Channel, Clock, Cursor
 from channels.record import record
 from ohmo.contracts.status import ChannelState, ChannelStatus
-from ohmo.contracts.store import Accepted, CursorSave
+from ohmo.contracts.turns import Accepted, CursorSave
 from ohmo.gateway.activity import Mode
 
 DEAF = "it can speak, but the platform has not begun to talk to it yet"

@@ -12,7 +12,8 @@ from channels.contract import Address, ChatId, Clock, Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.store import Outbox, PostRow
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.store import Outbox
 from ohmo.ids import NewId, derived
 
 log = structlog.get_logger("ohmo.notices")

@@ -25,7 +25,9 @@ from ohmo.commands.contract import (
     unknown,
 )
 from ohmo.contracts.inwriter import Rest, no_rest
-from ohmo.contracts.store import Accepted, PostRow, Store, ThreadSettings
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.store import Store
+from ohmo.contracts.turns import Accepted, ThreadSettings
 from ohmo.gateway.answering import Answering
 from ohmo.gateway.endings import Ended, notice
 from ohmo.ids import NewId

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from channels.contract import Said
-from ohmo.contracts.store import PersonRow
+from ohmo.contracts.turns import PersonRow
 
 LIFE = timedelta(hours=1)
 _LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # none that look alike

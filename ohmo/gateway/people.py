@@ -10,8 +10,10 @@ from typing import Literal
 from channels.contract import Inbound, Outbound
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.reports import ArrivalInfo, Reports
-from ohmo.contracts.store import PersonRow, PostRow, Store
+from ohmo.contracts.store import Store
+from ohmo.contracts.turns import PersonRow
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
 from ohmo.ids import derived

@@ -16,7 +16,8 @@ from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Reject
 from channels.record import record
 from ohmo.approvals.hints import worded
 from ohmo.contracts.errors import Conflict
-from ohmo.contracts.store import Outbox, OutRow, PartState
+from ohmo.contracts.outbox import OutRow, PartState
+from ohmo.contracts.store import Outbox
 from ohmo.failpoints import Failpoint
 from ohmo.gateway.pace import Pace
 from ohmo.ids import base36

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from channels.contract import Inbound
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.policy import Standing
+from ohmo.contracts.tool import Standing
 from ohmo.gateway.access import Access
 
 

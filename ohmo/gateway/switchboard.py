@@ -25,8 +25,9 @@ from channels.errors import (
 )
 from channels.record import record
 from ohmo.contracts.errors import LeaseLost, StoreError
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.status import ChannelStatus
-from ohmo.contracts.store import OutRow, Store
+from ohmo.contracts.store import Store
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
 from ohmo.gateway.drafts import Drafts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     Event,
     Failure,
     ModelDone,

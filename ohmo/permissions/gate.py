@@ -14,7 +14,7 @@ from typing import Literal
 
 from channels.contract import Choice
 from ohmo.contracts.messages import Layer, ToolCall
-from ohmo.contracts.store import Grant
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import (
     Allow,
     Ask,

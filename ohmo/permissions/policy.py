@@ -10,7 +10,7 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.store import Grant
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_policy import CommandPolicy

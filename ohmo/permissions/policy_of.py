@@ -11,8 +11,7 @@ from pathlib import Path
 
 from channels.record import record
 from ohmo.config.load import Config
-from ohmo.contracts.policy import PolicySnapshot
-from ohmo.contracts.tool import CallContext
+from ohmo.contracts.tool import CallContext, PolicySnapshot
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths

@@ -9,15 +9,14 @@ from typing import Literal, Protocol
 from channels.contract import Address, Outbound
 from channels.record import record
 from ohmo.ambient import Ambient
-from ohmo.contracts.agent import Agent
+from ohmo.contracts.agent import Agent, Event
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
-from ohmo.contracts.events import Event
-from ohmo.contracts.inwriter import Begins
-from ohmo.contracts.looking import TurnCost
+from ohmo.contracts.inwriter import Begins, Card, Closing, ToContext, ToStep
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
-from ohmo.contracts.store import Card, Claim, Closing, Store, ToContext, ToStep, Work
+from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Claim, TurnCost, Work
 from ohmo.sessions.plan import TurnPlan
 
 Busy = Literal["queue", "steer", "interrupt", "collect"]

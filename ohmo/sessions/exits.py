@@ -10,14 +10,14 @@ from dataclasses import replace
 from channels.contract import Hint, Outbound
 from channels.errors import Unavailable
 from channels.text import quote_thinking, without_thinking
-from ohmo.contracts.agent import OpenCall
+from ohmo.contracts.agent import OpenCall, RunEnding, TurnEnded
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import Report
-from ohmo.contracts.events import RunEnding, TurnEnded
-from ohmo.contracts.inwriter import Rest, in_writer
+from ohmo.contracts.inwriter import Closing, Rest, in_writer
 from ohmo.contracts.messages import CallResult, Layer, Step, ToolCall, ToolResult
-from ohmo.contracts.store import Ask, Claim, Closing, End, OutRow, PostRow, Work
+from ohmo.contracts.outbox import Ask, OutRow, PostRow
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Claim, End, Work
 from ohmo.engine.executor import summary
 from ohmo.ids import derived
 from ohmo.lifecycle import backoff

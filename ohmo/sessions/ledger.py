@@ -9,12 +9,13 @@ from channels.contract import Clock, Outbound
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
-from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.looking import TurnCost
+from ohmo.contracts.inwriter import ToStep, in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, Usage, UserStep
+from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.provider import ModelRequest, ToolSpec
-from ohmo.contracts.store import PostRow, Store, ToStep
+from ohmo.contracts.store import Store
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
+from ohmo.contracts.turns import TurnCost
 from ohmo.ids import NewId
 from ohmo.lifecycle import unbroken
 from ohmo.sessions.run import Run, allowed_before

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from channels.record import record
-from ohmo.contracts.policy import Mode, PolicySnapshot, Standing
 from ohmo.contracts.provider import Section, ToolSpec
+from ohmo.contracts.tool import Mode, PolicySnapshot, Standing
 
 
 @record

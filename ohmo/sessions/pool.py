@@ -16,7 +16,9 @@ from ohmo.contracts.agent import Answered, Failed, Parked
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.inwriter import Remains, Rest, in_writer
-from ohmo.contracts.store import Claim, Hint, PostRow, Seat, Work
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import Claim, Seat, Work
 from ohmo.lifecycle import failure_of
 from ohmo.sessions.deps import Busy, SessionDeps
 from ohmo.sessions.outages import Outages
@@ -31,9 +33,7 @@ HANDOVER = 10.0  # seconds a turn waits for the end of one that lost the same th
 POLL = 1.0  # seconds: hints may be lost, and some times come without a hint
 PATIENCE = 1.5  # seconds that turns give way, at most, to messages that come in
 BREATH = 0.01  # seconds until they look again
-AT_ONCE = (
-    16  # threads begun by one transaction, at most; twice as many after one that took all it could
-)
+AT_ONCE = 16  # threads begun by one transaction; twice as many after one that took all it could
 
 
 @dataclass(slots=True)

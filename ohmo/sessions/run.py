@@ -6,10 +6,10 @@ from dataclasses import field, replace
 
 from channels.contract import Address, Inbound, Outbound
 from channels.record import record
+from ohmo.contracts.agent import Event, ModelDone, TextDelta, TextReset
 from ohmo.contracts.arrivals import Again, Wake
-from ohmo.contracts.events import Event, ModelDone, TextDelta, TextReset
 from ohmo.contracts.messages import ModelStep, Text, UserStep
-from ohmo.contracts.store import Claim, Work
+from ohmo.contracts.turns import Claim, Work
 from ohmo.sessions import notice_text
 from ohmo.sessions.deps import Busy
 from ohmo.sessions.plan import TurnPlan

@@ -11,13 +11,13 @@ from typing import Literal
 from channels.contract import Outbound
 from channels.errors import ChannelError
 from channels.record import record
-from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked
+from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked, TurnStarted
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.events import TurnStarted
 from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
-from ohmo.contracts.store import Claim, PostRow, Work
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import Claim, Work
 from ohmo.engine.stream import closable
 from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, unbroken

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from channels.contract import Choice, Inbound
-from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Work
 
 CALL = "Late"  # the name under which the question stands; no tool has it
 DIGEST = "late"  # of the question: whatever it is about

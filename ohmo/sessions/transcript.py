@@ -18,7 +18,7 @@ from ohmo.contracts.messages import (
     ToolResult,
     UserStep,
 )
-from ohmo.contracts.store import Claim
+from ohmo.contracts.turns import Claim
 
 UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
 

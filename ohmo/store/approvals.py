@@ -12,9 +12,11 @@ from typing import Literal
 
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import Conflict
+from ohmo.contracts.inwriter import Card, Closing
 from ohmo.contracts.messages import ModelStep, Step, ToolCall
-from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Lapsed, PostRow, Ruling
+from ohmo.contracts.outbox import Ask, Asked, Lapsed, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
+from ohmo.contracts.turns import Claim
 from ohmo.store.codec import (
     column,
     from_column,

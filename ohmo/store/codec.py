@@ -18,9 +18,9 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobBody
 from ohmo.contracts.errors import Damaged
 from ohmo.contracts.messages import Step, ToolResult
-from ohmo.contracts.policy import BegunUnder
-from ohmo.contracts.store import PartState, ThreadSettings
-from ohmo.contracts.tool import Question
+from ohmo.contracts.outbox import PartState
+from ohmo.contracts.tool import BegunUnder, Question
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.store import written_before
 
 T = TypeVar("T")

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ohmo.contracts.arrivals import Occurrence
-from ohmo.contracts.causes import Cause
-from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report, State
+from ohmo.contracts.cron import Cause, JobRow, OccurrenceRow, Passed, Report, State
 from ohmo.store.codec import column, from_column, read_job, write_job
 from ohmo.store.statements import Moment, Op, Row, Undo, Value, instant, milliseconds
 from ohmo.store.threads import lock_thread

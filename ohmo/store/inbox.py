@@ -11,14 +11,14 @@ from dataclasses import replace
 from channels.contract import Address, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.store import (
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import (
     Accepted,
     CursorSave,
     Ending,
     Kind,
     Pending,
     PersonRow,
-    PostRow,
     Seat,
     ThreadSettings,
 )

@@ -21,9 +21,9 @@ from channels.contract import (
 )
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.inwriter import Begins
+from ohmo.contracts.inwriter import Begins, Collects, ToContext, ToStep
 from ohmo.contracts.messages import Step, UserStep
-from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Claim, Collects, ToContext, ToStep, Work
+from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Claim, Work
 from ohmo.store.codec import (
     from_column,
     read_arrival,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ohmo.contracts.store import Grant, PersonRow
+from ohmo.contracts.outbox import Grant
+from ohmo.contracts.turns import PersonRow
 from ohmo.store.codec import column, from_column
 from ohmo.store.statements import Moment, Op, instant, milliseconds
 

@@ -14,8 +14,8 @@ from typing import Literal
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, Spot, StepInfo, ThreadInfo
-from ohmo.contracts.store import OutRow
 from ohmo.contracts.turns import Shelf
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.outbox import COLUMNS, OPEN, out_row

@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 
 from channels.contract import Receipt
 from ohmo.contracts.errors import Conflict
-from ohmo.contracts.store import Closing, OutRow, PartState, PostRow
+from ohmo.contracts.inwriter import Closing
+from ohmo.contracts.outbox import OutRow, PartState, PostRow
 from ohmo.store.codec import (
     column,
     from_column,

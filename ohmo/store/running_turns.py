@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.inwriter import Rest, no_rest
-from ohmo.contracts.looking import TurnCost
+from ohmo.contracts.inwriter import Closing, Rest, no_rest
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
@@ -21,7 +20,8 @@ from ohmo.contracts.messages import (
     Usage,
     UserStep,
 )
-from ohmo.contracts.store import Claim, Closing, End, Ending, PostRow
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import Claim, End, Ending, TurnCost
 from ohmo.store.codec import column, read_step, write_step
 from ohmo.store.cron_jobs import settle
 from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft

@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Span, Status, StatusCode
 
-from ohmo.contracts.events import Event, ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
-from ohmo.contracts.store import OutRow
+from ohmo.contracts.agent import Event, ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.outbox import OutRow
 
 log = structlog.get_logger("ohmo.traces")
 _NS = 1_000_000_000

@@ -11,7 +11,7 @@ import structlog
 import ohmo
 from ohmo.config.load import Config
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.notices import OwnerNotices
+from ohmo.contracts.status import OwnerNotices
 from ohmo.storefile import staging_dir
 from ohmo.storefile.archive import backups, make_backup, prune
 

@@ -6,8 +6,9 @@ import asyncio
 from contextlib import suppress
 
 from channels.contract import Clock, Outbound
+from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.reports import Reports, ThreadInfo
-from ohmo.contracts.store import PostRow, Store
+from ohmo.contracts.store import Store
 from ohmo.ids import derived
 from ohmo.lifecycle import within
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from ohmo.contracts.notices import OwnerNotices
+from ohmo.contracts.status import OwnerNotices
 
 log = structlog.get_logger("ohmo.memory")
 HIGH, LOW = 0.85, 0.75  # of the limit: from there on it is short, and below that no longer

@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from channels.contract import Outbound
-from ohmo.contracts.notices import OwnerNotices
+from ohmo.contracts.status import OwnerNotices
 from ohmo.ids import NewId
 
 log = structlog.get_logger("ohmo.store")

@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 
 from ohmo.config.models import Written
-from ohmo.contracts.events import Event
+from ohmo.contracts.agent import Event
 
 ROOT = Path(__file__).parents[2]
 

@@ -297,7 +297,6 @@ TOO_LONG = {
     "channels.telegram.inbound": 430,
     "ohmo.assembly.house": 466,
     "ohmo.cli.wizard": 407,
-    "ohmo.contracts.store": 430,
     "ohmo.sessions.pool": 426,
     "ohmo.assembly.clockwork:build_clockwork": 66,
     "ohmo.assembly.house:build_house": 102,

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from playwright.async_api import Browser, Page, StorageState, async_playwright, expect
 
 from channels.contract import Address, ChatId
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import Counts, ThreadInfo, UsageTotal
 from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
-from ohmo.contracts.store import OutRow
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
 from tests.unit.control.small_house import PERMISSION, SmallHouse, said

@@ -13,9 +13,9 @@ from playwright.async_api import Browser, Page, expect
 
 from channels.contract import Choice, Inbound
 from channels.web.client import place
-from ohmo.contracts.events import ToolStarted, TurnEnded, TurnStarted
-from ohmo.contracts.store import ThreadSettings
+from ohmo.contracts.agent import ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.server import Doors
 from tests.browser.line import Line
 from tests.unit.control.small_house import PERMISSION, SmallHouse

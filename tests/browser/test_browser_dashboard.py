@@ -18,7 +18,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from channels.contract import Address, ChatId, Choice
-from ohmo.contracts.events import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.agent import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, Layer, ModelStep, ToolCall, ToolResult
 from ohmo.contracts.reports import Spender, UsageTotal
 from ohmo.control.server import Doors

@@ -14,7 +14,8 @@ from playwright.async_api import Browser, Page, Route, expect
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.reports import UsageTotal
-from ohmo.contracts.store import Hint, PersonRow
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import PersonRow
 from ohmo.control.server import Doors
 from tests.browser.test_browser_dashboard import Cron
 from tests.unit.control.small_house import PERMISSION, SmallHouse, said

@@ -13,7 +13,8 @@ from typing import Any
 
 from channels.contract import Address, Arrival, Options, Outbound
 from ohmo.bus.events import EventStream
-from ohmo.contracts.store import Accepted, CursorSave, PostRow
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import Accepted, CursorSave
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.drafts import DraftRows, Drafts
 from ohmo.gateway.link import DEAF, LinkSettings

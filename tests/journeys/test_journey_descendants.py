@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ohmo.contracts.store import PersonRow
+from ohmo.contracts.turns import PersonRow
 from ohmo.control.peers import INSIDE
 from ohmo.cron.recipes import BUNDLED
 from ohmo.failpoints import inert

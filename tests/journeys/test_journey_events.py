@@ -7,8 +7,7 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from ohmo.contracts.errors import BadKey
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     Event,
     Failure,
     ModelDone,
@@ -21,6 +20,7 @@ from ohmo.contracts.events import (
     TurnEnded,
     TurnStarted,
 )
+from ohmo.contracts.errors import BadKey
 from ohmo.control.responses import encode
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says

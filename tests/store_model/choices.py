@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ohmo.contracts.store import ThreadSettings
+from ohmo.contracts.turns import ThreadSettings
 from tests.store_model.tables import Model
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from channels.contract import Edited, Inbound, MessageId, Reacted
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import UserStep
-from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED
+from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED
 from ohmo.store.inbox_claim import OWN, own_words
 from ohmo.store.outbox import receipts
 from ohmo.store.threads import thread_id

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
-from ohmo.contracts.causes import Cause
-from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report
-from ohmo.contracts.store import Claim, PostRow
+from ohmo.contracts.cron import Cause, JobRow, OccurrenceRow, Passed, Report
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import Claim
 from ohmo.store.cron_jobs import REMOVED, ended_as
 from tests.store_model.context import ModelContext
 

@@ -11,7 +11,8 @@ from typing import Literal
 
 from channels.contract import Address
 from ohmo.contracts.errors import Conflict
-from ohmo.contracts.looking import TurnCost
+from ohmo.contracts.inwriter import Card, Closing
+from ohmo.contracts.outbox import Ask, Asked, Grant, Lapsed, OutRow, PartState, PostRow, Ruling
 from ohmo.contracts.reports import (
     ArrivalInfo,
     AuditReport,
@@ -22,22 +23,8 @@ from ohmo.contracts.reports import (
     ThreadInfo,
     spot_of,
 )
-from ohmo.contracts.store import (
-    Ask,
-    Asked,
-    Card,
-    Claim,
-    Closing,
-    Grant,
-    Lapsed,
-    OutRow,
-    PartState,
-    PersonRow,
-    PostRow,
-    Ruling,
-)
 from ohmo.contracts.tool import Verdict
-from ohmo.contracts.turns import Shelf, ThreadSettings
+from ohmo.contracts.turns import Claim, PersonRow, Shelf, ThreadSettings, TurnCost
 from ohmo.store.approvals import lapsed_in
 from tests.store_model.choices import ModelChoices
 from tests.store_model.spending import ModelSpending

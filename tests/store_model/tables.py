@@ -14,22 +14,12 @@ from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
+from ohmo.contracts.inwriter import Closing
 from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage
-from ohmo.contracts.policy import BegunUnder
-from ohmo.contracts.store import (
-    Ask,
-    Claim,
-    Closing,
-    Ending,
-    Grant,
-    Hint,
-    Kind,
-    OutRow,
-    PartState,
-    PersonRow,
-    PostRow,
-    ThreadSettings,
-)
+from ohmo.contracts.outbox import Ask, Grant, OutRow, PartState, PostRow
+from ohmo.contracts.store import Hint
+from ohmo.contracts.tool import BegunUnder
+from ohmo.contracts.turns import Claim, Ending, Kind, PersonRow, ThreadSettings
 from ohmo.store.statements import Hear, Listeners
 from ohmo.store.threads import thread_id
 

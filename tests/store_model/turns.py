@@ -11,25 +11,21 @@ from channels.contract import Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.inwriter import Begins, Rest, no_rest
+from ohmo.contracts.inwriter import Begins, Closing, Collects, Rest, ToContext, ToStep, no_rest
 from ohmo.contracts.messages import Step, Usage, UserStep
-from ohmo.contracts.store import (
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import (
     Accepted,
     Claim,
-    Closing,
-    Collects,
     CursorSave,
     End,
     Ending,
-    Hint,
     Kind,
     Pending,
     PersonRow,
-    PostRow,
     Seat,
     ThreadSettings,
-    ToContext,
-    ToStep,
     Work,
 )
 from ohmo.store.inbox import again_as

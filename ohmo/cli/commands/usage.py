@@ -8,7 +8,7 @@ import click
 
 from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, Row, as_json_text, client_options, print_rows
-from ohmo.contracts.money import cost_words
+from ohmo.contracts.reports import cost_words
 
 
 @click.command("usage", help=__doc__)

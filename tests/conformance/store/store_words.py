@@ -32,21 +32,11 @@ from ohmo.contracts.messages import (
     ToolResult,
     UserStep,
 )
+from ohmo.contracts.outbox import Ask, Asked, OutRow, PartState, PostRow
 from ohmo.contracts.reports import Reports
-from ohmo.contracts.store import (
-    Accepted,
-    Ask,
-    Asked,
-    Claim,
-    End,
-    OutRow,
-    PartState,
-    PostRow,
-    Seat,
-    Store,
-    Work,
-)
+from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Accepted, Claim, End, Seat, Work
 
 CHAT = Address("slack", "T1", ChatId("C1"))
 OTHER = Address("slack", "T1", ChatId("C2"))

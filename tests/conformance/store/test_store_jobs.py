@@ -11,7 +11,7 @@ from store_words import BIRTH, CHAT, COMMAND, OTHER, WAKE, Scene, closing, model
 from channels.contract import Address
 from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.cron import JobBody, JobRow, JobSpec, OccurrenceRow, Passed, Report
-from ohmo.contracts.store import End
+from ohmo.contracts.turns import End
 
 NINE, TEN, NOON = (
     BIRTH + timedelta(hours=9),

@@ -12,7 +12,8 @@ from store_words import CHAT, COMMAND, OTHER, Scene, ident, model, row, said
 from channels.contract import Address, ChatId
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.reports import Spender, Spot, spot_of
-from ohmo.contracts.store import End, Hint
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import End
 
 
 async def pages(fetch: Callable[[Spot | None], Awaitable[list[Any]]]) -> list[Any]:

@@ -28,7 +28,7 @@ from store_words import (
 )
 
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.store import CursorSave, PersonRow, Seat, ThreadSettings
+from ohmo.contracts.turns import CursorSave, PersonRow, Seat, ThreadSettings
 
 
 async def test_a_batch_is_numbered_in_the_given_order(scene: Scene) -> None:

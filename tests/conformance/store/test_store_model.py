@@ -40,7 +40,8 @@ from store_words import (
 
 from channels.errors import Unavailable
 from ohmo.contracts.errors import Conflict, LeaseLost
-from ohmo.contracts.store import Claim, CursorSave, End, PersonRow, Ruling, Seat, ThreadSettings
+from ohmo.contracts.outbox import Ruling
+from ohmo.contracts.turns import Claim, CursorSave, End, PersonRow, Seat, ThreadSettings
 
 PLACES = st.sampled_from([CHAT, OTHER])
 TEXTS = st.sampled_from(["a", "b", "c", "d"])

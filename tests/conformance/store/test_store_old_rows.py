@@ -11,7 +11,7 @@ from store_engines import sqlite_store
 from store_words import Clock, told
 
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.policy import BegunUnder
+from ohmo.contracts.tool import BegunUnder
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.failpoints import inert
 from ohmo.storefile.recovery import bring_forward, create

@@ -9,8 +9,10 @@ import pytest
 from store_words import BIRTH, CHAT, OTHER, Scene, ident, part, row, said
 
 from ohmo.contracts.errors import Conflict
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, StepInfo
-from ohmo.contracts.store import Hint, OutRow, PersonRow
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import PersonRow
 
 
 async def test_only_the_oldest_open_row_of_a_thread_is_a_head(scene: Scene) -> None:

@@ -33,7 +33,8 @@ from store_words import (
 )
 
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.store import CursorSave, End, Ruling, Seat
+from ohmo.contracts.outbox import Ruling
+from ohmo.contracts.turns import CursorSave, End, Seat
 from ohmo.database.sql_store import SqlStore
 from ohmo.failpoints import inert
 from ohmo.store.statements import Driver, MakeOp, Moment, Op

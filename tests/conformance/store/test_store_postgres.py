@@ -13,7 +13,8 @@ from store_words import Clock, Scene, ident, model, row, said, told
 from channels.contract import Address, ChatId
 from channels.errors import Unavailable
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.store import End, Hint, Seat
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import End, Seat
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.timeout(180)]
 CHATS, EACH = 12, 6

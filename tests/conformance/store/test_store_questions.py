@@ -23,8 +23,9 @@ from store_words import (
 )
 
 from ohmo.contracts.errors import Conflict, LeaseLost
-from ohmo.contracts.store import Claim, Grant, Ruling, Work
+from ohmo.contracts.outbox import Grant, Ruling
 from ohmo.contracts.tool import Verdict
+from ohmo.contracts.turns import Claim, Work
 
 
 async def parked(scene: Scene, *calls: str, timeout: float = 300.0) -> tuple[Claim, Work]:

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from store_words import CHAT, MESSAGE, OTHER, Scene, model, row, said
 
-from ohmo.contracts.store import End, Hint, ThreadSettings
+from ohmo.contracts.store import Hint
+from ohmo.contracts.turns import End, ThreadSettings
 
 
 async def test_conversations_are_listed_by_where_they_were_put(scene: Scene) -> None:

@@ -26,8 +26,9 @@ from store_words import (
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.policy import BegunUnder, PolicySnapshot
-from ohmo.contracts.store import End, OutRow, ThreadSettings
+from ohmo.contracts.outbox import OutRow
+from ohmo.contracts.tool import BegunUnder, PolicySnapshot
+from ohmo.contracts.turns import End, ThreadSettings
 
 
 async def test_the_oldest_ready_thread_is_claimed_first_and_only_once(scene: Scene) -> None:

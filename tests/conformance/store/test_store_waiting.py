@@ -24,7 +24,8 @@ from store_words import (
 
 from channels.contract import Inbound, Reacted, TopicId
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Grant, Ruling, Seat
+from ohmo.contracts.outbox import Grant, Ruling
+from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Seat
 
 NOTED = Seat("", "message", "noted", NOT_ADDRESSED)
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field, ValidationError
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import JobTools
-from ohmo.contracts.store import Accepted, Seat
 from ohmo.contracts.tool import CallContext, Judged, Tool
+from ohmo.contracts.turns import Accepted, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.ids import IdSource
 from ohmo.permissions.policy import paths_of

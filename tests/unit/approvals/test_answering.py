@@ -24,8 +24,9 @@ from ohmo.approvals.cards import MOST, card, closing
 from ohmo.approvals.granting import Granting
 from ohmo.commands.contract import Decide
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.store import Ask, PartState, Seat
+from ohmo.contracts.outbox import Ask, PartState
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Seat
 from ohmo_testing.house import BIRTH, ManualClock
 from tests.store_model.store import MemoryStore
 

@@ -11,7 +11,8 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.contracts.store import Ask, Asked, Hint, Store
+from ohmo.contracts.outbox import Ask, Asked
+from ohmo.contracts.store import Hint, Store
 from ohmo.contracts.tool import Question
 
 HERE = Address("telegram", "main", ChatId("7"))

@@ -10,7 +10,7 @@ from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import End, Seat
+from ohmo.contracts.turns import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.ids import IdSource
 from tests.store_model.store import MemoryStore

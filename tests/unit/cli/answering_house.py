@@ -13,12 +13,12 @@ from typing import Any
 
 from ohmo.approvals.answering import Answerer
 from ohmo.commands.contract import Decide
+from ohmo.contracts.agent import TurnEnded, TurnStarted
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.events import TurnEnded, TurnStarted
 from ohmo.contracts.messages import ModelStep, Text
 from ohmo.contracts.reports import ArrivalInfo
-from ohmo.contracts.store import Accepted, ThreadSettings
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Accepted, ThreadSettings
 
 sys.path.insert(
     0, str(Path(__file__).parents[1] / "control")

@@ -12,8 +12,8 @@ from small_house import PERMISSION
 
 from channels.contract import Choice
 from ohmo.contracts.reports import Counts, UsageTotal
-from ohmo.contracts.store import PersonRow
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import PersonRow
 
 
 async def test_an_answer_is_printed_and_nothing_else(home: Path) -> None:

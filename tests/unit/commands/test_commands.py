@@ -27,10 +27,11 @@ from ohmo.commands.contract import (
     unknown,
 )
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.outbox import Ask, Asked, Lapsed
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.status import ChannelStatus, HouseStatus
-from ohmo.contracts.store import Ask, Asked, Lapsed, ThreadSettings
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import ThreadSettings
 
 KNOWN = commands()
 # Named in the documentation, not built yet.

@@ -30,8 +30,7 @@ from channels.web import WebSettings
 from channels.web.adapter import Web
 from ohmo.approvals.answering import Answerer
 from ohmo.commands.contract import Decide
-from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     Event,
     ModelDone,
     TextDelta,
@@ -40,6 +39,7 @@ from ohmo.contracts.events import (
     TurnEnded,
     TurnStarted,
 )
+from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
@@ -51,6 +51,7 @@ from ohmo.contracts.messages import (
     Usage,
     UserStep,
 )
+from ohmo.contracts.outbox import Ask, Asked, OutRow, PartState, PostRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
     AuditReport,
@@ -66,19 +67,9 @@ from ohmo.contracts.reports import (
     spot_of,
 )
 from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
-from ohmo.contracts.store import (
-    Accepted,
-    Ask,
-    Asked,
-    Hint,
-    OutRow,
-    PartState,
-    PersonRow,
-    PostRow,
-    ThreadSettings,
-)
+from ohmo.contracts.store import Hint
 from ohmo.contracts.tool import Question
-from ohmo.contracts.turns import Shelf
+from ohmo.contracts.turns import Accepted, PersonRow, Shelf, ThreadSettings
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Listen, Place

@@ -11,7 +11,7 @@ import pytest
 
 from channels.contract import Address, ChatId
 from channels.web.client import place
-from ohmo.contracts.store import PersonRow
+from ohmo.contracts.turns import PersonRow
 from ohmo.control.server import Doors
 from tests.unit.control.small_house import PERMISSION, T0, SmallHouse, said
 

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import NotConnected, NotEnabled
-from ohmo.contracts.store import Accepted, Seat
+from ohmo.contracts.turns import Accepted, Seat
 from ohmo.control.cron import CronRoutes
 from ohmo.control.guard import Callers, Guard
 from ohmo.control.keys import Keys

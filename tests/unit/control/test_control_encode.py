@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ohmo.contracts.events import CompactionProgress, Event, TextDelta
+from ohmo.contracts.agent import CompactionProgress, Event, TextDelta
 from ohmo.contracts.messages import Image, ToolResult, Usage
 from ohmo.control.responses import dumps
 

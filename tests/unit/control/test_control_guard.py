@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 
 from channels.web.client import place
+from ohmo.contracts.agent import TurnStarted
 from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.events import TurnStarted
 from ohmo.control.keys import COOKIE_LIFE, LINK_LIFE, Keys, load_token
 from ohmo.control.server import Doors, Listen, bind_tcp, find_socket, parse_listen, unix_socket
 from tests.unit.control.small_house import SmallHouse

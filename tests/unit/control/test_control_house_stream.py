@@ -14,7 +14,7 @@ import pytest
 
 from channels.contract import Address, ChatId
 from channels.web.client import place
-from ohmo.contracts.events import TextDelta, TurnEnded, TurnStarted
+from ohmo.contracts.agent import TextDelta, TurnEnded, TurnStarted
 from ohmo.contracts.store import Hint
 from ohmo.control.event_hub import Changed, Journal
 from ohmo.control.event_stream import newest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ohmo.contracts.events import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.agent import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.reports import Counts
 from ohmo.control.metrics import Metrics

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ohmo.contracts.reports import Spender, UsageTotal
-from ohmo.contracts.store import PersonRow
+from ohmo.contracts.turns import PersonRow
 from ohmo.control.names import Names
 from tests.unit.control.small_house import SmallHouse
 

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from channels.web.client import place
-from ohmo.contracts.events import TextDelta, TextReset, TurnEnded, TurnStarted
+from ohmo.contracts.agent import TextDelta, TextReset, TurnEnded, TurnStarted
 from ohmo.control.server import Doors
 from tests.unit.control.small_house import SmallHouse
 

@@ -9,7 +9,7 @@ import pytest
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
-from ohmo.contracts.store import ThreadSettings
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.titles import Titles
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

@@ -24,7 +24,8 @@ from channels.contract import Address, ChatId, Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import NotConnected
-from ohmo.contracts.store import Accepted, PostRow
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import Accepted
 from ohmo.control.webhooks import (
     MOST,
     SIGNATURE,

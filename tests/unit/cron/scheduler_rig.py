@@ -13,7 +13,7 @@ from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.store import Accepted, End, Seat
+from ohmo.contracts.turns import Accepted, End, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.reporting import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts

@@ -11,7 +11,7 @@ import pytest
 
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobBody, JobRow
-from ohmo.contracts.store import Accepted
+from ohmo.contracts.turns import Accepted
 from ohmo.cron.spec import digest, spec_of
 from ohmo.cron.wakes import terms_of
 from ohmo_testing.house import BIRTH, eventually

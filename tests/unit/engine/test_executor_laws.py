@@ -11,9 +11,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ohmo.contracts.agent import OpenCall, Parked
+from ohmo.contracts.agent import OpenCall, Parked, ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.events import ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import (
     UNREADABLE,
     CallResult,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from channels.contract import Address, Capabilities, ChatId, Choice, Outbound, Part, Repeat, TopicId
-from ohmo.contracts.store import OutRow, PostRow
+from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Pauses
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender

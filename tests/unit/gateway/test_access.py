@@ -25,8 +25,9 @@ from channels.contract import (
 from ohmo.assembly.house import commands
 from ohmo.commands.contract import parse
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.store import Ask, Asked, PersonRow, Seat
+from ohmo.contracts.outbox import Ask, Asked
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import PersonRow, Seat
 from ohmo.gateway.access import ALBUM_HOLD, Access, Policy, Roles
 
 KNOWN = frozenset(commands())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from channels.text import parse
-from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, ModelStep, Text, ToolCall, ToolResult, Usage
+from ohmo.contracts.turns import TurnCost
 from ohmo.gateway.activity import MOST, Activity, footer, footnote, icon
 
 USAGE = Usage("m", "turn", 1_000, 200, 34, 56, 0)

@@ -12,7 +12,8 @@ import pytest
 from gateway_words import RISK, Stage, ended, place, post, until
 
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected, Unavailable
-from ohmo.contracts.store import Hint, OutRow
+from ohmo.contracts.outbox import OutRow
+from ohmo.contracts.store import Hint
 from ohmo.gateway.delivery import POISON, RISKY_WIDTH, Pauses
 from ohmo_testing.channels import MARK
 from tests.store_model.store import MemoryStore

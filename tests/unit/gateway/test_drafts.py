@@ -18,7 +18,7 @@ from gateway_words import BIRTH, Odd, Stage, ended, ident, place, until
 from channels.contract import Address, MessageId, Outbound, Part, Receipt
 from channels.errors import NotReady, RateLimited
 from ohmo.bus.events import EventStream
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     ModelDone,
     Status,
     TextDelta,
@@ -30,7 +30,7 @@ from ohmo.contracts.events import (
     TurnStarted,
 )
 from ohmo.contracts.messages import ToolResult, Usage
-from ohmo.contracts.store import OutRow, PartState, PostRow
+from ohmo.contracts.outbox import OutRow, PartState, PostRow
 from ohmo.gateway.drafts import DraftRows, Drafts, Look, Way
 from ohmo_testing.channels import EVERYTHING, Shown
 

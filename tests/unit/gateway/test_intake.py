@@ -36,10 +36,11 @@ from ohmo.assembly.house import commands
 from ohmo.commands.contract import is_order, parse
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Text, UserStep
+from ohmo.contracts.outbox import Ask, PartState, PostRow, Ruling
 from ohmo.contracts.reports import ArrivalInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Accepted, Ask, Claim, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Accepted, Claim, PersonRow
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.answering import Answering, AnsweringDeps
 from ohmo.gateway.courtesies import Courtesies, EphemeralNotice, LateNotice, WaitingNotice

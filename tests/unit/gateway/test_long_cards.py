@@ -15,8 +15,7 @@ from ohmo.approvals.cards import MOST, card, is_whole
 from ohmo.approvals.hints import worded
 from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.questions import Ask, Asked, Lapsed
-from ohmo.contracts.store import PartState
+from ohmo.contracts.outbox import Ask, Asked, Lapsed, PartState
 
 TOO_LONG = "cannot be allowed here"
 QUESTION = replace(permission(), detail="command:\n```\n" + "echo x\n" * 3000 + "the end\n```")

@@ -11,7 +11,8 @@ from gateway_words import BIRTH, Clock, ident, place
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import Unavailable
-from ohmo.contracts.store import PersonRow, PostRow
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.turns import PersonRow
 from ohmo.gateway import pairing
 from ohmo.gateway.notices import AGAIN, DASHBOARD, Notices, owners_of
 from ohmo.gateway.pace import Pace, Rate

@@ -18,7 +18,7 @@ from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Reject
 from ohmo.approvals.cards import card
 from ohmo.approvals.hints import worded
 from ohmo.approvals.lapsing import lapsing
-from ohmo.contracts.store import Ask, Asked, OutRow, PartState
+from ohmo.contracts.outbox import Ask, Asked, OutRow, PartState
 from ohmo.contracts.tool import Question
 from ohmo.gateway.sending import RISKY_TRIES
 from ohmo_testing.channels import MARK

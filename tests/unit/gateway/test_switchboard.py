@@ -26,7 +26,7 @@ from channels.contract import (
 )
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
 from ohmo.bus.events import EventStream
-from ohmo.contracts.store import Accepted, CursorSave
+from ohmo.contracts.turns import Accepted, CursorSave
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.drafts import DraftRows, Drafts
 from ohmo.gateway.link import LinkSettings

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
-from ohmo.contracts.questions import Ask
-from ohmo.contracts.store import Accepted, Asked, PostRow, Seat
+from ohmo.contracts.outbox import Ask, Asked, PostRow
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Accepted, Seat
 from ohmo.gateway.courtesies import QUESTION_AGAIN, WaitingNotice
 from ohmo_testing.house import BIRTH, ManualClock
 

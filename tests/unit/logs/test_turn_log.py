@@ -5,7 +5,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from channels.contract import Address, ChatId
-from ohmo.contracts.events import (
+from ohmo.contracts.agent import (
     Failure,
     ModelDone,
     TextDelta,

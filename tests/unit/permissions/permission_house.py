@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.store import Grant
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import Ruling, rule_set

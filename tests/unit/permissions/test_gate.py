@@ -11,7 +11,7 @@ from permission_house import House, judged_by
 
 from channels.contract import Choice
 from ohmo.contracts.messages import Layer, ToolCall
-from ohmo.contracts.store import Grant
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
 

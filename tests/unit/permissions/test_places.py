@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from permission_house import House, Mode, Role
 
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.store import Grant
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import Footprint
 from ohmo.permissions.boundaries import ProtectedPlaces
 from ohmo.permissions.patterns import folded

@@ -9,7 +9,7 @@ import pytest
 from permission_house import House
 
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.store import Grant
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import Footprint
 from ohmo.permissions.rules import Ruling, parse_rule
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch

@@ -26,9 +26,8 @@ from channels.contract import (
 )
 from channels.errors import Unavailable
 from ohmo.ambient import Ambient
-from ohmo.contracts.agent import Agent
+from ohmo.contracts.agent import Agent, Event, TurnEnded
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.events import Event, TurnEnded
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
@@ -40,7 +39,7 @@ from ohmo.contracts.messages import (
     ToolResult,
     UserStep,
 )
-from ohmo.contracts.store import Accepted, Asked, Claim, OutRow, PostRow, Ruling, Seat, Work
+from ohmo.contracts.outbox import Asked, OutRow, PostRow, Ruling
 from ohmo.contracts.tool import (
     Allow,
     Ask,
@@ -52,6 +51,7 @@ from ohmo.contracts.tool import (
     ToolOutput,
     Verdict,
 )
+from ohmo.contracts.turns import Accepted, Claim, Seat, Work
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner

@@ -7,7 +7,7 @@ import asyncio
 from pool_rig import PLACE, Rig
 
 from channels.contract import MessageId, Outbound, Part, Receipt
-from ohmo.contracts.store import PartState, PostRow
+from ohmo.contracts.outbox import PartState, PostRow
 from ohmo_testing.house import eventually
 from ohmo_testing.scripted import Says
 

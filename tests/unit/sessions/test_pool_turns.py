@@ -11,12 +11,12 @@ import pytest
 from pool_rig import PLACE, Rig, violations
 
 from channels.contract import ChatId
+from ohmo.contracts.agent import ToolDone, TurnEnded
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
 from ohmo.contracts.errors import TooLong
-from ohmo.contracts.events import ToolDone, TurnEnded
 from ohmo.contracts.messages import CallResult, UserStep
 from ohmo.contracts.provider import ModelRequest
-from ohmo.contracts.store import Seat
+from ohmo.contracts.turns import Seat
 from ohmo.sessions import notice_text
 from ohmo_testing.house import eventually
 from ohmo_testing.scripted import Says

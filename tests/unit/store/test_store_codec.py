@@ -40,8 +40,9 @@ from ohmo.contracts.messages import (
     ToolResult,
     UserStep,
 )
-from ohmo.contracts.store import PartState, ThreadSettings
+from ohmo.contracts.outbox import PartState
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.store import codec
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 89, tzinfo=UTC)

@@ -11,7 +11,7 @@ from channels.contract import Hint
 from ohmo.approvals.hints import worded
 from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.messages import CallResult, Layer, ToolResult
-from ohmo.contracts.store import OutRow, PostRow
+from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.store import codec
 
 BIRTH = datetime(2026, 1, 5, tzinfo=UTC)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
-from ohmo.contracts.store import Seat
+from ohmo.contracts.turns import Seat
 from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.failpoints import inert
 from ohmo.storefile.inspection import WholeCheck

@@ -22,7 +22,7 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.messages import ToolCall, ToolResult
-from ohmo.contracts.store import Grant
+from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import Allow, CallContext, Verdict
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Policy

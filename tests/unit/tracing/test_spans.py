@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from channels.contract import Address, ChatId, Outbound
 from ohmo.assembly.tracing import spans
-from ohmo.contracts.events import ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.agent import ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import ToolResult, Usage
 from ohmo.tracing import endpoint
 
