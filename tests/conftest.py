@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import warm
 from tests.parts import PARTS, known, required, skip_without, there
+from tests.warm import Start
 
 # How fast this machine is at the moment is nothing that a test of ours may fail by.
 settings.register_profile(
@@ -70,3 +72,9 @@ def home(tmp_path: Path) -> Path:
     path = tmp_path / "home"
     path.mkdir(mode=0o700)
     return path
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest) -> Start:
+    """How a test's daemons start: the program itself where ``cold_start`` marks it."""
+    return warm.cold if request.node.get_closest_marker("cold_start") else warm.start

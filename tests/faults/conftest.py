@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.faults.scene import RIGS, Scene, scene
+from tests.warm import Start
 
 Stage = Callable[..., AbstractAsyncContextManager[Scene]]
 
@@ -34,7 +35,7 @@ def work(home: Path) -> Path:
 
 
 @pytest.fixture
-def stage(home: Path) -> Stage:
+def stage(home: Path, start: Start) -> Stage:
     """``stage(*platforms, **config)``; "web" is a platform too."""
 
     def build(*platforms: str, **config: Any) -> AbstractAsyncContextManager[Scene]:
@@ -42,6 +43,7 @@ def stage(home: Path) -> Stage:
             home,
             {name: RIGS[name] for name in platforms if name != "web"},
             web="web" in platforms,
+            start=start,
             **config,
         )
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, UnixConnector
 
-from tests.children import die_with_parent
+from tests import warm
 
-ROOT = Path(__file__).parents[2]
+ROOT = warm.ROOT
 PATIENCE = 90.0  # seconds: many processes may share few cores
 
 
@@ -55,17 +55,18 @@ class Awake:
 
 
 class Daemon:
-    """One home, many lives. ``channels``: those that must be connected before it counts as
-    ready."""
+    """One home, many lives. ``channels``: those that must be connected before it counts as ready;
+    ``start``: ``warm.cold`` or ``warm.start``."""
 
     def __init__(
         self,
         home: Path,
         channels: Sequence[str] = (),
-        command: Sequence[str] = (sys.executable, "-m", "ohmo", "run"),
+        command: Sequence[str] = warm.RUN,
         *,
         name: str = "stderr",
         environ: Mapping[str, str] | None = None,
+        start: warm.Start = warm.cold,
     ) -> None:
         self.home = home
         self.lives = 0
@@ -73,12 +74,15 @@ class Daemon:
         self._command = command
         self._name = name
         self.environ: dict[str, str] = dict(environ or {})
-        self._process: asyncio.subprocess.Process | None = None
+        self._start_process = start
+        self._process: warm.Process | None = None
         self._began = 0.0
 
     def twin(self) -> Daemon:
         """Another instance on the same home."""
-        return Daemon(self.home, self._channels, self._command, name="twin")
+        return Daemon(
+            self.home, self._channels, self._command, name="twin", start=self._start_process
+        )
 
     @property
     def pid(self) -> int:
@@ -117,14 +121,8 @@ class Daemon:
             **self.environ,
         }
         with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as said:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                cwd=ROOT,
-                env=environ,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=said,
-                stderr=said if errors is None else errors,
-                preexec_fn=die_with_parent,
+            self._process = await self._start_process(
+                self._command, environ, said.fileno(), said.fileno() if errors is None else errors
             )
         if ready:
             await self.ready()

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from aiohttp import ClientError
 
+from tests import warm
 from tests.conformance.rig import Visible
 from tests.faults.daemon import PATIENCE, Daemon, until
 from tests.faults.directed_model import MARKER, directed, told
@@ -301,12 +302,13 @@ async def scene(
     rigs: Rigs,
     *,
     web: bool = False,
-    command: Sequence[str] | None = None,
+    command: Sequence[str] = warm.RUN,
+    start: warm.Start = warm.cold,
     wire: str = "anthropic",
     **config: Any,
 ) -> AsyncGenerator[Scene]:
-    """Nothing is started yet but the platforms and the model. ``wire``: of which provider;
-    ``config``: more top-level keys."""
+    """Nothing is started yet but the platforms and the model. ``start``: how the daemon will be;
+    ``wire``: of which provider; ``config``: more top-level keys."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(serving(WatchedModel()))
         open_rigs = {
@@ -331,9 +333,7 @@ async def scene(
         (home / "config.yaml").write_text(json.dumps(wanted))  # JSON is YAML
         (home / "config.yaml").chmod(0o600)
         connected = [name for name, keys in channels.items() if keys["enabled"]]
-        daemon = (
-            Daemon(home, connected, command) if command is not None else Daemon(home, connected)
-        )
+        daemon = Daemon(home, connected, command, start=start)
         if web:
             pages = Pages(daemon)
             flushing = asyncio.create_task(pages.flush())

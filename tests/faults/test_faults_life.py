@@ -16,6 +16,8 @@ from tests.faults.directed_model import MARKER
 from tests.faults.ledger import Word
 from tests.faults.scene import Scene
 
+pytestmark = pytest.mark.cold_start
+
 FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
 ALONE = (
     "unshare",

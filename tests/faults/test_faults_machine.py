@@ -19,6 +19,8 @@ from tests.faults.conftest import Stage
 from tests.faults.daemon import until
 from tests.faults.disk import WRITE, Disk
 
+pytestmark = pytest.mark.cold_start
+
 ARENA = 64 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 

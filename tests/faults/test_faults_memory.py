@@ -16,6 +16,8 @@ from tests.faults.daemon import until
 from tests.faults.scene import Scene
 from tests.parts import skip_without
 
+pytestmark = pytest.mark.cold_start
+
 LIMIT = 500 << 20  # bytes: the daemon needs a fifth of it
 GROUPS = Path("/sys/fs/cgroup")
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.faults.scene import RIGS, Scene, scene
+from tests.warm import Start
 
 Stage = Callable[..., AbstractAsyncContextManager[Scene]]
 
@@ -35,7 +36,7 @@ def work(home: Path) -> Path:
 
 
 @pytest.fixture
-def stage(home: Path, work: Path) -> Stage:
+def stage(home: Path, work: Path, start: Start) -> Stage:
     """``stage(*platforms, **keys)``; all four without names. ``keys`` of a platform:
     ``telegram={"streaming": "off"}``."""
     assert work.is_dir()
@@ -44,7 +45,10 @@ def stage(home: Path, work: Path) -> Stage:
     async def build(*platforms: str, **keys: Mapping[str, Any]) -> AsyncGenerator[Scene]:
         names = platforms or (*RIGS, "web")
         async with scene(
-            home, {name: RIGS[name] for name in names if name != "web"}, web="web" in names
+            home,
+            {name: RIGS[name] for name in names if name != "web"},
+            web="web" in names,
+            start=start,
         ) as made:
             path = home / "config.yaml"
             config = json.loads(path.read_text())

@@ -11,6 +11,8 @@ import pytest
 from tests.faults.storm import storm
 from tests.journeys_platforms.conftest import Stage
 
+pytestmark = pytest.mark.cold_start
+
 
 @pytest.mark.fault(20, 23, 24, 27, on="all")
 async def test_100_messages_in_30_threads_are_each_answered_once_in_order_while_one_call_in_ten_breaks(

@@ -13,6 +13,8 @@ from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 from tests.platforms.model.script import Turn
 
+pytestmark = pytest.mark.cold_start
+
 MIB = 1 << 20
 
 
