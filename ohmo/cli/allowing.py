@@ -18,8 +18,9 @@ from ohmo.permissions.rules import (
     parse_rule,
     path_matches,
 )
-from ohmo.permissions.shell import Shell, Simple
-from ohmo.permissions.shell.wildcard_rules import covers
+from ohmo.permissions.wildcard_rules import covers
+from ohmo.shell.parsing import Shell
+from ohmo.shell.script import Simple
 
 
 class Allowed:

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.fs_cache import real
-from ohmo.permissions.patterns import component_expression, folded, word_set
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+from ohmo.shell.patterns import component_expression, folded, real, word_set
 
 
 class Reach:

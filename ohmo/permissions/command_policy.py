@@ -13,21 +13,15 @@ from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_rules import CommandRules, PathRules, spellings
 from ohmo.permissions.fs_cache import FsCache
-from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.read_policy import HARMLESS_TARGETS, ReadPolicy, resolved
 from ohmo.permissions.rules import Layer, Rule, RuleSet, Ruling, by_mode, path_matches
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
-from ohmo.permissions.shell import Script, Shell, Simple, only_git_that_reads
-from ohmo.permissions.shell.reading import reading
-from ohmo.permissions.shell.risks import (
-    gives_secrets,
-    goes_deep,
-    hidden_code,
-    looks_only,
-    places,
-    wanted_paths,
-)
-from ohmo.permissions.shell.wildcard_rules import covers
+from ohmo.permissions.wildcard_rules import covers
+from ohmo.shell.parsing import Shell
+from ohmo.shell.patterns import known, word_set
+from ohmo.shell.reading import only_git_that_reads, reading, reads_only
+from ohmo.shell.risks import gives_secrets, goes_deep, hidden_code, looks_only, places, wanted_paths
+from ohmo.shell.script import Script, Simple
 
 _MOST_WILD = 500
 _MOST_PIECES = 3000  # of words that may be paths, in one command
@@ -202,7 +196,7 @@ class CommandPolicy:
         self, parts: Sequence[_Part], script: Script, context: CallContext, cache: FsCache
     ) -> Ruling | None:
         """Places whose every change a person looks at; a plain command that only reads is free."""
-        if context.mode == "plan" or (script.plain and self._shell.reads_only(script)):
+        if context.mode == "plan" or (script.plain and reads_only(script)):
             return None
         for part in parts:
             for word in part.whole:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ohmo.permissions.rules import PATH_TOOLS, Forbidden, Rule, command_matches, forbidden
-from ohmo.permissions.shell import Simple
-from ohmo.permissions.shell.wrappers import tails
+from ohmo.shell.script import Simple
+from ohmo.shell.wrappers import tails
 
 _LETTERS = re.compile(r"(?<!\S)-([A-Za-z]{2,})(?!\S)")
 _OPTION = re.compile(r"(?<!\S)-{1,2}[A-Za-z][\w-]*")

@@ -12,18 +12,10 @@ from functools import cached_property
 from pathlib import Path
 
 from ohmo.permissions.sensitive_places import AgentHome, Touch
+from ohmo.shell.patterns import real
 
 _OFTEN = 16  # questions about one folder; from then on its names are read at once
 _MOST_NAMES = 20_000  # names of one folder that are read
-
-
-def real(path: str | os.PathLike[str]) -> str:
-    """``realpath``, which raises where a link may not be read (``/proc/1/root``): that one stays as
-    it is called. Raises ValueError for a name no system takes."""
-    try:
-        return os.path.realpath(path)
-    except OSError:
-        return os.path.abspath(path)  # noqa: PTH100 - text
 
 
 class FsCache:

@@ -14,8 +14,7 @@ from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_policy import CommandPolicy
-from ohmo.permissions.fs_cache import FsCache, real
-from ohmo.permissions.patterns import as_written
+from ohmo.permissions.fs_cache import FsCache
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     READERS,
@@ -28,8 +27,9 @@ from ohmo.permissions.rules import (
     path_matches,
 )
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
-from ohmo.permissions.shell import Shell
 from ohmo.permissions.wording import suggest_rule
+from ohmo.shell.parsing import Shell
+from ohmo.shell.patterns import as_written, real
 
 _SEARCH = frozenset({"Glob", "Grep"})
 _BY_HAND = (

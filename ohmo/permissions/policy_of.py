@@ -15,7 +15,7 @@ from ohmo.contracts.tool import CallContext, PolicySnapshot
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.permissions.shell import Shell
+from ohmo.shell.parsing import Shell
 
 _BUILT = 8  # earlier policies that are kept ready; open turns seldom know more
 

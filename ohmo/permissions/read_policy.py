@@ -7,12 +7,12 @@ import os
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import Reach
-from ohmo.permissions.fs_cache import FileAliases, real
+from ohmo.permissions.fs_cache import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
-from ohmo.permissions.shell import Simple
-from ohmo.permissions.shell.git import repository_at
-from ohmo.permissions.shell.reading import BUILTINS
-from ohmo.permissions.shell.script import Reading
+from ohmo.shell.git_repository import repository_at
+from ohmo.shell.patterns import real
+from ohmo.shell.reading import BUILTINS
+from ohmo.shell.script import Reading, Simple
 
 _MOST_ENTRIES = 50_000  # entries of one tree
 # Also macOS.

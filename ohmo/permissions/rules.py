@@ -11,7 +11,7 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.patterns import path_matcher
+from ohmo.shell.patterns import path_matcher
 
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 READERS = frozenset({"Read", "Glob", "Grep"})

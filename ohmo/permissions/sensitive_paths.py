@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.fs_cache import FileAliases, FsCache, real
-from ohmo.permissions.patterns import (
+from ohmo.permissions.fs_cache import FileAliases, FsCache
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, PAGES, AgentHome, Touch
+from ohmo.shell.patterns import (
     ANY,
     TooWide,
     component_expression,
@@ -19,8 +20,8 @@ from ohmo.permissions.patterns import (
     folded,
     known,
     overlap,
+    real,
 )
-from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, PAGES, AgentHome, Touch
 
 # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _LONGEST = 8192

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
 
-from ohmo.permissions.patterns import folded
+from ohmo.shell.patterns import folded
 
 ANYWHERE: tuple[
     str, ...

@@ -10,9 +10,9 @@ from channels.text import code_span, literal
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.rules import READERS, Ruling
-from ohmo.permissions.shell import Shell
-from ohmo.permissions.shell.wildcard_rules import family
 from ohmo.permissions.visible_text import visible
+from ohmo.permissions.wildcard_rules import family
+from ohmo.shell.parsing import Shell
 
 _EXACT = ("command", "file_path", "url", "path", "pattern")  # arguments in which each letter counts
 _LONGEST_TITLE = 120

@@ -10,10 +10,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.permissions.shell import DEFAULT_PATH, Shell
 from ohmo.processes.child_environment import child_environment
 from ohmo.processes.job import Command, JobEnded, Stream
 from ohmo.processes.keeper import COLUMNS, ROWS
+from ohmo.shell.parsing import DEFAULT_PATH, Shell
+from ohmo.shell.reading import environment_of, reads_only, touched
 from ohmo.tools.background import Background
 from ohmo.tools.inputs import SafeText
 from ohmo.tools.interactive_commands import waits_for_keyboard
@@ -60,9 +61,9 @@ class Bash:
     def footprint(self, arguments: BashInput, cwd: Path) -> Footprint:
         script = self._shell.parse(arguments.command, cwd)
         written = {str(path) for path in script.writes} - {os.devnull}  # by >, by whatever program
-        reads = self._shell.reads_only(script) and not written and not arguments.run_in_background
+        reads = reads_only(script) and not written and not arguments.run_in_background
         effect = "none" if reads else "once"
-        touches = self._shell.touched(script)
+        touches = touched(script)
         return Footprint(
             reads=script.reads,
             writes=script.writes,
@@ -113,7 +114,7 @@ class Bash:
         environ = {
             "PWD": str(context.cwd),
             **context.secrets,
-            **self._shell.environment(arguments.command, context.cwd),
+            **environment_of(self._shell.parse(arguments.command, context.cwd)),
         }
         if arguments.terminal:
             environ = {"TERM": "xterm-256color", **environ}

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ohmo.permissions.patterns import word_set
-from ohmo.permissions.shell import Script, Simple
+from ohmo.shell.patterns import word_set
+from ohmo.shell.script import Script, Simple
 
 _EDITORS = word_set(
     "vi vim nvim view nano pico emacs joe jed micro mcedit ne kak hx helix gedit kate ed ex"

@@ -40,6 +40,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.bus",
         "ohmo.lifecycle",
         "ohmo.processes",
+        "ohmo.shell",
         "ohmo.logs",
         "ohmo.heap",
         "ohmo.discovery",

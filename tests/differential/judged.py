@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ohmo.permissions.fs_cache import real
-from ohmo.permissions.patterns import ANY, SOME, known
-from ohmo.permissions.shell import Simple
+from ohmo.shell.patterns import ANY, SOME, known, real
+from ohmo.shell.script import Simple
 from tests.unit.permissions.attack_scenes import Scene
 
 # Programs that read the folder in which they stand when no other is named.

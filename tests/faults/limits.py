@@ -31,8 +31,8 @@ from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.permissions.shell import Shell
 from ohmo.processes.job import Command, ProcessRunner
+from ohmo.shell.parsing import Shell
 from ohmo.tools.results import ToolError
 from ohmo.tools.web.fetch import Fetcher
 

@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.permissions.shell import Shell
 from ohmo.processes.child_environment import child_environment
+from ohmo.shell.parsing import Shell
+from ohmo.shell.reading import environment_of
 from tests.unit.permissions.permission_house import House
 
 CANARY = "k4n4ry-0f-0hm0"  # in every secret; whoever prints it has told one
@@ -56,7 +57,7 @@ class Scene:
         """Of a command, as ohmo.tools.bash gives it; with a secret, as a job may have been given
         one."""
         around = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8"}
-        quiet = self.house.shell.environment(command, self.work)
+        quiet = environment_of(self.house.shell.parse(command, self.work))
         return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY, **quiet})
 
     @property

@@ -10,7 +10,7 @@ import pytest
 from permission_house import House
 
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.permissions.shell import DEFAULT_PATH, Shell
+from ohmo.shell.parsing import DEFAULT_PATH, Shell
 
 
 @pytest.fixture

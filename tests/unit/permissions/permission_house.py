@@ -14,7 +14,8 @@ from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import Ruling, rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.permissions.shell import Shell
+from ohmo.shell.parsing import Shell
+from ohmo.shell.reading import reads_only
 
 Mode = Literal["default", "plan", "full_auto"]
 Role = Literal["guest", "user", "admin", "owner"]
@@ -67,11 +68,7 @@ class House:
     ) -> Ruling:
         script = self.shell.parse(command, self.work)
         footprint = Footprint(
-            script.reads,
-            script.writes,
-            (),
-            command,
-            "none" if self.shell.reads_only(script) else "once",
+            script.reads, script.writes, (), command, "none" if reads_only(script) else "once"
         )
         call = ToolCall("t.1", "Bash", {"command": command}, "")
         return self.policy(allow, ask, deny).rule(call, footprint, self.context(mode, role), grants)

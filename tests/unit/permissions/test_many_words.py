@@ -16,11 +16,11 @@ from test_permission_attacks import DENIED, DENY, SENSITIVE, lines
 
 from ohmo.permissions.command_rules import CommandRules, PathRules, covers, spellings
 from ohmo.permissions.fs_cache import FsCache
-from ohmo.permissions.patterns import component_matcher
 from ohmo.permissions.rules import PATH_TOOLS, Rule, parse_rule, path_matches
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
-from ohmo.permissions.shell import Shell
+from ohmo.shell.parsing import Shell
+from ohmo.shell.patterns import component_matcher
 
 HOME = Path("/home/ada")
 CROWD = ";".join(

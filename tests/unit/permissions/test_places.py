@@ -23,10 +23,10 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import Footprint
 from ohmo.permissions.boundaries import ProtectedPlaces
-from ohmo.permissions.patterns import folded
 from ohmo.permissions.rules import Ruling
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.sensitive_places import PAGES
+from ohmo.shell.patterns import folded
 
 READING, WRITING = ("Read", "Glob", "Grep", "Brief"), ("Write", "Edit", "MultiEdit")
 GENEROUS = [*READING, *WRITING, "Read(/**)", "Edit(/**)"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ohmo.permissions.shell import plain
-from ohmo.permissions.shell.plain import NotPlain, read_plain
-from ohmo.permissions.shell.script import Redirect
+from ohmo.shell import plain
+from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell.script import Redirect
 
 WORDS: dict[str, list[tuple[str, ...]]] = {
     "ls": [("ls",)],

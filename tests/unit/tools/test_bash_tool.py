@@ -20,8 +20,8 @@ import pytest
 from tool_calls import Call
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.shell import Shell
 from ohmo.processes.job import Command, ProcessRunner
+from ohmo.shell.parsing import Shell
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.interactive_commands import waits_for_keyboard
 from ohmo.tools.workbench import Limits, Workbench
@@ -217,7 +217,7 @@ async def test_everything_dies_with_a_killed_daemon(tmp_path: Path) -> None:
     script = f"""
 import asyncio
 from pathlib import Path
-from ohmo.permissions.shell import Shell
+from ohmo.shell.parsing import Shell
 from ohmo.processes.job import Command, ProcessRunner
 async def main():
     runner = ProcessRunner()

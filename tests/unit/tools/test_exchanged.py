@@ -28,7 +28,7 @@ from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.permissions.shell import Shell
+from ohmo.shell.parsing import Shell
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.search.ripgrep import find_ripgrep
 from ohmo.tools.workbench import Limits, Workbench

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
-from ohmo.permissions.patterns import word_set
-from ohmo.permissions.shell.options import Options, given, options_of
-from ohmo.permissions.shell.plain import NotPlain, read_plain
-from ohmo.permissions.shell.reading import only_reads, reading
-from ohmo.permissions.shell.script import Simple
-from ohmo.permissions.shell.wrappers import SHELLS, WRAPPERS
+from ohmo.shell.options import Options, given, options_of
+from ohmo.shell.patterns import word_set
+from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell.reading import only_reads, reading
+from ohmo.shell.script import Simple
+from ohmo.shell.wrappers import SHELLS, WRAPPERS
 
 # A line break inside one of these ends its row: options behind the first one are admitted nowhere.
 _NPM = """-DEswr -w: --silent --if-present --workspaces --workspace: --no-audit --no-fund --offline

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from ohmo.permissions.patterns import word_set
-from ohmo.permissions.shell.git import git_runs
-from ohmo.permissions.shell.script import Simple
+from ohmo.shell.git_sed_awk_jq import git_runs
+from ohmo.shell.patterns import word_set
+from ohmo.shell.script import Simple
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.\ue000\ue001][A-Za-z0-9_./\ue000\ue001-]*")
 _PIECES = re.compile(r"[\s'\"`(){}\[\];|&<>=,:@\\!?%+]+")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from channels.record import record
-from ohmo.permissions.patterns import as_written, known
+from ohmo.shell.patterns import as_written, known
 
 
 @record

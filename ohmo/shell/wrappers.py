@@ -7,7 +7,7 @@ import re
 from typing import Literal
 
 from channels.record import record
-from ohmo.permissions.patterns import ANY, known, word_set
+from ohmo.shell.patterns import ANY, known, word_set
 
 SHELLS = word_set("sh bash dash zsh ksh ash mksh rbash fish csh tcsh")
 _MULTI = frozenset({"busybox", "toybox"})

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from ohmo.permissions.patterns import ANY, known, word_set
-from ohmo.permissions.shell.script import Simple
+from ohmo.shell.patterns import ANY, known, word_set
+from ohmo.shell.script import Simple
 
 ASSIGNING = frozenset({"read", "mapfile", "readarray", "printf", "getopts", "let", "unset"})
 _HARMLESS_OUTPUT = word_set("date nproc id whoami hostname uname wc mktemp arch tty")

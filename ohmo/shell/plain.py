@@ -21,9 +21,8 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from ohmo.permissions.fs_cache import real
-from ohmo.permissions.patterns import TooWide, matching_names, word_set
-from ohmo.permissions.shell.script import Redirect, Simple
+from ohmo.shell.patterns import TooWide, matching_names, real, word_set
+from ohmo.shell.script import Redirect, Simple
 
 _LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we
 _MOST_NAMES = 5_000  # that the wildcards of one line become

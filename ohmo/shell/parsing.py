@@ -1,66 +1,66 @@
-"""Reads a shell command that is not plain with tree-sitter's bash grammar and lists every simple
-command in it, as far as that can be told. What it finds may forbid or ask; it frees nothing."""
+"""Reads a shell command: as the plain language where it lies in it, else with tree-sitter's bash
+grammar, which lists every simple command as far as that can be told. What only the grammar finds
+may forbid or ask; it frees nothing."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from tree_sitter import Node
 
 from channels.record import record
-from ohmo.permissions.patterns import ANY, known
-from ohmo.permissions.shell.scope import (
-    MOST,
-    Scope,
-    assigned_below,
-    changes_folder,
-    output_of,
-    run_builtin,
-)
-from ohmo.permissions.shell.script import Redirect, Simple
-from ohmo.permissions.shell.words import PRIVATE, TooSlow, Words, parsed
-from ohmo.permissions.shell.wrappers import Inner, inner_commands
+from ohmo.shell.patterns import ANY, known, word_set
+from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell.scope import MOST, Scope, assigned_below, changes_folder, output_of, run_builtin
+from ohmo.shell.script import Redirect, Script, Simple
+from ohmo.shell.words import PRIVATE, TooSlow, Words, parsed
+from ohmo.shell.wrappers import Inner, inner_commands
 
 _MOST_DEPTH = 15  # commands inside commands
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")  # the grammar takes "$a$b/c" for two words
 _MOST_COMMANDS = 20_000
-_BLOCKS = frozenset(
-    {
-        "program",
-        "compound_statement",
-        "do_group",
-        "if_statement",
-        "elif_clause",
-        "else_clause",
-        "list",
-        "subshell",
-        "variable_assignments",
-    }
+_BLOCKS = word_set(
+    """program compound_statement do_group if_statement elif_clause else_clause list subshell
+        variable_assignments"""
 )
-_LOOPS = frozenset(
-    {
-        "while_statement",
-        "for_statement",
-        "c_style_for_statement",
-        "case_statement",
-        "case_item",
-        "negated_command",
-    }
+_LOOPS = word_set(
+    """while_statement for_statement c_style_for_statement case_statement case_item
+        negated_command"""
 )
-_VALUES = frozenset(
-    {
-        "word",
-        "variable_name",
-        "number",
-        "string",
-        "raw_string",
-        "concatenation",
-        "simple_expansion",
-        "expansion",
-    }
+_VALUES = word_set(
+    """word variable_name number string raw_string concatenation simple_expansion expansion"""
 )
+_SHORT = 4000  # characters
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Shell:
+    """``home``: what ``~`` and ``$HOME`` mean to the commands. ``path``: where they find
+    programs."""
+
+    def __init__(self, home: Path, path: str = DEFAULT_PATH) -> None:
+        self.home = str(home)
+        self.path = path
+
+    def parse(self, command: str, cwd: Path) -> Script:
+        """The plain reading looks at the disk, so it is made anew each time; the grammar's is
+        remembered for a while: footprint, gate and tool ask for the same one."""
+        if "\0" in command:
+            return Script((), unclear="it holds a null byte, which no program can be given")
+        try:
+            plain = read_plain(command, self.home, str(cwd))
+        except NotPlain as why:
+            read = _by_grammar if len(command) <= _SHORT else _long_by_grammar
+            commands, unclear = read(command, self.home, str(cwd))
+            return Script(commands, beyond=str(why), unclear=unclear)
+        reader = _Reader(self.home, str(cwd))
+        for each in plain:
+            reader.add(each)
+        return Script(tuple(reader.commands), plain, unclear=reader.unclear)
 
 
 @record
@@ -72,7 +72,7 @@ class _Around:
     heredoc: str | None = None
 
 
-class Reader:
+class _Reader:
     """Reads one command text. ``commands`` and ``unclear`` are its result."""
 
     def __init__(self, home: str, cwd: str) -> None:
@@ -392,3 +392,13 @@ class Reader:
                 if redirect.type == "heredoc_redirect":
                     return self._heredoc(redirect, Scope(self._home, (ANY,)))
         return None
+
+
+def _read(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:
+    reader = _Reader(home, cwd)
+    reader.read(command)
+    return tuple(reader.commands), reader.unclear
+
+
+_by_grammar = lru_cache(maxsize=256)(_read)
+_long_by_grammar = lru_cache(maxsize=4)(_read)  # one may come to many megabytes

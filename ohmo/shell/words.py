@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from ohmo.permissions.patterns import ANY, SOME
-from ohmo.permissions.shell.scope import MOST, Scope
+from ohmo.shell.patterns import ANY, SOME
+from ohmo.shell.scope import MOST, Scope
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _SECONDS = 0.15  # of this thread's processor time for parsing: a busy machine changes no verdict

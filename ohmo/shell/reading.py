@@ -4,16 +4,17 @@ asks. Sources: the programs' manual pages (GNU coreutils, findutils, grep, ripgr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from channels.record import record
-from ohmo.permissions.patterns import word_set
-from ohmo.permissions.shell.git import git_reading
-from ohmo.permissions.shell.options import Given, Options, given, options_of
-from ohmo.permissions.shell.script import Reading, Simple
-from ohmo.permissions.shell.sed_awk_jq import awk_only_prints, jq_only_reads, sed_only_prints
+from ohmo.shell.git_repository import QUIET
+from ohmo.shell.git_sed_awk_jq import awk_only_prints, git_reading, jq_only_reads, sed_only_prints
+from ohmo.shell.options import Given, Options, given, options_of
+from ohmo.shell.patterns import word_set
+from ohmo.shell.script import Reading, Script, Simple
 
 Operands = Literal["files", "names", "file", "text", "none", "pattern", "sed", "awk", "jq"]
 """``files``: their content is read, ``file``: of one, ``names``: they are looked at, ``text``: they
@@ -134,6 +135,9 @@ jq         | jq      | -acCejMnrsRS --ascii-output --compact-output --color-outp
            |         |   --join-output --monochrome-output --null-input --raw-output --raw-input
            |         |   --slurp --sort-keys --tab --indent:
 """
+# Programs that change what they name and nothing else, when no option names a folder, too.
+_CHANGING = word_set("cp mv rm rmdir mkdir touch ln chmod chown tee truncate install")
+_TARGET_OPTION = re.compile(r"-.*[t=].*", re.DOTALL)
 BUILTINS = word_set("echo printf test [ pwd true false : type command cd")  # bash needs no file
 _VERSIONED = word_set("python python3 node ruby perl php gcc g++ cc clang make cmake bash tar")
 _ANY_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
@@ -202,6 +206,39 @@ def only_reads(name: str) -> bool:
     """Whether the program stands in the table for reading: with other options it does what no rule
     meant."""
     return name != "git" and (name in _SPECIAL or name in _rows())
+
+
+def reads_only(script: Script) -> bool:
+    """Whether it changes nothing and runs nothing but programs that only read."""
+    return bool(script.plain) and all(reading(each) for each in script.plain)
+
+
+def touched(script: Script) -> tuple[Path, ...] | None:
+    """Every path that the words of a plain line name to programs that touch nothing else; None:
+    what it touches is only known when it runs."""
+    found: list[Path] = []
+    for each in script.plain:
+        read = reading(each)
+        words = each.words[1:]
+        if read is not None and read.repository is None:
+            words = read.paths
+        elif each.words[0] not in _CHANGING or any(map(_TARGET_OPTION.fullmatch, words)):
+            return None
+        found += [Path(cwd) / word for cwd in each.cwds for word in words]
+    return tuple(found) if script.plain else None
+
+
+def environment_of(script: Script) -> Mapping[str, str]:
+    """What a command is given beside the usual: git that only reads runs no program of anybody's
+    settings."""
+    return QUIET if only_git_that_reads(script.plain) else {}
+
+
+def only_git_that_reads(plain: Sequence[Simple]) -> bool:
+    """Whether git looks at a repository in a plain line and does nothing else in it. ``git config``
+    alone shows the person's own settings, too."""
+    gits = [reading(each) for each in plain if each.words[0] == "git"]
+    return None not in gits and any(each and each.repository is not None for each in gits)
 
 
 def reading(command: Simple) -> Reading | None:

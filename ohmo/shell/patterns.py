@@ -29,6 +29,15 @@ def folded(path: str) -> str:
     return "".join(char for char in plain if unicodedata.category(char) != "Cf")
 
 
+def real(path: str | os.PathLike[str]) -> str:
+    """``realpath``, which raises where a link may not be read (``/proc/1/root``): that one stays as
+    it is called. Raises ValueError for a name no system takes."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return os.path.abspath(path)  # noqa: PTH100 - text
+
+
 def known(text: str) -> bool:
     return SOME not in text and ANY not in text
 
