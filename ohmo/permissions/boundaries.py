@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
+from ohmo.permissions.fs_cache import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+from ohmo.shell.git_repository import repository_at
 from ohmo.shell.patterns import component_expression, folded, real, word_set
+from ohmo.shell.reading import BUILTINS
+from ohmo.shell.script import Reading, Simple
 
 
 class Reach:
@@ -111,3 +115,169 @@ def _repository(path: str) -> str | None:
         if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
             return str(folder)
     return None
+
+
+_MOST_ENTRIES = 50_000  # entries of one tree
+# Also macOS.
+_MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xcf")
+HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+
+
+class ReadPolicy:
+    """``path``: where commands find programs."""
+
+    def __init__(self, sensitive: SensitivePaths, path: str, reach: Reach) -> None:
+        self._sensitive = sensitive
+        self._path = path
+        self._reach = reach
+
+    def hides_sensitive(self, simple: Simple, opened: Reading, aliases: FileAliases) -> str:
+        """What a command that only reads would read of sensitive files that its words do not name;
+        no rule covers that."""
+        for path in dict.fromkeys(
+            path for cwd in simple.cwds for path in _paths(simple, opened, cwd)
+        ):
+            if aliases.at(path) is Touch.INSIDE:
+                return f"{path} is a sensitive file under another name"
+            deep = opened.kind == "trees"
+            linked = opened.repository is not None
+            found = _first_sensitive(path, self._sensitive, aliases, linked=linked) if deep else ""
+            if found:
+                return f"{found} is below {path}"
+        if opened.kind == "trees" and opened.repository is not None:  # whatever git knows there
+            for cwd in simple.cwds:
+                known = repository_at(resolved(opened.repository, cwd))
+                twin = (
+                    _first_sensitive(known.folders[0], None, aliases) if known is not None else ""
+                )
+                if twin:
+                    return f"{twin} is a sensitive file under another name"
+        return ""
+
+    def more_than_reading(
+        self, simple: Simple, opened: Reading | None, context: CallContext
+    ) -> str:
+        """Why the command is more than reading; "" when it is not."""
+        if opened is None:
+            return f"{simple.shown[:200]!r} may change something"
+        if any(
+            each.kind == "write" and each.target not in HARMLESS_TARGETS
+            for each in simple.redirects
+        ):
+            return f"{simple.shown[:200]!r} writes a file"
+        if simple.words[0] not in BUILTINS:
+            program = _program_at(simple.words[0], self._path)
+            if (
+                program is None
+                or self._reach.holds(program, context)
+                or not _is_machine_code(program)
+            ):
+                return f"{simple.words[0]} is not the system's program of that name"
+        return ""
+
+    def shut(
+        self, simple: Simple, opened: Reading, context: CallContext, outside: list[str]
+    ) -> str:
+        """Why the command may not read what it would; "" when it may. ``outside`` gains the paths
+        it would read outside the workspace."""
+        for cwd in simple.cwds:
+            for path in _paths(simple, opened, cwd):
+                if path.startswith("/dev/"):
+                    return f"{path} is a device"
+                # Not by Path, which raises for what cannot be looked at.
+                if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112
+                    return f"{path} is a folder"
+                if self._reach.outside(path, context):
+                    outside.append(path)
+            listed = (resolved(word, cwd) for word in simple.listed)
+            outside += [path for path in listed if self._reach.outside(path, context)]
+            if opened.repository is not None:
+                problem = self._why_no_git(f"{cwd}/{opened.repository}", context, outside)
+                if problem:
+                    return problem
+        return ""
+
+    def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:
+        there = os.path.isdir(folder)  # noqa: PTH112 - as above
+        found = repository_at(real(folder)) if there else None
+        if found is None:
+            return "there is no repository here"
+        if found.unknown:
+            return (
+                f"the repository in {found.folders[0]} sets {found.unknown}, which may run"
+                " something"
+            )
+        outside += [each for each in map(real, found.folders) if self._reach.outside(each, context)]
+        return ""
+
+
+def resolved(word: str, cwd: str) -> str:
+    return real(word if word.startswith("/") else f"{cwd}/{word}")
+
+
+def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
+    """Resolved: operands, what is redirected from, and what wildcards became."""
+    redirected = (each.target for each in simple.redirects if each.kind == "read")
+    globbed = (simple.words[at] for at in simple.found)
+    words = dict.fromkeys((*opened.paths, *redirected, *globbed))
+    return [resolved(word, cwd) for word in words if word != "/dev/null"]
+
+
+def _first_sensitive(
+    path: str, sensitive: SensitivePaths | None, aliases: FileAliases, *, linked: bool = False
+) -> str:
+    """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
+    tree too large to be looked through; "" when there is none. What begins with a dot counts: rules
+    of what to leave out, which may lie in the tree, bring it in. A file or folder that is sensitive
+    under another name counts too; with ``linked`` a link that leads out of the tree, which git
+    follows where it once knew a folder. ``sensitive`` None: for what reads the files of a
+    repository, whose names it keeps anyway: other names only, beside ``.git``, and any tree is
+    small enough."""
+    left = _MOST_ENTRIES
+    queue = [path]
+    while queue:
+        try:
+            with os.scandir(queue.pop()) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        return f"more than {_MOST_ENTRIES} files" if sensitive is not None else ""
+                    if sensitive is None and entry.name == ".git":
+                        continue
+                    hidden = sensitive is not None and sensitive.hides(entry.path)
+                    if hidden or aliases.at(entry.path) is Touch.INSIDE:
+                        return entry.path
+                    if entry.is_dir(follow_symlinks=False):
+                        queue.append(entry.path)
+                    elif (
+                        linked
+                        and entry.is_dir()
+                        and not f"{real(entry.path)}/".startswith(f"{path}/")
+                    ):
+                        return entry.path
+        except OSError:
+            continue  # what cannot be listed cannot be read through either
+    return ""
+
+
+def _program_at(name: str, path: str) -> str | None:
+    """The file that bash runs for ``name``, with ``path`` as its PATH; None when a folder of it
+    counts from the working directory, or there is none."""
+    if "/" in name:
+        return None
+    for folder in path.split(":"):
+        if not folder.startswith("/"):
+            return None
+        file = f"{folder}/{name}"
+        if os.path.isfile(file) and os.access(file, os.X_OK):  # noqa: PTH113 - text
+            return real(file)
+    return None
+
+
+def _is_machine_code(file: str) -> bool:
+    """A script under a program's name does whatever it says, and reads what it wants."""
+    try:
+        with open(file, "rb") as opened:  # noqa: PTH123 - text
+            return opened.read(4) in _MACHINE_CODE
+    except OSError:
+        return False

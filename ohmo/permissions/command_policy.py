@@ -10,11 +10,26 @@ from dataclasses import replace
 from functools import partial
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
-from ohmo.permissions.command_rules import CommandRules, PathRules, spellings
+from ohmo.permissions.boundaries import (
+    HARMLESS_TARGETS,
+    ProtectedPlaces,
+    Reach,
+    ReadPolicy,
+    folder_rule,
+    resolved,
+)
 from ohmo.permissions.fs_cache import FsCache
-from ohmo.permissions.read_policy import HARMLESS_TARGETS, ReadPolicy, resolved
-from ohmo.permissions.rules import Layer, Rule, RuleSet, Ruling, by_mode, path_matches
+from ohmo.permissions.rules import (
+    CommandRules,
+    Layer,
+    PathRules,
+    Rule,
+    RuleSet,
+    Ruling,
+    by_mode,
+    path_matches,
+    spellings,
+)
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.wildcard_rules import covers
 from ohmo.shell.parsing import Shell

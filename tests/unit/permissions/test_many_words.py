@@ -14,9 +14,17 @@ from permission_house import House
 from test_outside_attacks import DENIED_LINES
 from test_permission_attacks import DENIED, DENY, SENSITIVE, lines
 
-from ohmo.permissions.command_rules import CommandRules, PathRules, covers, spellings
 from ohmo.permissions.fs_cache import FsCache
-from ohmo.permissions.rules import PATH_TOOLS, Rule, parse_rule, path_matches
+from ohmo.permissions.rules import (
+    PATH_TOOLS,
+    CommandRules,
+    PathRules,
+    Rule,
+    covers,
+    parse_rule,
+    path_matches,
+    spellings,
+)
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.shell.parsing import Shell

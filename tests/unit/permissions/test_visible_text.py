@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.permissions.visible_text import visible
+from ohmo.permissions.wording import visible
 
 EVERY = [chr(point) for point in range(0x110000)]
 # Unicode 16, DerivedCoreProperties.txt, Default_Ignorable_Code_Point.

@@ -12,8 +12,7 @@ from channels.text import parse
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.rules import Ruling
-from ohmo.permissions.visible_text import visible
-from ohmo.permissions.wording import argument, detail_of, title_of
+from ohmo.permissions.wording import argument, detail_of, title_of, visible
 
 CONTEXT = CallContext(
     "t", "c", "th", "ada", Path("/w"), 0.0, "default", "owner", "s", lambda _: None
