@@ -47,7 +47,8 @@ def options_of(text: str) -> Options:
         if name.startswith("--"):
             kinds[name] = kind
         else:
-            kinds.update(dict.fromkeys((f"-{letter}" for letter in name[1:]), ""))
+            for letter in name[1:]:
+                kinds[f"-{letter}"] = ""
             kinds[f"-{name[-1]}"] = kind
     return Options(kinds, "-#" in kinds)
 
@@ -85,9 +86,9 @@ def given(
                         return None
                     value = words[at]
                     at += 1
-                    if re.match(r"-(?!\d*$)", value) or (
-                        not getopt and value.startswith(("-", "@"))
-                    ):
+                    if re.match(r"-(?!\d*$)", value):
+                        return None
+                    if not getopt and value.startswith(("-", "@")):
                         return None
                 found.append((name, value))
         if operands and operands[-1] < began:

@@ -18,7 +18,7 @@ from ohmo.shell.plain import NotPlain, read_plain
 from ohmo.shell.scope import MOST, Scope, assigned_below, changes_folder, output_of, run_builtin
 from ohmo.shell.script import Redirect, Script, Simple
 from ohmo.shell.words import PRIVATE, TooSlow, Words, parsed
-from ohmo.shell.wrappers import Inner, inner_commands
+from ohmo.shell.wrappers import inner_commands
 
 _MOST_DEPTH = 15  # commands inside commands
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")  # the grammar takes "$a$b/c" for two words
@@ -85,11 +85,9 @@ class _Reader:
 
     def add(self, simple: Simple) -> None:
         """A command of a plain line, and what it runs."""
-        stdin = (
-            "text"
-            if any(redirect.kind == "read" for redirect in simple.redirects)
-            else simple.stdin
-        )
+        stdin = simple.stdin
+        if any(redirect.kind == "read" for redirect in simple.redirects):
+            stdin = "text"
         self._add(simple.words, Scope(self._home, simple.cwds), _Around(simple.redirects, stdin))
 
     def read(self, text: str, scope: Scope | None = None) -> None:
@@ -119,10 +117,9 @@ class _Reader:
         elif kind == "redirected_statement":
             self._redirected(node, scope, around)
         elif kind == "pipeline":
-            for index, child in enumerate(node.named_children):
-                self._node(
-                    child, scope.copy(), around if index == 0 else replace(around, stdin="pipe")
-                )
+            for child in node.named_children:
+                self._node(child, scope.copy(), around)
+                around = replace(around, stdin="pipe")
         elif kind == "variable_assignment":
             self._assignment(node, scope)
             self._add((), scope, around, (self._assigned_name(node),))
@@ -134,9 +131,9 @@ class _Reader:
             for child in node.named_children:
                 self._node(child, inside, around)
         else:
-            self._rare(node, scope, around)
+            self._rarer_node(node, scope, around)
 
-    def _rare(self, node: Node, scope: Scope, around: _Around) -> None:
+    def _rarer_node(self, node: Node, scope: Scope, around: _Around) -> None:
         kind = node.type
         if kind in ("declaration_command", "unset_command"):
             self._declaration(node, scope, around)
@@ -299,7 +296,7 @@ class _Reader:
         self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None
     ) -> None:
         words: list[str] = []
-        assigned: list[str] = []
+        assigned: list[str] = []  # set for this command alone
         redirects = list(around.redirects)
         stdin = around.stdin
         heredoc = around.heredoc
@@ -309,7 +306,18 @@ class _Reader:
             if kind in ("word", "command_name", "string", "number"):
                 words += self._words.fields(child, scope)
             elif kind == "variable_assignment":
-                assigned += self._own_variable(child, scope)
+                name = self._assigned_name(child)
+                assigned.append(name)
+                self._words.visit(child, scope)
+                value = child.child_by_field_name("value")
+                unknown = value is not None and (
+                    value.type == "command_substitution"
+                    or not all(map(known, self._words.single(value, scope)))
+                )
+                if unknown:  # counts as a variable that changes programs
+                    assigned.append("IFS")
+                if name == "CDPATH":
+                    scope.forget("CDPATH")
             elif kind == "file_redirect":
                 redirects += self._file_redirect(child, scope, more)
             elif kind == "herestring_redirect":
@@ -324,19 +332,6 @@ class _Reader:
         inside = _Around(tuple(redirects), stdin, heredoc)
         self._add(tuple(words), scope, inside, tuple(assigned))
         run_builtin(words, scope)
-
-    def _own_variable(self, node: Node, scope: Scope) -> list[str]:
-        """The name of a variable set for one command; an unknown value counts as one that changes
-        programs."""
-        self._words.visit(node, scope)
-        value = node.child_by_field_name("value")
-        plain = value is None or (
-            value.type != "command_substitution"
-            and all(map(known, self._words.single(value, scope)))
-        )
-        if self._assigned_name(node) == "CDPATH":
-            scope.forget("CDPATH")
-        return [self._assigned_name(node), *([] if plain else ["IFS"])]
 
     def _add(
         self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = ()
@@ -356,22 +351,17 @@ class _Reader:
         )
         for each in inner:
             if each.words:
-                self._inner(each, scope, around, assigned)
+                self._depth += 1
+                if self._depth > _MOST_DEPTH:
+                    self.unclear = "commands inside commands too deep"
+                else:
+                    self._add(each.words, scope, around, (*assigned, *each.assigned))
+                self._depth -= 1
             elif each.code is not None:
                 scopes = {"here": scope, "apart": scope.copy(), "later": scope.unknown()}
                 self.read(each.code, scopes[each.when])
             elif around.heredoc is not None and not each.opaque:
                 self.read(around.heredoc, scope.copy())
-
-    def _inner(
-        self, inner: Inner, scope: Scope, around: _Around, assigned: tuple[str, ...]
-    ) -> None:
-        self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            self.unclear = "commands inside commands too deep"
-        else:
-            self._add(inner.words, scope, around, (*assigned, *inner.assigned))
-        self._depth -= 1
 
     def _substitution(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Judges what is inside; the output of a few harmless commands is known well enough."""
@@ -381,17 +371,18 @@ class _Reader:
             self._node(child, inside, _Around())
         own = self.commands[before:]
         if len(own) == 1 and own[0].words == ("cat",) and own[0].stdin == "text":
-            text = None if own[0].opaque else self._quoted_text(node)
+            heredocs = [
+                redirect
+                for child in node.named_children
+                for redirect in child.children_by_field_name("redirect")
+                if redirect.type == "heredoc_redirect"
+            ]
+            if own[0].opaque or not heredocs:
+                return (ANY,)
+            text = self._heredoc(heredocs[0], Scope(self._home, (ANY,)))
             return (text,) if text is not None else (ANY,)
         children = [child.type for child in node.named_children]
         return output_of(own, scope, one_pipeline=children == ["pipeline"])
-
-    def _quoted_text(self, node: Node) -> str | None:
-        for child in node.named_children:
-            for redirect in child.children_by_field_name("redirect"):
-                if redirect.type == "heredoc_redirect":
-                    return self._heredoc(redirect, Scope(self._home, (ANY,)))
-        return None
 
 
 def _read(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:

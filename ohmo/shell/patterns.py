@@ -64,7 +64,9 @@ def _translate(pattern: str, star: str) -> str:
             out.append("[^/]")
         elif char == "[" and (end := pattern.find("]", at + 2)) > 0:
             body = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            out.append("[" + ("^" + body[1:] if body[0] in "!^" else body) + "]")
+            if body[0] in "!^":
+                body = f"^{body[1:]}"
+            out.append(f"[{body}]")
             at = end
         else:
             out.append(re.escape(char))
@@ -103,12 +105,7 @@ def overlap(left: str, right: str) -> bool:
     right = re.sub(r"\[[^\]]*\]|\?", "*", right.casefold()).replace("*", SOME)
     if len(left) * len(right) > 4096:
         return True
-    return _meet(left, right)
-
-
-def _meet(left: str, right: str) -> bool:
-    """Intersection of two patterns whose only wildcard is SOME, by rows of reachable positions."""
-    row = {0}
+    row = {0}  # positions of the left that can be reached; SOME is the only wildcard now
     for at in range(len(right)):
         row = _spread(row, left)
         after: set[int] = set()
@@ -146,8 +143,14 @@ class TooWide(Exception):
 def expand(pattern: str) -> list[str]:
     """Existing paths that match an absolute pattern with ``SOME`` in it, dot files included.
     Raises TooWide."""
-    parts = [part for part in pattern.split("/") if part]
-    forms = [re.compile(_translated(part.split(SOME))) if SOME in part else part for part in parts]
+    forms: list[str | re.Pattern[str]] = []
+    for part in filter(None, pattern.split("/")):
+        if SOME in part:
+            # As fnmatch does it: the time for many wildcards stays small.
+            form = fnmatch.translate("*".join(map(_plain, part.split(SOME))))
+            forms.append(re.compile(form))
+        else:
+            forms.append(part)
     return _existing("/", forms)
 
 
@@ -162,22 +165,20 @@ def matching_names(pattern: str, cwd: str, most: int) -> list[str]:
     paths = sorted(_existing(top, [_form(part) for part in parts], letters="?" in pattern))
     if len(paths) > most:
         raise TooWide
-    return [path if top == pattern[:1] else path.removeprefix(top) for path in paths]
+    if top == pattern[:1]:
+        return paths
+    return [path.removeprefix(top) for path in paths]
 
 
 def _form(part: str) -> str | re.Pattern[str]:
+    """The name that a step of a path is, or what such names look like."""
     pieces: list[tuple[str, str, str]] = _PIECES.findall(part)
     if not any(wild for _, wild, _ in pieces):
         return "".join(escaped or letters for escaped, _, letters in pieces)
     body = fnmatch.translate(
-        "".join(wild or _plain(escaped or plain) for escaped, wild, plain in pieces)
+        "".join(wild or _plain(escaped or letters) for escaped, wild, letters in pieces)
     )
     return re.compile(body if part.startswith(".") else rf"(?!\.){body}")
-
-
-def _translated(parts: Sequence[str]) -> str:
-    """As fnmatch does it: the time for many wildcards stays small."""
-    return fnmatch.translate("*".join(map(_plain, parts)))
 
 
 def _plain(text: str) -> str:
@@ -199,25 +200,23 @@ def _existing(
             if isinstance(form, str):
                 after.append(f"{inside}{form}")
                 continue
-            names = _names(folder, left)
+            names: list[str] = []
+            try:
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        names.append(entry.name)
+                        if len(names) > left:
+                            raise TooWide
+            except OSError:
+                names = []
             left -= len(names) + 1
             if left <= 0 or (letters and not all(map(str.isascii, names))):
                 raise TooWide
             after += [f"{inside}{name}" for name in names if form.fullmatch(name)]
         found = after
-    return [
-        path for path in found if (os.path.isdir if path.endswith("/") else os.path.lexists)(path)
-    ]
-
-
-def _names(folder: str, most: int) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            names: list[str] = []
-            for entry in entries:
-                names.append(entry.name)
-                if len(names) > most:
-                    raise TooWide
-            return names
-    except OSError:
-        return []
+    there: list[str] = []
+    for path in found:
+        exists = os.path.isdir if path.endswith("/") else os.path.lexists
+        if exists(path):
+            there.append(path)
+    return there

@@ -83,7 +83,15 @@ class _Reader:
         piped = False
         while self._at < len(self._text):
             command = self._command(piped=piped)
-            operator = self._operator()
+            operator = ""  # between two commands; none at the end of the text
+            match = _OPERATOR.match(self._text, self._at)
+            if match is not None:
+                operator = match[0]
+                self._at = match.end()
+                self._skip(lines=True)
+                if operator in ("|", "&&", "||") and self._at == len(self._text):
+                    _no(f"nothing behind {operator}")
+                self._goes_on_after_failure |= operator in (";", "\n", "||")
             if command.words[0] == "cd":
                 if found or operator not in ("&&", "") or command.redirects:
                     _no("a cd that is not the beginning (cd FOLDER && ...)")
@@ -108,18 +116,6 @@ class _Reader:
                 self._at += 1
             else:
                 return
-
-    def _operator(self) -> str:
-        """What stands between two commands; "" at the end of the text."""
-        operator = _OPERATOR.match(self._text, self._at)
-        if operator is None:
-            return ""
-        self._at = operator.end()
-        self._skip(lines=True)
-        if operator[0] in ("|", "&&", "||") and self._at == len(self._text):
-            _no(f"nothing behind {operator[0]}")
-        self._goes_on_after_failure |= operator[0] in (";", "\n", "||")
-        return operator[0]
 
     def _command(self, *, piped: bool) -> Simple:
         words: list[str] = []
