@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.fs_cache import FileAliases
+from ohmo.permissions.file_aliases import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.shell.git_repository import repository_at
 from ohmo.shell.patterns import component_expression, folded, real, word_set
@@ -101,26 +101,24 @@ class ProtectedPlaces:
         found = _PLACE.search(plain, 0 if root is None else len(root) - 1)
         if root is None and found is None:
             found = _OF_THE_SYSTEM.match(plain)
-        return found[0].lstrip("/") if found is not None else _repository(path)
+        if found is not None:
+            return found[0].lstrip("/")
+        # A folder with these three names is a repository, whatever it is called
+        # (gitrepository-layout(5)): git runs what its ``hooks`` and ``config`` name.
+        for folder in Path(path).parents:
+            if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
+                return str(folder)
+        return None
 
     def reached(self, path: Path) -> str | None:
         """The same for any absolute path: a link may stand in such a place, or lead into one."""
         return self.named(os.path.normpath(path)) or self.named(real(path))
 
 
-def _repository(path: str) -> str | None:
-    """A folder with these three names is one, whatever it is called (gitrepository-layout(5)): git
-    runs what its ``hooks`` and ``config`` name."""
-    for folder in Path(path).parents:
-        if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
-            return str(folder)
-    return None
-
-
 _MOST_ENTRIES = 50_000  # entries of one tree
 # Also macOS.
 _MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xcf")
-HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 class ReadPolicy:
@@ -134,22 +132,20 @@ class ReadPolicy:
     def hides_sensitive(self, simple: Simple, opened: Reading, aliases: FileAliases) -> str:
         """What a command that only reads would read of sensitive files that its words do not name;
         no rule covers that."""
-        for path in dict.fromkeys(
-            path for cwd in simple.cwds for path in _paths(simple, opened, cwd)
-        ):
+        deep = opened.kind == "trees"
+        linked = opened.repository is not None
+        paths = [path for cwd in simple.cwds for path in _paths(simple, opened, cwd)]
+        for path in dict.fromkeys(paths):
             if aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            deep = opened.kind == "trees"
-            linked = opened.repository is not None
             found = _first_sensitive(path, self._sensitive, aliases, linked=linked) if deep else ""
             if found:
                 return f"{found} is below {path}"
-        if opened.kind == "trees" and opened.repository is not None:  # whatever git knows there
+        if deep and opened.repository is not None:  # whatever git knows there
             for cwd in simple.cwds:
                 known = repository_at(resolved(opened.repository, cwd))
-                twin = (
-                    _first_sensitive(known.folders[0], None, aliases) if known is not None else ""
-                )
+                top = known.folders[0] if known is not None else ""
+                twin = _first_sensitive(top, None, aliases) if top else ""
                 if twin:
                     return f"{twin} is a sensitive file under another name"
         return ""
@@ -160,18 +156,11 @@ class ReadPolicy:
         """Why the command is more than reading; "" when it is not."""
         if opened is None:
             return f"{simple.shown[:200]!r} may change something"
-        if any(
-            each.kind == "write" and each.target not in HARMLESS_TARGETS
-            for each in simple.redirects
-        ):
+        if written_files(simple):
             return f"{simple.shown[:200]!r} writes a file"
         if simple.words[0] not in BUILTINS:
-            program = _program_at(simple.words[0], self._path)
-            if (
-                program is None
-                or self._reach.holds(program, context)
-                or not _is_machine_code(program)
-            ):
+            program = _machine_code_of(simple.words[0], self._path)
+            if program is None or self._reach.holds(program, context):
                 return f"{simple.words[0]} is not the system's program of that name"
         return ""
 
@@ -191,24 +180,28 @@ class ReadPolicy:
                     outside.append(path)
             listed = (resolved(word, cwd) for word in simple.listed)
             outside += [path for path in listed if self._reach.outside(path, context)]
-            if opened.repository is not None:
-                problem = self._why_no_git(f"{cwd}/{opened.repository}", context, outside)
-                if problem:
-                    return problem
+            if opened.repository is None:
+                continue
+            folder = f"{cwd}/{opened.repository}"
+            there = os.path.isdir(folder)  # noqa: PTH112 - as above
+            found = repository_at(real(folder)) if there else None
+            if found is None:
+                return "there is no repository here"
+            if found.unknown:
+                where = f"the repository in {found.folders[0]}"
+                return f"{where} sets {found.unknown}, which may run something"
+            folders = map(real, found.folders)
+            outside += [each for each in folders if self._reach.outside(each, context)]
         return ""
 
-    def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:
-        there = os.path.isdir(folder)  # noqa: PTH112 - as above
-        found = repository_at(real(folder)) if there else None
-        if found is None:
-            return "there is no repository here"
-        if found.unknown:
-            return (
-                f"the repository in {found.folders[0]} sets {found.unknown}, which may run"
-                " something"
-            )
-        outside += [each for each in map(real, found.folders) if self._reach.outside(each, context)]
-        return ""
+
+def written_files(simple: Simple) -> list[str]:
+    """What redirections write, but for where nothing is kept."""
+    return [
+        each.target
+        for each in simple.redirects
+        if each.kind == "write" and each.target not in _HARMLESS_TARGETS
+    ]
 
 
 def resolved(word: str, cwd: str) -> str:
@@ -249,20 +242,19 @@ def _first_sensitive(
                         return entry.path
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)
-                    elif (
-                        linked
-                        and entry.is_dir()
-                        and not f"{real(entry.path)}/".startswith(f"{path}/")
-                    ):
-                        return entry.path
+                    elif linked and entry.is_dir():
+                        within = f"{real(entry.path)}/".startswith(f"{path}/")
+                        if not within:
+                            return entry.path
         except OSError:
             continue  # what cannot be listed cannot be read through either
     return ""
 
 
-def _program_at(name: str, path: str) -> str | None:
+def _machine_code_of(name: str, path: str) -> str | None:
     """The file that bash runs for ``name``, with ``path`` as its PATH; None when a folder of it
-    counts from the working directory, or there is none."""
+    counts from the working directory, there is none, or it is a script: under a program's name that
+    does whatever it says, and reads what it wants."""
     if "/" in name:
         return None
     for folder in path.split(":"):
@@ -270,14 +262,10 @@ def _program_at(name: str, path: str) -> str | None:
             return None
         file = f"{folder}/{name}"
         if os.path.isfile(file) and os.access(file, os.X_OK):  # noqa: PTH113 - text
-            return real(file)
+            program = real(file)
+            try:
+                with open(program, "rb") as opened:  # noqa: PTH123 - text
+                    return program if opened.read(4) in _MACHINE_CODE else None
+            except OSError:
+                return None
     return None
-
-
-def _is_machine_code(file: str) -> bool:
-    """A script under a program's name does whatever it says, and reads what it wants."""
-    try:
-        with open(file, "rb") as opened:  # noqa: PTH123 - text
-            return opened.read(4) in _MACHINE_CODE
-    except OSError:
-        return False

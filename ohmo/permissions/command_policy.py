@@ -11,12 +11,12 @@ from functools import partial
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import (
-    HARMLESS_TARGETS,
     ProtectedPlaces,
     Reach,
     ReadPolicy,
     folder_rule,
     resolved,
+    written_files,
 )
 from ohmo.permissions.fs_cache import FsCache
 from ohmo.permissions.rules import (
@@ -86,7 +86,13 @@ class CommandPolicy:
 
     def rule(self, command: str, context: CallContext, granted: Sequence[Rule]) -> Ruling:
         if len(command) > _LONG and context.mode != "full_auto":
-            return self._unread(command, context)
+            # Not taken apart: it is asked about, or refused for what it speaks of.
+            mentioned = self._sensitive.mentioned(_QUOTING.sub("", command))
+            if mentioned is not None:
+                why = f"it speaks of {mentioned}"
+                return Ruling("ask", "sensitive", mentioned, why, remember=False)
+            asked = by_mode(context, f"it has more than {_LONG} characters")
+            return asked if asked.verdict == "deny" else _unclear(asked.reason)
         script = self._shell.parse(command, context.cwd)
         wild = sum(not known(word) for simple in script.commands for word in simple.words)
         if wild > _MOST_WILD:
@@ -104,14 +110,6 @@ class CommandPolicy:
                 if ruling is not None and ruling.verdict == verdict:
                     return ruling
         return self._allowed(script, command, granted, context)
-
-    def _unread(self, command: str, context: CallContext) -> Ruling:
-        """Too long to be taken apart: it is asked about, or refused for what it speaks of."""
-        spoken = self._sensitive.mentioned(_QUOTING.sub("", command))
-        if spoken is not None:
-            return Ruling("ask", "sensitive", spoken, f"it speaks of {spoken}", remember=False)
-        asked = by_mode(context, f"it has more than {_LONG} characters")
-        return asked if asked.verdict == "deny" else _unclear(asked.reason)
 
     def _sensitive_part(
         self, parts: Sequence[_Part], command: str, cwd: str, cache: FsCache
@@ -133,11 +131,11 @@ class CommandPolicy:
                         return ruling
                     maybe = maybe or ruling
             for word in part.pieces:
-                if known(word) and any(
-                    self._sensitive.touch(word, place, cache) is Touch.INSIDE
-                    for place in {cwd, part.folders[-1]}
-                ):
-                    return _forbidden(word)
+                if not known(word):
+                    continue
+                for place in {cwd, part.folders[-1]}:
+                    if self._sensitive.touch(word, place, cache) is Touch.INSIDE:
+                        return _forbidden(word)
         hit = self._sensitive.mentioned(_QUOTING.sub("", command))
         if hit is not None:
             return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
@@ -198,14 +196,15 @@ class CommandPolicy:
                     if lower is not None and not looks_only(simple):
                         why = f"{path} holds what the rule deny {lower.text} forbids"
                         asked = asked or Ruling("ask", "deny", lower.text, why, remember=False)
-        for word in part.pieces if asked is None else ():
-            places_of = self._sensitive.becomes(word, simple.cwds[-1], cache) if known(word) else ()
-            for path in places_of:
+        if asked is not None:
+            return asked
+        for word in filter(known, part.pieces):
+            for path in self._sensitive.becomes(word, simple.cwds[-1], cache):
                 rule, _ = self._path_denies.hit(path)
                 if rule is not None:
                     why = f"it speaks of {path}, which the rule deny {rule.text} forbids"
                     return Ruling("ask", "deny", rule.text, why, remember=False)
-        return asked
+        return None
 
     def _guarded(
         self, parts: Sequence[_Part], script: Script, context: CallContext, cache: FsCache
@@ -219,9 +218,13 @@ class CommandPolicy:
                     continue
                 if part.simple.name == "git" and word.startswith("HEAD"):
                     continue  # a revision
+                written = any(
+                    each.kind == "write" and each.target == word for each in part.simple.redirects
+                )
                 for path in self._sensitive.becomes(word, part.folders[-1], cache):
                     place = self._protected.named(path)
-                    if place is not None and not _only_read(part.simple, word):
+                    # It may read a protected file beside another that changes something else.
+                    if place is not None and (written or reading(part.simple) is None):
                         why = (
                             f"{path}: programs or agents run or obey by themselves what lies there"
                         )
@@ -247,13 +250,13 @@ class CommandPolicy:
         quiet = only_git_that_reads(script.plain)
         for simple in script.plain:
             beyond: list[str] = []
+            shut = ""
             opened = reading(simple)
-            closed = (
-                self._reading.hides_sensitive(simple, opened, aliases) if opened is not None else ""
-            )
-            if closed:
-                return Ruling("ask", "sensitive", "", closed, remember=False)
-            shut = self._reading.shut(simple, opened, context, beyond) if opened is not None else ""
+            if opened is not None:
+                hidden = self._reading.hides_sensitive(simple, opened, aliases)
+                if hidden:
+                    return Ruling("ask", "sensitive", "", hidden, remember=False)
+                shut = self._reading.shut(simple, opened, context, beyond)
             why = shut or self._reading.more_than_reading(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:
                 why = (
@@ -262,9 +265,8 @@ class CommandPolicy:
                 )
             ruled = self._by_rule(simple, layers, context, wild=not shut) if why or beyond else None
             if why and ruled is None:
-                return replace(
-                    by_mode(context, why), suggests=f"Bash({command.strip()})" if shut else ""
-                )
+                suggested = f"Bash({command.strip()})" if shut else ""
+                return replace(by_mode(context, why), suggests=suggested)
             if ruled is None or "*" in ruled.rule:  # a wildcard leads nowhere else
                 outside += beyond
             by_rule = by_rule or ruled
@@ -277,9 +279,8 @@ class CommandPolicy:
         """A question about the first path that lies outside the workspace and that no rule
         frees."""
         for path in paths:
-            if not any(
-                path_matches(rule, "read", "Read", path) for rule in (*self._rules.allow, *granted)
-            ):
+            rules = (*self._rules.allow, *granted)
+            if not any(path_matches(rule, "read", "Read", path) for rule in rules):
                 why = f"{path} lies outside the workspace"
                 return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
         return None
@@ -294,39 +295,23 @@ class CommandPolicy:
     ) -> Ruling | None:
         """A rule allows the words; a file that is written needs a rule of its own. ``wild``: rules
         with wildcards count."""
-        rules = [rule for _, each in layers for rule in each]
-        written = [
-            each.target
-            for each in simple.redirects
-            if each.kind == "write" and each.target not in HARMLESS_TARGETS
-        ]
-        if not all(self._may_write(simple, target, rules) for target in written):
-            return None
+        all_rules = [rule for _, rules in layers for rule in rules]
+        for target in written_files(simple):
+            for path in {resolved(target, cwd) for cwd in simple.cwds}:
+                if not any(path_matches(rule, "write", "Write", path) for rule in all_rules):
+                    return None
         inside = partial(self._inside, simple.cwds[-1], context)
         wild = wild and all(inside(each.target) for each in simple.redirects if each.kind == "read")
-        for layer, each in layers:
-            for rule in each:
-                told = wild or "*" not in (rule.pattern or "")
-                if rule.tool == "Bash" and told and covers(rule.pattern, simple, inside):
+        for layer, rules in layers:
+            for rule in rules:
+                counts = rule.tool == "Bash" and (wild or "*" not in (rule.pattern or ""))
+                if counts and covers(rule.pattern, simple, inside):
                     return Ruling("allow", layer, rule.text)
         return None
 
     def _inside(self, cwd: str, context: CallContext, word: str) -> bool:
         path = resolved(word, cwd)
         return self._reach.holds(path, context)
-
-    @staticmethod
-    def _may_write(simple: Simple, target: str, rules: Sequence[Rule]) -> bool:
-        paths = [resolved(target, cwd) for cwd in simple.cwds]
-        return all(
-            any(path_matches(rule, "write", "Write", path) for rule in rules) for path in paths
-        )
-
-
-def _only_read(simple: Simple, word: str) -> bool:
-    """A command that reads a protected file beside another that changes something else."""
-    written = any(each.kind == "write" and each.target == word for each in simple.redirects)
-    return not written and reading(simple) is not None
 
 
 def _unclear(why: str) -> Ruling:

@@ -93,9 +93,7 @@ class LayeredGate:
             call, footprint = hooked
             arguments = dict(call.arguments)
         paths = paths_of(footprint, context.cwd)
-        ruling = _descriptor(footprint, context) or await self._rule(
-            call, footprint, paths, context
-        )
+        ruling = await self._rule(call, footprint, paths, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
         digest = digest_of(call, context, paths)
@@ -109,13 +107,10 @@ class LayeredGate:
         elif ruling.verdict == "allow":
             decision = Allow(ruling.source, arguments)
         else:
-            footprint = _leading(footprint, paths, context)
             decision = self._permission(call, footprint, paths, context, digest, ruling)
-        return (
-            replace(decision, judged=self._judged(call, paths, context))
-            if isinstance(decision, Allow)
-            else decision
-        )
+        if isinstance(decision, Allow):
+            return replace(decision, judged=self._judged(call, paths, context))
+        return decision
 
     def _judged(self, call: ToolCall, paths: Paths, context: CallContext) -> Judged:
         policies = self._judging(context)
@@ -134,6 +129,13 @@ class LayeredGate:
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext
     ) -> Ruling:
         """Long commands are judged beside the event loop."""
+        if footprint.command is None:
+            for path in (*footprint.reads, *footprint.writes):
+                named = str(context.cwd / path)
+                # What the daemon has open is no file that a tool could mean by its name.
+                if names_descriptor(named):
+                    reason = f"{named} is an open descriptor of this process; name the file itself"
+                    return Ruling("deny", "sensitive", named, reason, remember=False)
         grants = await self._grants()
         policies = self._judging(context)
 
@@ -155,10 +157,8 @@ class LayeredGate:
         verdict = await answered(question.digest)
         if verdict is None:
             return Ask("question", question)
-        if (
-            question.kind == "permission" and verdict.state == "denied"
-        ):  # a word is the reason here, never an answer
-            return _refused(verdict)
+        if question.kind == "permission" and verdict.state == "denied":
+            return _refused(verdict)  # a word is the reason here, never an answer
         if verdict.state == "changed":
             return _CHANGED
         if verdict.state == "expired":
@@ -181,10 +181,17 @@ class LayeredGate:
         digest: str,
         ruling: Ruling,
     ) -> Ask:
+        named = (*footprint.reads, *footprint.writes)
+        # Each file that the call would reach through a link; of a command no path is resolved.
+        pairs = zip(named, (*paths.reads, *paths.writes), strict=False)
+        linked = [real for path, real in pairs if os.path.normpath(context.cwd / path) != real]
+        notes = [footprint.note, *(argument("leads to", path) for path in dict.fromkeys(linked))]
+        note = "\n".join(filter(None, notes))
+        detail = detail_of(call, context, ruling)
         question = Question(
             "permission",
             title_of(call),
-            _noted(footprint, detail_of(call, context, ruling)),
+            f"{note}\n\n{detail}" if note else detail,  # what the arguments mean stands first
             (_ONCE, _DENY),
             digest,
             tool=call.name,
@@ -229,30 +236,3 @@ def _refused(verdict: Verdict) -> Deny:
         f"the person said no{said}. Do not try the same by another way; ask what they want instead",
         Layer.PERSON,
     )
-
-
-def _descriptor(footprint: Footprint, context: CallContext) -> Ruling | None:
-    """What the daemon has open is no file that a tool could mean by its name."""
-    if footprint.command is not None:
-        return None
-    named = (str(context.cwd / path) for path in (*footprint.reads, *footprint.writes))
-    path = next(filter(names_descriptor, named), None)
-    if path is None:
-        return None
-    reason = f"{path} is an open descriptor of this process; name the file itself"
-    return Ruling("deny", "sensitive", path, reason, remember=False)
-
-
-def _leading(footprint: Footprint, paths: Paths, context: CallContext) -> Footprint:
-    """With a note of each file that the call would reach through a link: it stands on the card."""
-    named = (*footprint.reads, *footprint.writes)
-    # Of a command no path is resolved.
-    pairs = zip(named, (*paths.reads, *paths.writes), strict=False)
-    there = [real for path, real in pairs if os.path.normpath(context.cwd / path) != real]
-    notes = [footprint.note, *(argument("leads to", path) for path in dict.fromkeys(there))]
-    return replace(footprint, note="\n".join(filter(None, notes)))
-
-
-def _noted(footprint: Footprint, detail: str) -> str:
-    """What the arguments mean stands before them."""
-    return f"{footprint.note}\n\n{detail}" if footprint.note else detail

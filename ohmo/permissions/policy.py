@@ -91,18 +91,13 @@ class Policy:
         if sensitive is not None:
             return sensitive
         if context.role == "guest" and not self._public_only(call.name, footprint, paths):
-            return Ruling(
-                "deny",
-                "role",
-                "guest",
-                "guests may only use tools that read public things",
-                remember=False,
-            )
-        granted = (*granted_rules(grants, context), *_agreed(context))
-        if context.role == "guest":
-            granted = ()
-        elif context.mode == "plan":
-            granted = tuple(rule for rule in granted if rule.tool in READERS)
+            why = "guests may only use tools that read public things"
+            return Ruling("deny", "role", "guest", why, remember=False)
+        granted: list[Rule] = []
+        if context.role != "guest":
+            granted = granted_rules(grants, context)
+        if context.mode == "plan":
+            granted = [rule for rule in granted if rule.tool in READERS]
         if footprint.command is not None:
             found = self._commands.rule(footprint.command, context, granted)
             return replace(found, rule=as_written(found.rule), reason=as_written(found.reason))
@@ -164,25 +159,19 @@ class Policy:
     ) -> Ruling:
         denied = self._first(self._rules.deny, tool, footprint, paths, every=False)
         if denied is not None:
-            return Ruling(
-                "deny",
-                "deny",
-                denied.text,
-                f"the rule deny {denied.text} forbids it",
-                remember=False,
-            )
+            why = f"the rule deny {denied.text} forbids it"
+            return Ruling("deny", "deny", denied.text, why, remember=False)
         asked = self._first(self._rules.ask, tool, footprint, paths, every=False)
         if asked is not None:
-            return Ruling(
-                "ask",
-                "ask",
-                asked.text,
-                f"the rule ask {asked.text} wants a person's word",
-                remember=False,
-            )
-        guarded = self._guarded(footprint, context)
-        if guarded is not None:
-            return guarded
+            why = f"the rule ask {asked.text} wants a person's word"
+            return Ruling("ask", "ask", asked.text, why, remember=False)
+        for path in footprint.writes:
+            place = self._protected.reached(context.cwd / path)
+            if place is not None and context.mode == "plan":
+                return by_mode(context)
+            if place is not None:
+                why = f"programs run or agents obey what lies in {place}, so no rule covers {path}"
+                return Ruling("ask", "protected", place, why, remember=False)
         allowed = self._first(self._rules.allow, tool, footprint, paths, every=True)
         if allowed is not None:
             return Ruling("allow", "allow", allowed.text)
@@ -192,17 +181,6 @@ class Policy:
         if footprint.effect in ("none", "house"):
             return self._reading(tool, paths, context, (*self._rules.allow, *granted))
         return by_mode(context)
-
-    def _guarded(self, footprint: Footprint, context: CallContext) -> Ruling | None:
-        """Where no rule and no mode lets anything be changed without a person's look."""
-        for path in footprint.writes:
-            place = self._protected.reached(context.cwd / path)
-            if place is not None and context.mode == "plan":
-                return by_mode(context)
-            if place is not None:
-                why = f"programs run or agents obey what lies in {place}, so no rule covers {path}"
-                return Ruling("ask", "protected", place, why, remember=False)
-        return None
 
     def _reading(
         self, tool: str, paths: Paths, context: CallContext, rules: Sequence[Rule]
@@ -238,27 +216,20 @@ class Policy:
         return None
 
 
-def granted_rules(grants: Sequence[Grant], context: CallContext) -> tuple[Rule, ...]:
-    """The caller's own remembered rules whose scope holds here."""
-    found: list[Rule] = []
+def granted_rules(grants: Sequence[Grant], context: CallContext) -> list[Rule]:
+    """The caller's own remembered rules whose scope holds here, and those that were approved with
+    the job this turn runs for."""
+    texts: list[str] = []
     for grant in grants:
         here = grant.scope in ("*", context.session) or (
             grant.scope.startswith("/") and context.cwd.is_relative_to(grant.scope)
         )
         if grant.person == context.person and here:
-            try:
-                found.append(parse_rule(grant.rule))
-            except ValueError:
-                continue  # written by a later version; without it the person is asked again
-    return tuple(found)
-
-
-def _agreed(context: CallContext) -> tuple[Rule, ...]:
-    """The rules that were approved with the job this turn runs for."""
-    found: list[Rule] = []
-    for text in context.rules:
+            texts.append(grant.rule)
+    rules: list[Rule] = []
+    for text in (*texts, *context.rules):
         try:
-            found.append(parse_rule(text))
+            rules.append(parse_rule(text))
         except ValueError:
-            continue  # as with a grant of a later version
-    return tuple(found)
+            continue  # written by a later version; without it the person is asked again
+    return rules

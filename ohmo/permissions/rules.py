@@ -34,12 +34,12 @@ class Rule:
         all tools of a server."""
         if self.tool == tool:
             return True
-        if self.tool.startswith("mcp__") and tool.startswith("mcp__"):
-            stem = self.tool.removesuffix("*").removesuffix("__")
-            return (self.tool.count("__") == 1 and tool.startswith(stem + "__")) or (
-                self.tool.endswith("*") and tool.startswith(self.tool[:-1])
-            )
-        return False
+        if not (self.tool.startswith("mcp__") and tool.startswith("mcp__")):
+            return False
+        if self.tool.endswith("*") and tool.startswith(self.tool[:-1]):
+            return True
+        stem = self.tool.removesuffix("*").removesuffix("__")
+        return self.tool.count("__") == 1 and tool.startswith(stem + "__")
 
 
 @record
@@ -83,10 +83,11 @@ def rule_set(
     places: Mapping[str, str] | None = None,
 ) -> RuleSet:
     """Raises ValueError with one line for the first rule that cannot be read."""
-    allowed, asked, denied = (
-        tuple(parse_rule(text, places) for text in texts) for texts in (allow, ask, deny)
+    return RuleSet(
+        tuple(parse_rule(text, places) for text in allow),
+        tuple(parse_rule(text, places) for text in ask),
+        tuple(parse_rule(text, places) for text in deny),
     )
-    return RuleSet(allowed, asked, denied)
 
 
 def _anchored(pattern: str, places: Mapping[str, str]) -> str:
@@ -117,12 +118,8 @@ def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: st
     """``path`` absolute and resolved. Read rules cover all that reads, Edit and Write rules all
     that writes."""
     family = READERS if kind == "read" else WRITERS
-    about = rule.names(tool) or (
-        rule.pattern is not None
-        and rule.tool in family
-        and (rule.tool in ("Read", "Write", "Edit"))
-    )
-    if not about:
+    whole_family = rule.tool in family and rule.tool in ("Read", "Write", "Edit")
+    if not rule.names(tool) and (rule.pattern is None or not whole_family):
         return False
     if rule.pattern is None:
         return True
@@ -145,9 +142,8 @@ def forbidden(rule: Rule) -> Forbidden:
     pattern = _resolved_pattern(rule.pattern)
     fixed = re.match(r"[^*?\[]*", pattern)
     form = path_matcher(pattern) if rule.tool in ("Read", "Write", "Edit") else None
-    return Forbidden(
-        every=False, form=form, fixed=fixed[0].rstrip("/") if fixed is not None else ""
-    )
+    start = fixed[0].rstrip("/") if fixed is not None else ""
+    return Forbidden(every=False, form=form, fixed=start)
 
 
 @lru_cache(maxsize=8192)
@@ -286,14 +282,14 @@ class CommandRules:
         end of a path: for a question about what no grammar was sure of."""
         if not self._rules:
             return None
-        given = _OPTION.findall(text)
-        return next(
-            (rule for rule in self._rules if rule.pattern and _speaks(rule.pattern, text, given)),
-            None,
-        )
+        options: list[str] = _OPTION.findall(text)
+        for rule in self._rules:
+            if rule.pattern and _speaks(rule.pattern, text, options):
+                return rule
+        return None
 
 
-def _speaks(pattern: str, text: str, given: Sequence[str]) -> bool:
+def _speaks(pattern: str, text: str, options: Sequence[str]) -> bool:
     words = [word for word in pattern.removesuffix(":*").split() if "*" not in word]
     at = 0
     for word in words:
@@ -303,9 +299,12 @@ def _speaks(pattern: str, text: str, given: Sequence[str]) -> bool:
             if found is None:
                 return False
             at = found.end()
-    letters = {letter for word in given if not word.startswith("--") for letter in word[1:]}
-    forbidden = {letter for word in words if _LETTERS.fullmatch(word) for letter in word[1:]}
-    return at > 0 and (forbidden <= letters or any(word.startswith("--") for word in given))
+    if at == 0:
+        return False
+    if any(option.startswith("--") for option in options):
+        return True
+    letters = set("".join(option[1:] for option in options))
+    return all(set(word[1:]) <= letters for word in words if _LETTERS.fullmatch(word))
 
 
 class PathRules:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.fs_cache import FileAliases, FsCache
-from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, PAGES, AgentHome, Touch
+from ohmo.permissions.file_aliases import AgentHome, FileAliases
+from ohmo.permissions.fs_cache import FsCache
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, PAGES, Touch
 from ohmo.shell.patterns import (
     ANY,
     TooWide,
@@ -26,6 +27,7 @@ from ohmo.shell.patterns import (
 # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _LONGEST = 8192
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_WILD = frozenset("*?[")
 # Folders that tell nothing about a place below them.
 _EVERYWHERE = frozenset({"root", "home", "users", "tmp"})
 # Holds environ, mem, fd.
@@ -44,22 +46,9 @@ def _place(parts: list[str]) -> str:
 def _hint(place: list[str]) -> str | None:
     """A folder or file name that every path to the place holds; None when each of its parts has
     wildcards."""
-    fixed = [part for part in place if not set("*?[") & set(part)]
+    fixed = [part for part in place if not _WILD & set(part)]
     rare = [part for part in fixed if part not in _EVERYWHERE]
     return (rare or fixed or [None])[-1]
-
-
-def _ancestors(absolute: Sequence[str], home: Path, agent_home: Path | None) -> frozenset[str]:
-    """Folders that hold sensitive places, as far as that is known without looking at the disk."""
-    inside = [Path(place) for place in absolute if not set("*?[") & set(place)]
-    inside += [home / place for place in ANYWHERE if not set("*?[") & set(place)]
-    inside += [agent_home / "config.yaml"] if agent_home is not None else []
-    found: set[str] = {"/home", "/users", "/root", "/mnt/c/users", "/proc", "/dev"}
-    for place in inside:
-        for folder in place.parents:
-            found.add(folded(str(folder)))
-            found.add(folded(real(folder)))
-    return frozenset(found)
 
 
 def names_descriptor(path: str) -> bool:
@@ -122,26 +111,31 @@ class SensitivePaths:
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        names = [
-            place
-            for place in self._anywhere
-            if len(place[0]) > 3 and not set("*?[") & set("".join(place))
-        ]
-        fixed = [
-            place
-            for place in self._absolute
-            if len(place) > 1 and not set("*?[") & set("".join(place))
-        ]
+        names = [place for place in self._anywhere if len(place[0]) > 3]
+        names = [re.escape("/".join(place)) for place in names if not _WILD & set("".join(place))]
+        fixed = [place for place in self._absolute if len(place) > 1]
+        fixed = [re.escape("/".join(place)) for place in fixed if not _WILD & set("".join(place))]
+        roots = [f"|/{re.escape('/'.join(root))}(?!{_SHOWN}|[\\w.-])" for root in self._roots]
         return re.compile(
-            f"(?<![\\w.-])(?:{'|'.join(re.escape('/'.join(place)) for place in names)})(?![\\w-])"
-            f"|/(?:{'|'.join(re.escape('/'.join(place)) for place in fixed)})(?![\\w-])"
-            r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])"
-            + "".join(f"|/{re.escape('/'.join(root))}(?!{_SHOWN}|[\\w.-])" for root in self._roots)
+            f"(?<![\\w.-])(?:{'|'.join(names)})(?![\\w-])|/(?:{'|'.join(fixed)})(?![\\w-])"
+            r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])" + "".join(roots)
         )
 
     @cached_property
     def _above(self) -> frozenset[str]:
-        return _ancestors(self._as_given, Path(self._home), self._agent_home)
+        """Folders that hold sensitive places, as far as that is known without looking at the
+        disk."""
+        home = Path(self._home)
+        places = [Path(place) for place in self._as_given if not _WILD & set(place)]
+        places += [home / place for place in ANYWHERE if not _WILD & set(place)]
+        if self._agent_home is not None:
+            places.append(self._agent_home / "config.yaml")
+        folders: set[str] = {"/home", "/users", "/root", "/mnt/c/users", "/proc", "/dev"}
+        for place in places:
+            for folder in place.parents:
+                folders.add(folded(str(folder)))
+                folders.add(folded(real(folder)))
+        return frozenset(folders)
 
     def excluded_globs(self) -> tuple[str, ...]:
         """What search tools leave out of any tree, in gitignore's words."""
@@ -190,7 +184,12 @@ class SensitivePaths:
                 for place in (*self._absolute, *self._roots)
             )
             return Touch.MAYBE if possible or ANY in parts[0] else Touch.CLEAR
-        return self._touch_globbed(whole)
+        cache = FsCache()
+        try:  # what the shell would find on the disk now
+            found = [self._touch_known(path, cache) for path in expand(whole)]
+        except TooWide:
+            return Touch.MAYBE
+        return max(found, default=Touch.CLEAR)
 
     def mentioned(self, text: str) -> str | None:
         """A place's name anywhere in a text, however it is quoted or put together: a second look,
@@ -203,12 +202,10 @@ class SensitivePaths:
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if ANY in whole:
             return []
+        if known(whole) and len(whole) > _LONGEST:
+            return [os.path.normpath(whole)]
         if known(whole):
-            return [
-                (cache or FsCache()).resolved(whole)
-                if len(whole) <= _LONGEST
-                else os.path.normpath(whole)
-            ]
+            return [(cache or FsCache()).resolved(whole)]
         try:
             return [real(each) for each in expand(whole)]
         except TooWide:
@@ -244,16 +241,6 @@ class SensitivePaths:
             there in self._above or plain in self._above or _PROCESS.fullmatch(there) is not None
         )
         return max(touch, Touch.ABOVE) if above else touch
-
-    def _touch_globbed(self, whole: str) -> Touch:
-        """What the shell would find on the disk now."""
-        cache = FsCache()
-        try:
-            return max(
-                (self._touch_known(path, cache) for path in expand(whole)), default=Touch.CLEAR
-            )
-        except TooWide:
-            return Touch.MAYBE
 
 
 def _starts(parts: list[str], at: int, place: list[str]) -> bool:

@@ -1,19 +1,12 @@
 """Which places are sensitive: the list that no tool may read or write in any mode (mission T19;
-configuration extends it, nothing reduces it), and the agent's own home, closed but for two
-pages."""
+configuration extends it, nothing reduces it), and how close a path comes to one."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from enum import IntEnum
-from pathlib import Path
 
-from ohmo.shell.patterns import folded
-
-ANYWHERE: tuple[
-    str, ...
-] = (  # below any folder: whoever's home it is, also /mnt/c/Users/* under WSL
+# Below any folder: whoever's home it is, also /mnt/c/Users/* under WSL.
+ANYWHERE: tuple[str, ...] = (
     # SSH, GPG, password stores, age
     ".ssh",
     ".gnupg",
@@ -150,51 +143,3 @@ class Touch(IntEnum):
     MAYBE = 2  # depends on what is only known when the command runs
     ABOVE = 3  # a folder that holds sensitive places
     INSIDE = 4
-
-
-class AgentHome:
-    """``root``: $OHMO_HOME. It need not exist yet."""
-
-    def __init__(self, root: Path) -> None:
-        self.roots = tuple(dict.fromkeys((os.path.normpath(root), os.path.realpath(root))))
-        self._closed = tuple(folded(root) for root in self.roots)
-        self._shown = tuple(f"{root}/{page}" for root in self.roots for page in PAGES)
-
-    def named(self, path: str) -> Touch:
-        """By the letters of an absolute path: closed in every spelling, shown in its own only."""
-        if not _lies_in(folded(path), self._closed):
-            return Touch.CLEAR
-        return Touch.PAGE if _lies_in(path, self._shown) else Touch.INSIDE
-
-    def closed(self) -> Iterator[str]:
-        """What lies in the home directly and is no page."""
-        return (path for path in _below(self.roots[-1]) if self.named(path) is Touch.INSIDE)
-
-    def doors(self) -> dict[tuple[int, int], Touch]:
-        """The home and what lies in it directly, by device and inode; empty while there is none: so
-        it is known under another name, a bind mount or letters that the disk takes for the same."""
-        found: dict[tuple[int, int], Touch] = {}
-        for path in (self.roots[-1], *_below(self.roots[-1])):
-            there = _status(path)
-            if there is not None:
-                found[there.st_dev, there.st_ino] = self.named(path)
-        return found
-
-
-def _lies_in(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path == folder or path.startswith(folder + "/") for folder in folders)
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except (OSError, ValueError):
-        return None
-
-
-def _below(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.path for entry in entries]
-    except OSError:
-        return []

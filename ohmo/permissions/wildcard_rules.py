@@ -125,7 +125,6 @@ ohmo inbox list  | --json --limit: --state:
 ohmo cron list   | --json
 ohmo cron history | --json --limit:
 """
-_GO_LIKE = frozenset({"go"})  # -run is one option
 _COMPILERS = word_set("gcc g++ cc c++ clang clang++")
 _COMPILING = re.compile(
     r"-[cSEg]|-g[0-3]|-O[0-3sg]?|-W[a-z][\w=-]*|-std=[\w+]+|-[IL](?!.*\.\.)\w[\w./-]*"
@@ -225,17 +224,15 @@ def _free_words(wanted: Sequence[str], words: Sequence[str]) -> tuple[int, ...] 
     if not words:
         return None
     exact = wanted[0] == words[0]
-    if not exact and ("*" not in wanted[0] or not _like(wanted[0], words[0])):
-        return None
+    if not exact:
+        form = fnmatch.translate(re.sub(r"[?\[]", r"[\g<0>]", wanted[0]))
+        if "*" not in wanted[0] or not re.fullmatch(form, words[0]):
+            return None
     rest = _free_words(wanted[1:], words[1:])
     if rest is None:
         return None
     own = () if exact or wanted[0].startswith("-") else (0,)
     return (*own, *(at + 1 for at in rest))
-
-
-def _like(wanted: str, word: str) -> bool:
-    return re.fullmatch(fnmatch.translate(re.sub(r"[?\[]", r"[\g<0>]", wanted)), word) is not None
 
 
 def _admitted(command: Simple, free: tuple[int, ...], inside: Inside) -> bool:
@@ -247,11 +244,10 @@ def _admitted(command: Simple, free: tuple[int, ...], inside: Inside) -> bool:
     if name in WRAPPERS or name in SHELLS or only_reads(name) or 0 in free:
         return False
     told = [words[at] for at in free]
-    if any(
-        _OUTSIDE.match(word.rpartition("=")[2]) and not inside(word.rpartition("=")[2])
-        for word in told
-    ):
-        return False
+    for word in told:
+        path = word.rpartition("=")[2]
+        if _OUTSIDE.match(path) and not inside(path):
+            return False
     if name in _COMPILERS:
         return all(_COMPILING.fullmatch(word) or _OPERAND.fullmatch(word) for word in told)
     row = next((words[:size] for size in (3, 2, 1) if words[:size] in _rows()), None)
@@ -271,10 +267,9 @@ def _by_row(row: tuple[str, ...], words: tuple[str, ...], free: tuple[int, ...])
     before = words[start - 1]
     if start > len(row) and options.kinds.get(before) == ":":  # the rule ends with `-m`
         start += 1
-    tail = [
-        f"-{word}" if row[0] in _GO_LIKE and re.match(r"-\w", word) else word
-        for word in words[start:]
-    ]
+    tail = list(words[start:])
+    if row[0] == "go":  # -run is one option
+        tail = [f"-{word}" if re.match(r"-\w", word) else word for word in tail]
     parsed = given(options, tail, 0, getopt=False)
     if parsed is None:
         return False

@@ -41,25 +41,27 @@ def title_line(text: str) -> str:
     first, *more = text.strip().split("\n")
     line = visible(first, exact=True)
     over = len(line) - _LONGEST_TITLE
-    left = [f"{over} characters"] if over > 0 else []
-    left += [f"{len(more)} line{'s' if len(more) > 1 else ''}"] if more else []
+    left: list[str] = []
+    if over > 0:
+        left.append(f"{over} characters")
+    if more:
+        left.append(f"{len(more)} line{'s' if len(more) > 1 else ''}")
     return f"{line[:_LONGEST_TITLE]}… (+{', '.join(left)})" if left else line
 
 
 def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
     """The arguments as CommonMark, and why somebody is asked."""
-    given = call.arguments.items()
-    parts = [argument(_plain_name(name), value) for name, value in given if value is not None]
+    parts: list[str] = []
+    for name, value in call.arguments.items():
+        if value is None:
+            continue
+        label = name
+        if not re.fullmatch(r"[\w-]+", name, re.ASCII):  # of a server's tool, any text
+            label = code_span(visible(" ".join(name.split()), exact=True)) or "(no name)"
+        parts.append(argument(label, value))
     why = f"{ruling.reason} ({ruling.source})" if ruling.reason else ruling.source
     why = literal(visible(" ".join(why.split()), exact=True))  # it quotes words of the call
     return "\n".join([*parts, f"in {code_span(visible(str(context.cwd), exact=True))}: {why}"])
-
-
-def _plain_name(name: str) -> str:
-    """A tool of a server may take arguments of any name."""
-    if re.fullmatch(r"[\w-]+", name, re.ASCII):
-        return name
-    return code_span(visible(" ".join(name.split()), exact=True)) or "(no name)"
 
 
 def argument(name: str, value: Json) -> str:
@@ -78,7 +80,10 @@ def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) 
     """The narrow rule that "for this session" and "always" store: a command family where that is
     safe, one file, one domain."""
     if footprint.command is not None:
-        return f"Bash({_command_pattern(footprint.command, cwd, shell)})"
+        plain = shell.parse(footprint.command, cwd).plain
+        # ``git push:*`` when all that the command says beside that is known to do no more.
+        pattern = family(plain[0]) if len(plain) == 1 and not plain[0].redirects else None
+        return f"Bash({pattern or footprint.command.strip()})"
     for path in footprint.writes:
         return f"Edit({cwd / path})"
     for host in footprint.hosts:
@@ -100,7 +105,9 @@ def in_words(rule: str) -> str:
     if tool == "WebFetch":
         return f"pages of {pattern.removeprefix('domain:')}"
     what = "reading" if tool in READERS else "changes to"
-    return f"{what} {'everything in ' if folder != pattern else ''}{_UNESCAPED.sub('', folder)}"
+    if folder != pattern:
+        what += " everything in"
+    return f"{what} {_UNESCAPED.sub('', folder)}"
 
 
 def offered(rule: str, wider: str) -> str:
@@ -114,13 +121,6 @@ def offered(rule: str, wider: str) -> str:
         plain = visible(wider, exact=True)
         lines.append(f"*All edits in this workspace*, for this session: {code_span(plain)}")
     return "\n".join(lines)
-
-
-def _command_pattern(command: str, cwd: Path, shell: Shell) -> str:
-    """``git push:*`` when all that the command says beside that is known to do no more."""
-    plain = shell.parse(command, cwd).plain
-    known = family(plain[0]) if len(plain) == 1 and not plain[0].redirects else None
-    return known or command.strip()
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
@@ -158,22 +158,20 @@ def visible(text: str, *, exact: bool = False) -> str:
     of a command, a path or an address also whole words and signs that look like ASCII."""
     if text.isascii():
         return _CONTROLS.sub(lambda found: _written(found[0]), text)
-    return "".join(_pieces(text, exact=exact))
-
-
-def _pieces(text: str, *, exact: bool) -> Iterator[str]:
+    pieces: list[str] = []
     before = " "
     for kind, run in groupby(text, _kind):
         characters = list(run)
         if kind == "word":
-            yield from _word(characters, exact=exact)
+            pieces += _word(characters, exact=exact)
         elif kind == "hidden":
-            yield from map(_written, characters)
+            pieces += map(_written, characters)
         else:
             wide = unicodedata.east_asian_width(before) == "W"  # then fullwidth signs are its own
-            for one in characters:
-                yield _written(one) if exact and not wide and _like_sign(one) else one
+            strict = exact and not wide
+            pieces += [_written(one) if strict and _like_sign(one) else one for one in characters]
         before = characters[-1]
+    return "".join(pieces)
 
 
 def _written(character: str) -> str:

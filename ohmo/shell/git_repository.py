@@ -74,27 +74,29 @@ def repository_at(folder: str) -> Repository | None:
     none."""
     for top in (folder, *map(str, Path(folder).parents)):
         if os.path.lexists(f"{top}/.git"):
-            return _repository(top)
+            own = f"{top}/.git"
+            if not os.path.isdir(own):  # noqa: PTH112 - text
+                line = _line(own)  # of a worktree or a submodule
+                if line is None or not line.startswith("gitdir: "):
+                    return Repository((top,), ".git")
+                own = real(os.path.join(os.path.dirname(own), line[8:]))  # noqa: PTH118, PTH120
+            if not os.path.lexists(f"{own}/commondir"):
+                return Repository((top, own), _unknown(top, own, own))
+            shared = _line(f"{own}/commondir")
+            if shared is None:
+                return Repository((top, own), "commondir")
+            common = real(os.path.join(own, shared))  # noqa: PTH118 - text
+            return Repository((top, own, common), _unknown(top, own, common))
         if all(os.path.lexists(f"{top}/{name}") for name in ("HEAD", "objects", "refs")):
             return Repository((top,), "a repository without a .git folder")
     return None
 
 
-def _repository(top: str) -> Repository:
-    own = _git_folder(f"{top}/.git")
-    if own is None:
-        return Repository((top,), ".git")
-    if not os.path.lexists(f"{own}/commondir"):
-        return Repository((top, own), _unknown(top, own, own))
-    shared = _line(f"{own}/commondir")
-    if shared is None:
-        return Repository((top, own), "commondir")
-    common = real(os.path.join(own, shared))  # noqa: PTH118 - text
-    return Repository((top, own, common), _unknown(top, own, common))
-
-
 def _unknown(top: str, own: str, common: str) -> str:
-    if not _whole(own, common):
+    head = _line(f"{own}/HEAD")
+    folders = (f"{common}/objects", f"{common}/refs")
+    entered = all(os.access(f"{each}/.", os.X_OK) for each in folders)
+    if not entered or head is None or not _HEAD.fullmatch(head):
         return ".git"  # git passes over it, and takes one further above
     for name, known in ((f"{common}/config", _HARMLESS), (f"{top}/.gitmodules", _MODULES)):
         found = _first_unknown(name, known)
@@ -103,14 +105,6 @@ def _unknown(top: str, own: str, common: str) -> str:
     if os.path.lexists(f"{common}/objects/info/alternates"):
         return "objects/info/alternates"
     return _elsewhere(own) or (_elsewhere(common) if common != own else "")
-
-
-def _whole(own: str, common: str) -> bool:
-    """gitrepository-layout(5), and what git itself asks of a folder before it takes it."""
-    head = _line(f"{own}/HEAD")
-    folders = (f"{common}/objects", f"{common}/refs")
-    entered = all(os.access(f"{each}/.", os.X_OK) for each in folders)
-    return entered and head is not None and _HEAD.fullmatch(head) is not None
 
 
 def _elsewhere(own: str) -> str:
@@ -144,16 +138,6 @@ def _elsewhere(own: str) -> str:
 
 
 _MODULES = re.compile(r"submodule\..*\.(path|url|branch|shallow|fetchrecursesubmodules)")
-
-
-def _git_folder(path: str) -> str | None:
-    """``.git`` itself, or where the file of that name leads (worktrees, submodules)."""
-    if os.path.isdir(path):  # noqa: PTH112 - text
-        return path
-    line = _line(path)
-    if line is None or not line.startswith("gitdir: "):
-        return None
-    return real(os.path.join(os.path.dirname(path), line[8:]))  # noqa: PTH118, PTH120 - text
 
 
 def _line(path: str) -> str | None:

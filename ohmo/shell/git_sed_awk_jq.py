@@ -4,10 +4,8 @@ caller's choice; git(1)), and the small part of sed's, awk's and jq's languages 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cache
 
-from ohmo.shell.options import Given, Options, given, options_of
+from ohmo.shell.options import Given, given, options_of, rows_of
 from ohmo.shell.patterns import word_set
 from ohmo.shell.script import Reading, Simple
 
@@ -92,17 +90,6 @@ _PROGRAMS = re.compile(
 )
 
 
-@cache
-def _options() -> Mapping[str, Options]:
-    verbs: dict[str, str] = {}
-    verb = ""
-    for line in re.split(r"\n(?=[a-z-]* +\|)", _VERBS.strip()):
-        first, _, options = line.partition("|")
-        verb = first.strip() or verb
-        verbs[verb] = f"{verbs.get(verb, '')} {options}"
-    return {each: options_of(options) for each, options in verbs.items()}
-
-
 def git_reading(command: Simple) -> Reading | None:
     """What git looks at when it changes nothing, runs nothing else and asks nobody; None when that
     is not known."""
@@ -119,9 +106,9 @@ def git_reading(command: Simple) -> Reading | None:
     verb = words[at] if at < len(words) else ""
     if verb == "config":
         return Reading("names", (folder,)) if reads_setting(words[at + 1 :]) else None
-    options = _options().get(verb)
+    row = rows_of(_VERBS).get(verb)
     rest = words[at + 1 :]
-    parsed = given(options, rest, 0, getopt=False) if options is not None else None
+    parsed = given(options_of(row[0]), rest, 0, getopt=False) if row is not None else None
     if parsed is None or not _shows(verb, rest, parsed):
         return None
     operands = [rest[each] for each in parsed.operands]
@@ -131,7 +118,13 @@ def git_reading(command: Simple) -> Reading | None:
         return None  # runs gpg
     if verb == "grep" and not parsed.has("-e"):
         operands = operands[1:]
-    paths = [path for each in operands for path in _paths(each)]
+    paths: list[str] = []
+    for operand in operands:  # a revision, a path, or both: ``HEAD:a/b``
+        _, colon, path = operand.partition(":")
+        if colon and path and not operand.startswith(":"):
+            paths += [operand, path]
+        else:
+            paths.append(operand.lstrip(":!^") or ".")
     below = [path if path[:1] == "/" or folder == "." else f"{folder}/{path}" for path in paths]
     if verb == "diff":  # of two folders outside of the repository it shows the files below
         return Reading("trees", tuple(below), repository=folder)
@@ -141,20 +134,12 @@ def git_reading(command: Simple) -> Reading | None:
 def _shows(verb: str, words: tuple[str, ...], parsed: Given) -> bool:
     """Whether a verb that can also change something only shows it. ``words``: behind the verb."""
     if verb in ("branch", "tag"):
-        return not parsed.operands or parsed.has(*_LISTS) or (verb == "tag" and parsed.has("-l"))
+        lists = (*_LISTS, "-l") if verb == "tag" else _LISTS
+        return not parsed.operands or parsed.has(*lists)
     if verb in _FIRST:
-        return words[:1] in [(first,) for first in _FIRST[verb]] or (
-            verb in _BARE and not parsed.operands
-        )
+        bare = verb in _BARE and not parsed.operands
+        return bare or (bool(words) and words[0] in _FIRST[verb])
     return True
-
-
-def _paths(operand: str) -> tuple[str, ...]:
-    """A revision, a path, or both: ``HEAD:a/b``."""
-    _, colon, path = operand.partition(":")
-    if colon and path and not operand.startswith(":"):
-        return (operand, path)
-    return (operand.lstrip(":!^") or ".",)
 
 
 def reads_setting(words: tuple[str, ...]) -> bool:

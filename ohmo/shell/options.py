@@ -1,9 +1,10 @@
-"""Options of a program as a row of a table says them: what is not listed is not known."""
+"""Tables of programs and their options: what is not listed is not known."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 from channels.record import record
@@ -37,6 +38,22 @@ class Given:
         return [value for name, value in self.options if name in names]
 
 
+@cache
+def rows_of(table: str) -> Mapping[str, Sequence[str]]:
+    """The columns of each row ``name | column | ...``. A line that begins with ``|`` goes on with
+    the row above, column by column; one without ``|`` with the line above."""
+    rows: dict[str, list[str]] = {}
+    name = ""
+    for line in re.split(r"\n(?=[^|\n]*\|)", table.strip()):
+        first, *columns = line.split("|")
+        name = first.strip() or name
+        row = rows.setdefault(name, [""] * len(columns))
+        for at, column in enumerate(columns):
+            row[at] = f"{row[at]} {column}".strip()
+    return rows
+
+
+@cache
 def options_of(text: str) -> Options:
     """Reads a row: ``-abc`` three flags, ``-n:`` with a value, ``-u?`` perhaps with one attached,
     ``-vn:`` a flag and an option with a value, ``-#`` a number."""

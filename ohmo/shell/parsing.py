@@ -136,7 +136,17 @@ class _Reader:
     def _rarer_node(self, node: Node, scope: Scope, around: _Around) -> None:
         kind = node.type
         if kind in ("declaration_command", "unset_command"):
-            self._declaration(node, scope, around)
+            words = [(node.children[0].text or b"").decode("utf-8", "replace")]
+            names: list[str] = []
+            for child in node.named_children:
+                if child.type == "variable_assignment":
+                    self._assignment(child, scope)
+                    names.append(self._assigned_name(child))
+                else:
+                    words += self._words.fields(child, scope)
+            if any(re.fullmatch(r"-\w*n\w*", word) for word in words):
+                names.append("IFS")  # a name for another name
+            self._add(tuple(words), scope, around, tuple(names))
         elif kind == "test_command":
             self._words.visit(node, scope)
             self._add(("test",), scope, around)
@@ -206,19 +216,6 @@ class _Reader:
         name = node.child_by_field_name("name")
         match = re.match(rb"\w*", (name.text or b"") if name is not None else b"")
         return match[0].decode("utf-8", "replace") if match is not None else ""
-
-    def _declaration(self, node: Node, scope: Scope, around: _Around) -> None:
-        words = [(node.children[0].text or b"").decode("utf-8", "replace")]
-        names: list[str] = []
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                self._assignment(child, scope)
-                names.append(self._assigned_name(child))
-            else:
-                words += self._words.fields(child, scope)
-        if any(re.fullmatch(r"-\w*n\w*", word) for word in words):  # a name for another name
-            names.append("IFS")
-        self._add(tuple(words), scope, around, tuple(names))
 
     def _redirected(self, node: Node, scope: Scope, around: _Around) -> None:
         redirects = list(around.redirects)

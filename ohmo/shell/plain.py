@@ -68,7 +68,7 @@ class _Reader:
         self._text = text
         self._home = home
         self._cwds = (cwd,)
-        self._at = 0
+        self._at: int = 0
         self._left = _MOST_NAMES
         self._listed: list[str] = []
         self._goes_on_after_failure = False
@@ -95,7 +95,15 @@ class _Reader:
             if command.words[0] == "cd":
                 if found or operator not in ("&&", "") or command.redirects:
                     _no("a cd that is not the beginning (cd FOLDER && ...)")
-                self._cwds = (*self._cwds, self._folder(command))
+                # bash goes back through ``..`` by names and every other program by the disk; both
+                # have to agree.
+                folder = command.words[1] if len(command.words) == 2 else ""
+                if command.found or folder[:1] in ("-", ""):
+                    _no("a cd without one plain folder")
+                goal = folder if folder.startswith("/") else f"{command.cwds[0]}/{folder}"
+                if real(os.path.normpath(goal)) != real(goal):
+                    _no("a cd through a link and back")
+                self._cwds = (*self._cwds, real(goal))
             found.append(command)
             piped = operator == "|"
         if not found:
@@ -130,7 +138,19 @@ class _Reader:
             elif self._at == len(self._text) or _OPERATOR.match(self._text, self._at):
                 break
             elif (redirect := _REDIRECT.match(self._text, self._at)) is not None:
-                redirects += self._redirect(redirect)
+                self._at = redirect.end()
+                sign = redirect[1] or redirect[2]
+                if sign == ">&":
+                    descriptor = _DESCRIPTOR.match(self._text, self._at)
+                    if descriptor is None:
+                        _no(">& to something else than 1 or 2")
+                    self._at = descriptor.end()
+                    continue
+                self._skip(lines=False)
+                target = self._word()
+                if isinstance(target, list) or not target:
+                    _no(f"{sign} to what is only known when it runs")
+                redirects.append(Redirect("read" if sign == "<" else "write", target))
             else:
                 names = self._word()
                 if isinstance(names, list):
@@ -151,21 +171,6 @@ class _Reader:
             listed=tuple(self._listed),
         )
 
-    def _redirect(self, operator: re.Match[str]) -> list[Redirect]:
-        self._at = operator.end()
-        sign = operator[1] or operator[2]
-        if sign == ">&":
-            descriptor = _DESCRIPTOR.match(self._text, self._at)
-            if descriptor is None:
-                _no(">& to something else than 1 or 2")
-            self._at = descriptor.end()
-            return []
-        self._skip(lines=False)
-        target = self._word()
-        if isinstance(target, list) or not target:
-            _no(f"{sign} to what is only known when it runs")
-        return [Redirect("read" if sign == "<" else "write", target)]
-
     def _word(self) -> str | list[str]:
         """One word; of one with wildcards the names that they match now, or it alone: the folder in
         which bash looks for names is read."""
@@ -181,7 +186,9 @@ class _Reader:
             _no(repr(self._text[start : start + 20]))
         pattern = "".join(parts)
         plain = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
-        return (self._names(pattern) or [plain]) if wild else plain
+        if not wild:
+            return plain
+        return self._names(pattern) or [plain]
 
     def _part(self, *, first: bool) -> tuple[str, bool]:
         """A piece of a word, and whether it is a wildcard."""
@@ -192,14 +199,23 @@ class _Reader:
             return piece[0], False
         if (quoted := _QUOTED.match(text, at)) is not None:
             self._at = quoted.end()
-            return quoted[1] if quoted[1] is not None else quoted[2], False
+            single, double = quoted.groups()
+            return single if single is not None else double, False
         self._at += 1
         char = text[at]
         if char in "*?":
             return char, True
+        if char == "~" and not first:
+            if text[at - 1] in "=:":
+                _no("~ behind = or :")  # ``a=~/x`` would be expanded as if it were an assignment
+            return "~", False  # ``HEAD~1`` is itself
         if char == "~":
-            return self._tilde(first=first), False
-        if char == "!" or (char == "#" and not first) or (not char.isascii() and char.isalnum()):
+            if text[at + 1 : at + 2] != "/" and not _END.match(text, at + 1):
+                _no("~ before a name")
+            return self._of_home(), False
+        if char == "!" or (char == "#" and not first):
+            return char, False
+        if not char.isascii() and char.isalnum():
             return char, False
         if char in "[]" and first and _END.match(text, self._at):  # a word of its own: test(1)
             return char, False
@@ -209,16 +225,10 @@ class _Reader:
         self._at = variable.end()
         return self._of_home(), False
 
-    def _tilde(self, *, first: bool) -> str:
-        """``HEAD~1`` is itself; ``a=~/x`` would be expanded as if it were an assignment."""
-        if not first:
-            return _no("~ behind = or :") if self._text[self._at - 2] in "=:" else "~"
-        if self._text[self._at : self._at + 1] != "/" and not _END.match(self._text, self._at):
-            _no("~ before a name")
-        return self._of_home()
-
     def _of_home(self) -> str:
-        return self._home if _UNSPLIT.fullmatch(self._home) else _no("a home that bash would split")
+        if not _UNSPLIT.fullmatch(self._home):
+            _no("a home that bash would split")
+        return self._home
 
     def _names(self, pattern: str) -> list[str]:
         """bash(1), "Pathname Expansion"; [] when nothing matches and the word stays as it is."""
@@ -235,18 +245,6 @@ class _Reader:
             if _OPTION_LIKE.match(name):
                 _no(f"a wildcard that becomes {name[:80]!r}")
         return names
-
-    def _folder(self, command: Simple) -> str:
-        """Where ``cd`` leads. bash goes back through ``..`` by names and every other program by the
-        disk; both have to agree."""
-        if len(command.words) != 2 or command.found or command.words[1][:1] in ("-", ""):
-            _no("a cd without one plain folder")
-        goal = f"{command.cwds[0]}/{command.words[1]}"
-        if command.words[1].startswith("/"):
-            goal = command.words[1]
-        if real(os.path.normpath(goal)) != real(goal):
-            _no("a cd through a link and back")
-        return real(goal)
 
 
 def _no(what: str) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Literal
 from channels.record import record
 from ohmo.shell.git_repository import QUIET
 from ohmo.shell.git_sed_awk_jq import awk_only_prints, git_reading, jq_only_reads, sed_only_prints
-from ohmo.shell.options import Given, Options, given, options_of
+from ohmo.shell.options import Given, Options, given, options_of, rows_of
 from ohmo.shell.patterns import word_set
 from ohmo.shell.script import Reading, Script, Simple
 
@@ -138,6 +138,7 @@ jq         | jq      | -acCejMnrsRS --ascii-output --compact-output --color-outp
 # Programs that change what they name and nothing else, when no option names a folder, too.
 _CHANGING = word_set("cp mv rm rmdir mkdir touch ln chmod chown tee truncate install")
 _TARGET_OPTION = re.compile(r"-.*[t=].*", re.DOTALL)
+_APART = word_set("[ command date echo find git printf ps test xxd")  # without a row
 BUILTINS = word_set("echo printf test [ pwd true false : type command cd")  # bash needs no file
 _VERSIONED = word_set("python python3 node ruby perl php gcc g++ cc clang make cmake bash tar")
 _ANY_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
@@ -162,6 +163,7 @@ _PS = re.compile(
 )
 _PS_VALUE = {
     "-o": re.compile(rf"(?:{_COLUMN})(?:,(?:{_COLUMN}))*"),
+    "-eo": re.compile(rf"(?:{_COLUMN})(?:,(?:{_COLUMN}))*"),
     "-p": re.compile(r"[0-9,]+"),
     "-C": re.compile(r"[A-Za-z0-9_.-]+"),
     "-u": re.compile(r"[a-z_][a-z0-9_-]*"),
@@ -189,14 +191,8 @@ class _Row:
 @cache
 def _rows() -> dict[str, _Row]:
     """Made at the first look: a start that waits for nobody's command does not pay for it."""
-    lines: dict[str, list[str]] = {}
-    name = ""
-    for line in _TABLE.strip().split("\n"):
-        first, operands, options = (part.strip() for part in line.split("|"))
-        name = first or name
-        lines.setdefault(name, [operands, ""])[1] += f" {options}"
     rows: dict[str, _Row] = {}
-    for name, (operands, options) in lines.items():
+    for name, (operands, options) in rows_of(_TABLE).items():
         kind: Operands = operands  # pyright: ignore[reportAssignmentType]
         rows[name.removesuffix(" .")] = _Row(kind, options_of(options), name.endswith(" ."))
     return rows
@@ -205,7 +201,7 @@ def _rows() -> dict[str, _Row]:
 def only_reads(name: str) -> bool:
     """Whether the program stands in the table for reading: with other options it does what no rule
     meant."""
-    return name != "git" and (name in _SPECIAL or name in _rows())
+    return name != "git" and (name in _APART or name in _rows())
 
 
 def reads_only(script: Script) -> bool:
@@ -248,26 +244,25 @@ def reading(command: Simple) -> Reading | None:
     name = words[0] if words else ""
     if len(words) == 2 and words[1] == "--version" and (name in _VERSIONED or name in _rows()):
         return Reading("names")
-    special = _SPECIAL.get(name)
-    if special is not None:
-        return special(command)
+    if name in _APART:
+        return _reading_apart(name, command)
     row = _rows().get(name)
-    if row is None:
+    options = given(row.options, words, getopt=name != "tree") if row is not None else None
+    if row is None or options is None:
         return None
-    options = given(row.options, words, getopt=name != "tree")
-    return _of_row(row, options, command) if options is not None else None
+    return _by_row(row, options, command)
 
 
-def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
+def _by_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     words = command.words
     operands = list(options.operands)
     kind = row.operands
     if kind in ("text", "none"):
         return Reading("names") if kind == "text" or not operands else None
     if kind in ("pattern", "sed", "awk", "jq"):
-        scripts = (
-            options.values("-e", "--regexp", "--expression") if kind in ("pattern", "sed") else []
-        )
+        scripts: list[str] = []
+        if kind in ("pattern", "sed"):
+            scripts = options.values("-e", "--regexp", "--expression")
         if not (scripts or options.has("--files", "--type-list")):
             if not operands or operands[0] in command.found:
                 return None
@@ -291,6 +286,34 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     if kind == "names":
         return Reading("names", tuple(paths))
     return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths))
+
+
+def _reading_apart(name: str, command: Simple) -> Reading | None:
+    """Of a program whose options no row can say."""
+    first, *rest = command.words[1:] or ("",)
+    known = False
+    match name:
+        case "git":
+            return git_reading(command)
+        case "find":
+            return _find(command)
+        case "[" | "test":
+            return _test(command)
+        case "xxd":  # its second file is written
+            known = len(command.words) == 2 and first[:1] not in "-+"
+            return Reading("files", (first,)) if known else None
+        case "command":
+            known = first in ("-v", "-V") and all(map(_ANY_NAME.fullmatch, rest))
+        case "date":  # ``date 10101010`` sets the clock
+            known = _all_known(command.words[1:], _DATE, {"-d": _WHEN, "--date": _WHEN})
+        case "ps":  # not ``ps e``, which shows the environment
+            known = _all_known(command.words[1:], _PS, _PS_VALUE)
+        case "printf":
+            plain = len(command.words) > 1 and 1 not in command.found
+            known = plain and not first.startswith("-") and _FORMAT.fullmatch(first) is not None
+        case _:  # echo
+            known = True
+    return Reading("names") if known else None
 
 
 # A value is a word of its own.
@@ -333,61 +356,15 @@ def _test(command: Simple) -> Reading | None:
     return Reading("names", tuple(word for word in words if word and word not in _TESTS))
 
 
-def _printf(command: Simple) -> Reading | None:
-    form = "-" if len(command.words) < 2 or 1 in command.found else command.words[1]
-    return None if form.startswith("-") or not _FORMAT.fullmatch(form) else Reading("names")
-
-
-def _date(command: Simple) -> Reading | None:
-    """``date 10101010`` sets the clock."""
-    words = iter(command.words[1:])
-    for word in words:
-        if word in ("-d", "--date"):
-            if not _WHEN.fullmatch(next(words, "=")):
-                return None
-        elif not _DATE.fullmatch(word):
-            return None
-    return Reading("names")
-
-
-def _ps(command: Simple) -> Reading | None:
-    """Not ``ps e``, which shows the environment."""
-    words = iter(command.words[1:])
-    for word in words:
-        value = _PS_VALUE.get(word if word != "-eo" else "-o")
-        if value is not None:
-            if not value.fullmatch(next(words, "")):
-                return None
-        elif not _PS.fullmatch(word):
-            return None
-    return Reading("names")
-
-
-def _command(command: Simple) -> Reading | None:
-    words = command.words[1:]
-    known = words[:1] in (("-v",), ("-V",)) and all(map(_ANY_NAME.fullmatch, words[1:]))
-    return Reading("names") if known else None
-
-
-def _echo(_command: Simple) -> Reading | None:
-    return Reading("names")
-
-
-def _xxd(command: Simple) -> Reading | None:
-    """Its options are unlike anybody's, and its second file is written."""
-    words = command.words
-    return Reading("files", words[1:]) if len(words) == 2 and words[1][:1] not in "-+" else None
-
-
-_SPECIAL: dict[str, Callable[[Simple], Reading | None]] = {
-    "[": _test,
-    "command": _command,
-    "date": _date,
-    "echo": _echo,
-    "find": _find,
-    "git": git_reading,
-    "printf": _printf,
-    "ps": _ps,
-    "test": _test,
-    "xxd": _xxd,
-}
+def _all_known(
+    words: Sequence[str], flags: re.Pattern[str], values: Mapping[str, re.Pattern[str]]
+) -> bool:
+    """Whether each word is a flag, or an option of ``values`` with such a value behind it."""
+    rest = iter(words)
+    for word in rest:
+        value = values.get(word)
+        if value is not None and not value.fullmatch(next(rest, "=")):  # none takes "="
+            return False
+        if value is None and not flags.fullmatch(word):
+            return False
+    return True

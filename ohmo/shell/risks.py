@@ -66,11 +66,9 @@ def places(command: Simple) -> tuple[str, ...]:
     found = list(command.cwds)
     for at, word in enumerate(command.words[1:], 1):
         option = _ELSEWHERE.fullmatch(word)
-        goal = (
-            (option[1] or (command.words[at + 1] if at + 1 < len(command.words) else ""))
-            if option is not None
-            else ""
-        )
+        goal = option[1] if option is not None else ""
+        if option is not None and not goal and at + 1 < len(command.words):
+            goal = command.words[at + 1]
         if goal:
             found += [goal if goal.startswith("/") else f"{cwd}/{goal}" for cwd in found[:8]]
     return tuple(found[:32])
@@ -100,15 +98,13 @@ def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
             whole.append(_HOME.sub(home, word))
         elif len(word) > 2 and word[1] != "-":
             pieces.append(word[2:])
-        pieces += [
-            _HOME.sub(home, piece) for piece in _PIECES.split(word) if piece and piece != word
-        ]
+        inner = [piece for piece in _PIECES.split(word) if piece and piece != word]
+        pieces += [_HOME.sub(home, piece) for piece in inner]
         parts = re.split(r"[=,]|(?<!:):(?!//)", word)
-        rest = parts if len(parts) > 1 else []
-        whole += [_HOME.sub(home, piece) for piece in rest if piece.startswith(("/", "~"))]
-    if goes_deep(command) and not any(
-        "/" in word or word in (".", "..") for word in command.words[1:]
-    ):
+        if len(parts) > 1:
+            whole += [_HOME.sub(home, part) for part in parts if part.startswith(("/", "~"))]
+    named = any("/" in word or word in (".", "..") for word in command.words[1:])
+    if not named and goes_deep(command):
         whole.append(".")
     return list(dict.fromkeys(whole)), list(dict.fromkeys(pieces))
 
@@ -209,43 +205,31 @@ _SED_RUNS = re.compile(  # blanks without line breaks: each line is looked at on
 )
 
 
-def _listed(simple: Simple) -> str:
-    form = _LISTS.get(simple.name)
-    words = simple.words[1:]
-    if form is None or not (
-        any(form.fullmatch(word) for word in words)
-        or (simple.name == "tar" and re.match(r"[a-zA-Z]*T", words[0] if words else ""))
-    ):
-        return ""
-    return f"{simple.name} takes its files from a list that is only known when it runs"
-
-
 def hidden_code(simple: Simple) -> str:
     """Why a person has to look; "" when nothing in it looks hidden."""
-    if simple.name == "git" and (setting := git_runs(simple.words[1:])):
+    words = simple.words[1:]
+    if simple.name == "git" and (setting := git_runs(words)):
         return f"git would run what {setting} says"
-    if (reason := _listed(simple)) != "":
-        return reason
+    lists = _LISTS.get(simple.name)
+    listed = lists is not None and any(map(lists.fullmatch, words))
+    if simple.name == "tar" and words and re.match(r"[a-zA-Z]*T", words[0]):
+        listed = True
+    if listed:
+        return f"{simple.name} takes its files from a list that is only known when it runs"
     stem = simple.name.casefold()
     if not stem[-1:].isalpha():
         stem = re.sub(r"[\d.]+$", "", stem)
     form = _INTERPRETERS.get(stem)
     if form is None:
         return ""
-    if (
-        simple.stdin
-        and not any(not word.startswith("-") for word in simple.words[1:])
-        and stem not in ("sed", "awk", "gawk", "mawk")
-    ):
+    only_options = all(word.startswith("-") for word in words)
+    if simple.stdin and only_options and stem not in ("sed", "awk", "gawk", "mawk"):
         return f"{simple.name} runs code from its input"
-    if not any(form.fullmatch(word) for word in simple.words[1:]):
+    if not any(map(form.fullmatch, words)):
         return ""
     if stem == "sed":
-        return (
-            "sed runs or writes something"
-            if any(_SED_RUNS.search(word) for word in simple.words[1:] if not word.startswith("/"))
-            else ""
-        )
-    if any(_RISKY.search(word) for word in simple.words[1:]):
+        runs = any(_SED_RUNS.search(word) for word in words if not word.startswith("/"))
+        return "sed runs or writes something" if runs else ""
+    if any(map(_RISKY.search, words)):
         return f"code inside the command line ({simple.name}) could touch anything"
     return ""

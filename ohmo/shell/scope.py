@@ -63,30 +63,28 @@ class Scope:
 def run_builtin(words: list[str], scope: Scope) -> None:
     """Changes ``scope`` as the command does it for those after it."""
     while words[:1] in (["command"], ["builtin"]):
-        words = [word for at, word in enumerate(words[1:]) if at or not word.startswith("-")]
+        words = words[1:]
+        if words and words[0].startswith("-"):
+            words = words[1:]
     name = words[0] if words else ""
     if name in ("cd", "pushd", "chdir"):
-        _change_folder(words[1:], scope)
+        target = [word for word in words[1:] if not re.fullmatch(r"-[LPen@]+|--", word)]
+        goal = target[0] if target else scope.value("HOME")[0]
+        searched = "CDPATH" in scope.variables and not goal.startswith(("/", "."))
+        folders: tuple[str, ...] = (ANY,)
+        if goal not in ("-", "") and not searched and known(goal):
+            absolute = goal.startswith("/")
+            folders = tuple(goal if absolute else f"{cwd}/{goal}" for cwd in scope.cwds)
+        if len(scope.cwds) < 6:
+            scope.cwds = tuple(dict.fromkeys((*scope.cwds, *folders)))[:8]
+        else:
+            scope.cwds = (ANY,)
     elif name in ("popd", "dirs"):
         scope.cwds = (ANY,)
     elif name in ASSIGNING:
         for word in words[1:]:
             if match := re.match(r"[A-Za-z_]\w*", word):
                 scope.forget(match[0])
-
-
-def _change_folder(arguments: list[str], scope: Scope) -> None:
-    target = [word for word in arguments if not re.fullmatch(r"-[LPen@]+|--", word)]
-    goal = target[0] if target else scope.value("HOME")[0]
-    absolute = goal.startswith("/")
-    searched = "CDPATH" in scope.variables and not goal.startswith(("/", "."))
-    folders: tuple[str, ...] = (ANY,)
-    if goal not in ("-", "") and not searched and known(goal):
-        folders = tuple(goal if absolute else f"{cwd}/{goal}" for cwd in scope.cwds)
-    if len(scope.cwds) < 6:
-        scope.cwds = tuple(dict.fromkeys((*scope.cwds, *folders)))[:8]
-    else:
-        scope.cwds = (ANY,)
 
 
 def _below(node: Node, kinds: frozenset[str]) -> list[Node]:
@@ -125,8 +123,8 @@ def output_of(commands: Sequence[Simple], scope: Scope, *, one_pipeline: bool) -
     last = commands[-1] if commands else None
     if len(commands) > 1 and last is not None:
         counts = last.stdin == "pipe" and last.words[:1] == ("wc",)
-        counts = counts and all(word[0] == "-" for word in last.words[1:])
-        return ("0",) if counts and one_pipeline else (ANY,)
+        flags = all(word[0] == "-" for word in last.words[1:]) if counts else False
+        return ("0",) if flags and one_pipeline else (ANY,)
     if last is None or last.opaque:
         return (ANY,)
     words = last.words

@@ -93,22 +93,29 @@ class Words:
                 return [text]
         found: list[str] = []
         for raw in self._raw(node, scope):
-            for word in _braces(raw):
-                found += [_finished(piece, scope) for piece in _split(word)]
+            # Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one
+            # component.
+            words = [ANY]
+            if raw.count(_OPEN) <= MOST:
+                alternatives = list(itertools.islice(_alternatives(raw), MOST + 1))
+                if len(alternatives) <= MOST:
+                    words = alternatives
+            for word in words:
+                pieces = filter(None, word.split(_SPLIT)) if _SPLIT in word else (word,)
+                found += [_finished(piece, scope) for piece in pieces]
         return found if len(found) <= MOST * 16 else [ANY]
 
     def single(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Possible values without splitting: what an assignment or a redirection makes of a
         word."""
+        values: list[str] = []
         if node.type == "array":
-            return tuple(
-                field for child in node.named_children for field in self.fields(child, scope)
-            ) or ("",)
-        return tuple(
-            dict.fromkeys(
-                _finished(raw.replace(_SPLIT, " "), scope) for raw in self._raw(node, scope)
-            )
-        )
+            for child in node.named_children:
+                values += self.fields(child, scope)
+            return tuple(values) or ("",)
+        for raw in self._raw(node, scope):
+            values.append(_finished(raw.replace(_SPLIT, " "), scope))
+        return tuple(dict.fromkeys(values))
 
     def _raw(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Alternatives, unquoted specials still marked."""
@@ -128,7 +135,7 @@ class Words:
             case "raw_string":
                 return (_text(node)[1:-1],)
             case "ansi_c_string":
-                return (_ansi(_text(node)[2:-1]),)
+                return (_ANSI.sub(_ansi_character, _text(node)[2:-1]),)
             case "string" | "translated_string":
                 return self._string(node, scope)
             case "concatenation":
@@ -146,11 +153,9 @@ class Words:
             case "expansion":
                 self.visit(node, scope)
                 text = _text(node)
-                return (
-                    tuple(map(_splittable, scope.value(text[2:-1])))
-                    if re.fullmatch(r"\$\{\w+\}", text)
-                    else (ANY,)
-                )
+                if not re.fullmatch(r"\$\{\w+\}", text):
+                    return (ANY,)
+                return tuple(map(_splittable, scope.value(text[2:-1])))
             case "$":
                 return ("$",)
             case _:
@@ -173,14 +178,12 @@ class Words:
         for child in node.children:
             if child.type in ('"', "string_content", "$"):
                 continue
-            parts.append(
-                (_double_quoted(text[at : child.start_byte - start].decode("utf-8", "replace")),)
-            )
-            values = (
-                self._inside(child, scope)
-                if child.type == "command_substitution"
-                else self._raw(child, scope)
-            )
+            before = text[at : child.start_byte - start].decode("utf-8", "replace")
+            parts.append((_double_quoted(before),))
+            if child.type == "command_substitution":
+                values = self._inside(child, scope)
+            else:
+                values = self._raw(child, scope)
             parts.append(tuple(value.replace(_SPLIT, " ").replace(_TILDE, "~") for value in values))
             at = child.end_byte - start
         parts.append((_double_quoted(text[at:-1].decode("utf-8", "replace")),))
@@ -229,25 +232,14 @@ def _double_quoted(text: str) -> str:
     return re.sub(r'\\([\\"$`\n])', lambda match: "" if match[1] == "\n" else match[1], text)
 
 
-def _ansi(text: str) -> str:
-    def decoded(match: re.Match[str]) -> str:
-        word = match[1]
-        if word[0] in "xuU" and len(word) > 1:
-            number = int(word[1:], 16)
-            return chr(number) if number <= 0x10FFFF else ANY
-        if word[0] in "01234567":
-            return chr(int(word, 8) & 0xFF)
-        return ANY if word[0] == "c" else _ANSI_LETTERS.get(word, word)
-
-    return _ANSI.sub(decoded, text)
-
-
-def _braces(word: str) -> list[str]:
-    """Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one component."""
-    if word.count(_OPEN) > MOST:
-        return [ANY]
-    found = list(itertools.islice(_alternatives(word), MOST + 1))
-    return found if len(found) <= MOST else [ANY]
+def _ansi_character(escape: re.Match[str]) -> str:
+    word = escape[1]
+    if word[0] in "xuU" and len(word) > 1:
+        number = int(word[1:], 16)
+        return chr(number) if number <= 0x10FFFF else ANY
+    if word[0] in "01234567":
+        return chr(int(word, 8) & 0xFF)
+    return ANY if word[0] == "c" else _ANSI_LETTERS.get(word, word)
 
 
 def _alternatives(word: str) -> Iterator[str]:
@@ -277,33 +269,25 @@ def _alternatives(word: str) -> Iterator[str]:
     yield from _alternatives(word.replace(_OPEN, "{", 1))
 
 
-def _split(word: str) -> list[str]:
-    if _SPLIT not in word:
-        return [word]
-    return [piece for piece in word.split(_SPLIT) if piece]
-
-
 def _finished(word: str, scope: Scope) -> str:
     """Tilde, and marks that turned out to mean nothing."""
     if _TILDE in word:
-        homes = scope.value("HOME")
-        word = re.sub(
-            f"{_TILDE}(\\+|[A-Za-z0-9_.-]*)", lambda match: _home_of(match[1], homes, scope), word
-        )
+        form = f"{_TILDE}(\\+|[A-Za-z0-9_.-]*)"
+        word = re.sub(form, lambda match: _home_of(match[1], scope), word)
     if _SET in word or _TES in word:
         word = _SETS.sub(SOME, word).replace(_SET, "[").replace(_TES, "]")
     return word.replace(_OPEN, "{").replace(_COMMA, ",").replace(_CLOSE, "}")
 
 
-def _home_of(user: str, homes: tuple[str, ...], scope: Scope) -> str:
+def _home_of(user: str, scope: Scope) -> str:
     if not user:
+        homes = scope.value("HOME")
         return homes[0] if len(homes) == 1 else ANY
-    if user in ("+", "-"):
-        return (
-            scope.cwds[0]
-            if user == "+" and len(scope.cwds) == 1 and "PWD" not in scope.variables
-            else ANY
-        )
+    if user == "-":
+        return ANY
+    if user == "+":
+        here = len(scope.cwds) == 1 and "PWD" not in scope.variables
+        return scope.cwds[0] if here else ANY
     try:
         return pwd.getpwnam(user).pw_dir
     except KeyError:

@@ -77,6 +77,8 @@ _CODE = {  # options whose value is shell source: letter, long name
     "script": ("c", "command"),
     "flock": ("c", "command"),
 }
+_CHANGES_WORDS = word_set("alias enable hash shopt coproc complete bind mapfile readarray")
+_FIND_RUNS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 WRAPPERS = frozenset(_VALUED) | _SIMPLE | _MULTI | frozenset(_OPERANDS) | frozenset(_CODE)
 _LOADER = re.compile(r"ld-(linux|musl)[\w.-]*")
 _LATER = "$ohmo_later"  # an argument nobody knows yet, inside shell source
@@ -101,31 +103,23 @@ def inner_commands(words: tuple[str, ...], stdin: str) -> list[Inner]:
     if name in SHELLS:
         return [_shell(words, stdin)]
     if name in ("eval", "trap"):
-        return _in_this_shell(name, words)
+        rest = words[2:] if words[1:2] == ("--",) else words[1:]
+        code = " ".join(rest[:1] if name == "trap" else rest)
+        if not rest:
+            return []
+        if not known(code):
+            return [Inner(opaque=f"{name} runs text that is only known later")]
+        return [Inner(code=code, when="later" if name == "trap" else "here")]
     if name in ("source", "."):
         return [Inner(opaque="source runs a file inside this shell")]
-    if (
-        name
-        in (
-            "alias",
-            "enable",
-            "hash",
-            "shopt",
-            "coproc",
-            "complete",
-            "bind",
-            "mapfile",
-            "readarray",
-        )
-        and len(words) > 1
-    ):
+    if name in _CHANGES_WORDS and len(words) > 1:
         return [Inner(opaque=f"{name} changes what later words mean")]
     if name in ("find", "fd", "fdfind"):
         return _find(words)
     if name in ("at", "batch", "crontab", "ssh", "gdb", "docker", "podman", "kubectl"):
         return []
     if _LOADER.fullmatch(name):
-        return [Inner(_after_options(words[1:]))]
+        return [Inner(tuple(itertools.dropwhile(lambda word: word.startswith("-"), words[1:])))]
     if name in WRAPPERS:
         return [_wrapped(name, words)]
     return []
@@ -153,21 +147,6 @@ def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
     return found
 
 
-def _after_options(words: tuple[str, ...]) -> tuple[str, ...]:
-    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
-    return words[at:]
-
-
-def _in_this_shell(name: str, words: tuple[str, ...]) -> list[Inner]:
-    rest = words[2:] if words[1:2] == ("--",) else words[1:]
-    code = " ".join(rest[:1] if name == "trap" else rest)
-    if not rest:
-        return []
-    if not known(code):
-        return [Inner(opaque=f"{name} runs text that is only known later")]
-    return [Inner(code=code, when="later" if name == "trap" else "here")]
-
-
 def _shell(words: tuple[str, ...], stdin: str) -> Inner:
     code = skip = False
     for word in words[1:]:
@@ -178,57 +157,43 @@ def _shell(words: tuple[str, ...], stdin: str) -> Inner:
         elif word.startswith("--command="):
             return Inner(code=word.partition("=")[2])
         elif word in ("--rcfile", "--init-file", "--command"):
-            skip, code = word != "--command", code or word == "--command"
+            code = code or word == "--command"
+            skip = word != "--command"
         elif re.fullmatch(r"[-+][A-Za-z]+", word):
             code = code or (word[0] == "-" and "c" in word)
             skip = word[-1] in "oO"
         elif code and word != "--":
             return Inner(code=word)
+        elif word in ("/dev/stdin", "/dev/null"):
+            return Inner(opaque="a shell reads commands from its input")
         elif not word.startswith(("-", "+")):
-            return (
-                Inner()
-                if word not in ("-", "/dev/stdin", "/dev/null")
-                else Inner(opaque="a shell reads commands from its input")
-            )
+            return Inner()
     if code:
         return Inner(opaque="sh -c runs text that is only known later")
     if words[1:] and set(words[1:]) <= {"--version", "--help"}:
         return Inner()
     if stdin == "text":
         return Inner()
-    return Inner(
-        opaque=(
-            "a shell reads commands from a pipe" if stdin == "pipe" else "a shell without a command"
-        )
-    )
+    if stdin == "pipe":
+        return Inner(opaque="a shell reads commands from a pipe")
+    return Inner(opaque="a shell without a command")
 
 
 def _find(words: tuple[str, ...]) -> list[Inner]:
     found: list[Inner] = []
+    is_find = words[0].rpartition("/")[2] == "find"
     for at, word in enumerate(words):
-        attached = (
-            re.match(r"--exec(?:-batch)?=|-[xX](?=.)", word)
-            if words[0].rpartition("/")[2] != "find"
-            else None
-        )
-        if attached is not None or word in (
-            "-exec",
-            "-execdir",
-            "-ok",
-            "-okdir",
-            "-x",
-            "-X",
-            "--exec",
-            "--exec-batch",
-        ):
-            rest: list[str] = [word[attached.end() :]] if attached is not None else []
-            for each in words[at + 1 :]:
-                if each in (";", "+"):
-                    break
-                rest.append(each.replace("{}", ANY))
-            found.append(
-                Inner(tuple(rest)) if rest else Inner(opaque="find -exec without a command")
-            )
+        rest: list[str] = []
+        attached = None if is_find else re.match(r"--exec(?:-batch)?=|-[xX](?=.)", word)
+        if attached is not None:
+            rest.append(word[attached.end() :])
+        elif word not in _FIND_RUNS:
+            continue
+        for each in words[at + 1 :]:
+            if each in (";", "+"):
+                break
+            rest.append(each.replace("{}", ANY))
+        found.append(Inner(tuple(rest)) if rest else Inner(opaque="find -exec without a command"))
     return found
 
 
@@ -255,26 +220,20 @@ def _wrapped(name: str, words: tuple[str, ...]) -> Inner:
             at += 1
         else:
             break
-    return _run(name, words[at:], tuple(assigned), words)
-
-
-def _run(
-    name: str, rest: tuple[str, ...], assigned: tuple[str, ...], words: tuple[str, ...]
-) -> Inner:
+    rest = words[at:]
     if not rest:
-        return Inner(assigned=assigned)
+        return Inner(assigned=tuple(assigned))
     if name == "watch" and not any(re.fullmatch(r"-\w*x\w*|--exec", word) for word in words):
         return _source(" ".join(rest), ())
     if name == "parallel":
         if rest[0].startswith(":::"):
             return Inner(opaque="parallel runs its arguments as commands")
-        line = " ".join(
-            rest[: next((at for at, word in enumerate(rest) if word.startswith(":::")), len(rest))]
-        )
-        return _source(line.replace("{}", _LATER) if "{}" in line else f"{line} {_LATER}", ())
+        line = " ".join(itertools.takewhile(lambda word: not word.startswith(":::"), rest))
+        code = line.replace("{}", _LATER) if "{}" in line else f"{line} {_LATER}"
+        return _source(code, ())
     if name == "xargs":
         rest = (*(each.replace("{}", ANY) for each in rest), ANY)
-    return Inner(rest, assigned=assigned)
+    return Inner(rest, assigned=tuple(assigned))
 
 
 def _option(name: str, word: str) -> tuple[int, str | None]:
@@ -286,11 +245,8 @@ def _option(name: str, word: str) -> tuple[int, str | None]:
         given, equals, value = word[2:].partition("=")
         if given and long.startswith(given):
             return 1, value
-        return (
-            2
-            if given and not equals and any(each.startswith(given) for each in longs.split())
-            else 1
-        ), None
+        valued = given != "" and any(each.startswith(given) for each in longs.split())
+        return (2 if valued and not equals else 1), None
     for at, each in enumerate(word[1:], 1):
         if each == letter:
             return 1, word[at + 1 :]
@@ -301,8 +257,8 @@ def _option(name: str, word: str) -> tuple[int, str | None]:
 
 def _source(code: str, after: tuple[str, ...], *, more: bool = False) -> Inner:
     """``more``: the words after the source belong to it."""
-    whole = [*([code] if code else []), *after]
+    whole = [code, *after] if code else list(after)
     text = " ".join(whole if more else whole[:1])
-    return (
-        Inner(code=text) if known(text) else Inner(opaque="it runs text that is only known later")
-    )
+    if not known(text):
+        return Inner(opaque="it runs text that is only known later")
+    return Inner(code=text)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ohmo.permissions.fs_cache import FileAliases
+from ohmo.permissions.file_aliases import FileAliases
 from ohmo.permissions.sensitive_places import Touch
 from ohmo.tools.results import ToolError
 

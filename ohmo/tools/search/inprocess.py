@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from channels.record import record
-from ohmo.permissions.fs_cache import FileAliases
+from ohmo.permissions.file_aliases import FileAliases
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.text import coding_of
 from ohmo.tools.isolated import bounded, run_isolated

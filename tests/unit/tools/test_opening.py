@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tool_calls import Call, opening
 
 from ohmo.contracts.tool import Judged
-from ohmo.permissions.fs_cache import FileAliases
+from ohmo.permissions.file_aliases import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.writing import replace_file
