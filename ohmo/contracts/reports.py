@@ -30,15 +30,25 @@ class Counts:
 
 
 @record
+class Beginning:
+    """How a conversation begins, as far as anything of it is kept."""
+
+    words: str = ""  # at most 80 characters
+    person: str = ""  # empty: nobody, a job or a webhook spoke first
+    name: str = ""  # of the person, as the platform last gave it
+
+
+@record
 class ThreadInfo:
     thread: str
     address: Address
     person_scope: str
-    title: str | None
+    title: str | None  # as a person named it
     session_seq: int
     last_at: datetime | None
     state: Literal["idle", "ready", "running", "parked"]
     settings: ThreadSettings
+    beginning: Beginning = field(default_factory=Beginning)
 
 
 @record
@@ -265,9 +275,9 @@ class Reports(Protocol):
         """By day and model, and by person when asked for."""
         ...
 
-    async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
-        """What the platform called these people when they last spoke in a thread that spent
-        something in these days; who is not known is left out."""
+    async def names(self, wanted: Collection[Spender]) -> dict[Spender, str]:
+        """What the platform called these people when they last spoke; who is not known is left
+        out."""
         ...
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:

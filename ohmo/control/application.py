@@ -21,7 +21,6 @@ from ohmo.control.page import Page
 from ohmo.control.peers import Peers
 from ohmo.control.read_api import Reading
 from ohmo.control.setup import SetupRoutes
-from ohmo.control.titles import Titles
 from ohmo.control.web_chats import Chat, Chats
 from ohmo.control.webhooks import WebhookRoutes
 from ohmo.control.write_api import Acting, GrantRoutes
@@ -79,8 +78,7 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
             )
         ]
     )
-    titles = Titles(ports.reports)
-    application.add_routes(Reading(ports, titles).routes())
+    application.add_routes(Reading(ports).routes())
     application.add_routes(Logs(ports.log, lambda: live.closing, guard.lets_stay).routes())
     application.add_routes(Acting(ports, behind.new_id, behind.clock).routes())
     application.add_routes(GrantRoutes(ports.approvals).routes())
@@ -88,7 +86,7 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
     application.add_routes(WebhookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
     application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
     application.add_routes(Chat(ports.reports, ports.browser, ports.keeping).routes())
-    application.add_routes(Chats(ports, titles, behind.clock).routes())
+    application.add_routes(Chats(ports, behind.clock).routes())
     application.add_routes(page.routes())
 
     async def close(_: web.Application) -> None:

@@ -1,5 +1,7 @@
-"""What the people are called whose ids stand in the books: as they were let in, else as the
-platform named them when they spoke."""
+"""What conversations and people are called on the dashboard.
+
+A conversation: as a person named it, else how it begins. A person: as they were let in, else as the
+platform named them when they last spoke."""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from channels.record import record
-from ohmo.contracts.reports import Reports, Spender, Spent, UsageTotal
+from ohmo.contracts.reports import Reports, Spender, Spent, ThreadInfo, UsageTotal
 from ohmo.control.ports import People
 
 _HOUSE, _OWNER = "ohmo itself", "owner"
 _NUMBERS = [field.name for field in fields(Spent)]
-_KEPT = 10_000  # people; the oldest are forgotten and looked for again
+NOTICES = "notices"  # the owner reads there what nobody asked for (ohmo/gateway/notices.py)
 
 
 @record
@@ -25,51 +27,41 @@ class Named:
     id: str
 
 
+def title_of(info: ThreadInfo) -> str:
+    """Empty while nothing was said."""
+    place = info.address
+    if info.title:
+        return info.title
+    if place.chat == NOTICES and place.channel in ("web", "house"):
+        return "Notices"
+    kind, colon, name = place.chat.partition(":")
+    if place.channel == "house" and colon and kind in ("cron", "hook"):
+        return name.partition(":")[0]  # where nobody sits: the job or the webhook that speaks there
+    if place.channel == "web" and not info.beginning.words:
+        return place.chat  # only reported into: as whoever sends reports there wrote it
+    return info.beginning.words
+
+
 class Names:
-    """Somebody who was looked for is not looked for again: found once and for all, not found until
-    they have spent more."""
+    """Of those who spent something."""
 
     def __init__(self, reports: Reports, people: People) -> None:
         self._reports = reports
         self._people = people
-        self._known: dict[Spender, str] = {}
-        self._missed: dict[Spender, int] = {}  # with how many calls
 
-    async def of(self, totals: Sequence[UsageTotal], days: int) -> list[tuple[UsageTotal, Named]]:
-        """Of ``totals``, which are of these days; what one person spent in several places is one
-        sum."""
+    async def of(self, totals: Sequence[UsageTotal]) -> list[tuple[UsageTotal, Named]]:
+        """What one person spent in several places is one sum."""
         people = _at_home([_spender(total) for total in totals])
-        calls = Counter[Spender]()
-        for one, total in zip(people, totals, strict=True):
-            calls[one] += total.calls
-        names = {**await self._heard(calls, days), **await self._let_in()}
-        called = {one: names.get(one) or _only(one, names) for one in calls}
+        spenders = dict.fromkeys(people)
+        names = await self._reports.names([one for one in spenders if one.account])
+        for row in await self._people.people():
+            if row.name:
+                names[Spender(row.channel, row.account, row.person)] = row.name
+        called = {one: names.get(one) or _only(one, names) for one in spenders}
         labels = _apart(called)
         return [
             (total, Named(labels[whose], _id(whose))) for whose, total in _together(people, totals)
         ]
-
-    async def _let_in(self) -> dict[Spender, str]:
-        return {
-            Spender(row.channel, row.account, row.person): row.name
-            for row in await self._people.people()
-            if row.name
-        }
-
-    async def _heard(self, calls: Mapping[Spender, int], days: int) -> dict[Spender, str]:
-        unknown = [
-            one
-            for one, count in calls.items()
-            if one.account and one not in self._known and count > self._missed.get(one, 0)
-        ]
-        if unknown:
-            found = await self._reports.names(unknown, days=days)
-            self._known.update(found)
-            self._missed.update({one: calls[one] for one in unknown if one not in found})
-            for full in (self._known, self._missed):
-                while len(full) > _KEPT:
-                    del full[next(iter(full))]
-        return self._known
 
 
 def _spender(total: UsageTotal) -> Spender:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.outbox import OutRow
+from ohmo.contracts.outbox import Asked, OutRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
     HistoryItem,
@@ -24,7 +24,7 @@ from ohmo.contracts.reports import (
 )
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.turns import Ending
-from ohmo.control.names import Names
+from ohmo.control.names import Names, title_of
 from ohmo.control.ports import Ports
 from ohmo.control.responses import (
     MOST,
@@ -39,7 +39,6 @@ from ohmo.control.responses import (
     wish,
     words_in,
 )
-from ohmo.control.titles import Titles
 
 _MOST = 2**62
 _ARRIVALS = ("waiting", "taken", "ended", *get_args(Ending))
@@ -47,9 +46,8 @@ _POSTS = ("ready", "sending", "sent", "dropped", "dead")
 
 
 class Reading:
-    def __init__(self, ports: Ports, titles: Titles) -> None:
+    def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._titles = titles
         self._reports = ports.reports
         self._names = Names(ports.reports, ports.people)
 
@@ -87,9 +85,9 @@ class Reading:
         wanted, channel = wish(request), request.query.get("channel") or None
         if text := words_in(request):
             infos = await Finding(self._reports, text).threads(wanted.limit, channel)
-            return answer({"sessions": [await self._named(info) for info in infos], "next": None})
+            return answer({"sessions": [_named(info) for info in infos], "next": None})
         infos = await self._reports.threads(limit=wanted.limit, channel=channel, after=wanted.after)
-        shown = [await self._named(info) for info in infos if info.settings.shelf != "deleted"]
+        shown = [_named(info) for info in infos if info.settings.shelf != "deleted"]
         return answer({"sessions": shown, "next": following(infos, wanted)})
 
     async def session(self, request: web.Request) -> web.Response:
@@ -111,7 +109,7 @@ class Reading:
         spent = await self._reports.thread_usage(thread, since=first_day(items)) if items else []
         return answer(
             {
-                "session": await self._named(info),
+                "session": _named(info),
                 "history": items,
                 "usage": spent,
                 "next": items[-1].seq if full and before is None else None,
@@ -129,19 +127,6 @@ class Reading:
                 404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them"
             )
         return answer(await self._ports.replay(info))
-
-    async def _dear(self, total: ThreadTotal, info: ThreadInfo | None) -> Mapping[str, object]:
-        encoded = encode(total)
-        assert isinstance(encoded, Mapping)
-        return {
-            **encoded,
-            "title": "" if info is None else await self._titles.of(info),
-            "address": None if info is None else encode(info.address),
-        }
-
-    async def _named(self, info: ThreadInfo) -> Mapping[str, object]:
-        title, who = await self._titles.named(info)
-        return {**_fields(info), "title": title, "who": who}
 
     async def inbox(self, request: web.Request) -> web.Response:
         wanted, state = wish(request), one_of(request, "state", _ARRIVALS)
@@ -182,10 +167,8 @@ class Reading:
         start = ids.index(after) + 1 if after in ids else 0
         page = found[start : start + limit]
         more = start + limit < len(found)
-        shown = [
-            {**_fields(asked), "who": await self._titles.who(asked.thread, asked.person)}
-            for asked in page
-        ]
+        infos = await self._reports.threads_of({asked.thread for asked in page})
+        shown = [{**_fields(asked), "who": _who(asked, infos.get(asked.thread))} for asked in page]
         return answer({"approvals": shown, "next": page[-1].ask.id if more and page else None})
 
     async def pairing(self, _: web.Request) -> web.Response:
@@ -202,15 +185,31 @@ class Reading:
             limit = number(request, "limit", 50, MOST)
             dearest = await self._reports.thread_totals(days=days, limit=limit)
             infos = await self._reports.threads_of([total.thread for total in dearest])
-            shown = [await self._dear(total, infos.get(total.thread)) for total in dearest]
+            shown = [_dear(total, infos.get(total.thread)) for total in dearest]
             return answer({"usage": shown})
         totals = await self._reports.usage(days=days, by_person=by == "person")
         if by == "model":
             return answer({"usage": totals})
-        named = await self._names.of(totals, days)
+        named = await self._names.of(totals)
         return answer(
             {"usage": [{**_fields(total), "who": one.who, "id": one.id} for total, one in named]}
         )
+
+
+def _named(info: ThreadInfo) -> Mapping[str, object]:
+    return {**_fields(info), "title": title_of(info), "who": info.beginning.name}
+
+
+def _dear(total: ThreadTotal, info: ThreadInfo | None) -> Mapping[str, object]:
+    title = "" if info is None else title_of(info)
+    return {**_fields(total), "title": title, "address": None if info is None else info.address}
+
+
+def _who(asked: Asked, info: ThreadInfo | None) -> str:
+    """Empty: not known, or somebody else than who began the conversation."""
+    if info is None or info.beginning.person != asked.person:
+        return ""
+    return info.beginning.name
 
 
 def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:

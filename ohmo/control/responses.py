@@ -87,10 +87,9 @@ def number(request: web.Request, name: str, default: int, most: int) -> int:
 
 
 _LONE = re.compile("[\ud800-\udfff]")
-_HIDDEN = {
-    "code_hash",
-    "opaque",
-}  # a hash that opens a pairing, and thinking that only its provider can read
+# A hash that opens a pairing; thinking that only its provider can read; what is shown as ``title``
+# and ``who``.
+_HIDDEN = {"code_hash", "opaque", "beginning"}
 
 
 def encode(value: object) -> Json:

@@ -17,6 +17,7 @@ from channels.web.files import plain_name
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo, known_cost
 from ohmo.contracts.turns import ThreadSettings
+from ohmo.control.names import NOTICES, title_of
 from ohmo.control.ports import Keeping, Ports
 from ohmo.control.read_api import Finding, first_day
 from ohmo.control.responses import (
@@ -29,7 +30,6 @@ from ohmo.control.responses import (
     wish,
     words_in,
 )
-from ohmo.control.titles import NOTICES, Titles
 from ohmo.sessions.user_steps import LONGEST
 
 _WAITING = 200  # of the whole house
@@ -50,9 +50,8 @@ class Editing(Wanted):
 
 
 class Chats:
-    def __init__(self, ports: Ports, titles: Titles, clock: Clock) -> None:
+    def __init__(self, ports: Ports, clock: Clock) -> None:
         self._ports = ports
-        self._titles = titles
         self._clock = clock
 
     def routes(self) -> list[web.RouteDef]:
@@ -91,7 +90,7 @@ class Chats:
                 limit=wanted.limit, channel="web", after=wanted.after, shelf="open"
             )
             mark = following(infos, wanted)
-        chats = [await self._shown(info) for info in (*above, *infos)]
+        chats = [_shown(info) for info in (*above, *infos)]
         return answer(
             {
                 "chats": chats,
@@ -101,19 +100,6 @@ class Chats:
                 "max_text": LONGEST,
             }
         )
-
-    async def _shown(self, info: ThreadInfo) -> Mapping[str, object]:
-        title = await self._titles.of(info)
-        shelf = info.settings.shelf or "open"
-        return {
-            "chat": info.address.chat,
-            "thread": info.thread,
-            "title": title,
-            "last_at": info.last_at,
-            "state": info.state,
-            "shelf": shelf,
-            "notices": info.address.chat == NOTICES,
-        }
 
     async def terms(self, request: web.Request) -> web.Response:
         """What holds in it: model and mode, chosen or not, what it cost (``micro_usd`` and
@@ -173,7 +159,6 @@ class Chats:
                 409,
                 "something still runs or waits in this conversation; stop it first, then delete it",
             )
-        self._titles.forget(thread)
         return answer({"ok": True})
 
     async def _thread(self, request: web.Request) -> str:
@@ -181,6 +166,19 @@ class Chats:
         if thread is None:
             raise Refusal(404, _NOWHERE)
         return thread
+
+
+def _shown(info: ThreadInfo) -> Mapping[str, object]:
+    shelf = info.settings.shelf or "open"
+    return {
+        "chat": info.address.chat,
+        "thread": info.thread,
+        "title": title_of(info),
+        "last_at": info.last_at,
+        "state": info.state,
+        "shelf": shelf,
+        "notices": info.address.chat == NOTICES,
+    }
 
 
 _NOWHERE = "there is no such conversation"

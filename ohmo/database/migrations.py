@@ -203,6 +203,15 @@ UPDATE occurrences SET cause = CASE
   END
 """
 
+# With which number a conversation begins, and what people are called. ``begins`` NULL: not looked
+# up yet (an older ohmo wrote it, or its beginning went, ohmo/store/beginnings.py); 0: nothing said.
+_SIXTH = """
+ALTER TABLE threads ADD COLUMN begins BIGINT;
+CREATE INDEX threads_unread ON threads (thread) WHERE begins IS NULL;
+CREATE TABLE speakers (
+  channel TEXT NOT NULL, account TEXT NOT NULL, person TEXT NOT NULL, name TEXT NOT NULL,
+  day BIGINT NOT NULL, PRIMARY KEY (channel, account, person)) /*without rowid*/
+"""
 
 # Parents before children, so that references hold at every moment of a copy.
 TABLES = (
@@ -221,6 +230,7 @@ TABLES = (
     "cursors",
     "usage",
     "audit",
+    "speakers",
 )
 
 
@@ -229,7 +239,7 @@ def statements_of(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 MIGRATIONS: Mapping[int, tuple[str, ...]] = {
     number: statements_of(text) for number, text in enumerate(_FORMS, start=1)
 }

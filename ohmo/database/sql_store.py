@@ -16,6 +16,7 @@ from ohmo.failpoints import Failpoint, inert
 from ohmo.store import (
     approvals,
     audit,
+    beginnings,
     cron_jobs,
     inbox,
     inbox_claim,
@@ -204,6 +205,6 @@ class SqlStore(_OverDriver):
     posts = reads(listing.posts)
     last_delivery = reads(listing.last_delivery, slow=True)
     usage = reads_now(usage_totals.usage, slow=True)
-    names = reads_now(usage_totals.names, slow=True)
+    names = reads(beginnings.names, slow=True)
     thread_totals = reads_now(usage_totals.thread_totals, slow=True)
     thread_usage = reads(usage_totals.thread_usage, slow=True)

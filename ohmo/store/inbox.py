@@ -22,6 +22,7 @@ from ohmo.contracts.turns import (
     Seat,
     ThreadSettings,
 )
+from ohmo.store.beginnings import first_with_words, meet
 from ohmo.store.codec import (
     column,
     from_column,
@@ -72,6 +73,8 @@ def accept(
     numbers = yield from _lock_places(at, [items[i] for i in fresh])
     for index, (thread, seq) in zip(fresh, numbers, strict=True):
         results[index] = yield from _store(at, *items[index], thread, seq)
+    stored = [items[index][0] for index in fresh if not results[index].duplicate]
+    yield from meet(at, [arrival for arrival in stored if isinstance(arrival, Inbound)])
     for index, twin_of in sorted(twins.items()):
         results[index] = replace(results[twin_of], duplicate=True)
     return [results[index] for index in range(len(items))]
@@ -125,13 +128,13 @@ def _lock_places(at: Moment, items: Sequence[Item]) -> Op[list[tuple[str, int]]]
             for _, seat in here
             if seat.ending is None and seat.kind in ("message", "wake")
         ]
+        begins = first_with_words(arrival for arrival, _ in here)
         if not holds:
-            left[thread] = yield from touch(at, place, scope, len(here))
+            left[thread] = yield from touch(at, place, scope, len(here), begins=begins)
             at.changed(left[thread][0])
         else:
-            left[thread] = yield from touch(
-                at, place, scope, len(here), at.later(_first_hold(holds)), at.later(max(holds))
-            )
+            first, last = at.later(_first_hold(holds)), at.later(max(holds))
+            left[thread] = yield from touch(at, place, scope, len(here), first, last, begins)
             at.ready(left[thread][0], place.channel, place.account)
     numbered: list[tuple[str, int]] = []
     for arrival, seat in items:

@@ -17,6 +17,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, Spot, StepInfo, ThreadInfo
 from ohmo.contracts.turns import Shelf
+from ohmo.store.beginnings import beginning
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
 from ohmo.store.statements import Moment, Op, Row, Value, instant
@@ -199,11 +200,14 @@ def _depths(found: Mapping[Row, Sequence[int]]) -> dict[tuple[str, str], int]:
 
 THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq,
 t.last_at, t.settings, t.ready_at, t.parked,
-t.owner, t.until FROM threads t"""
+t.owner, t.until, i.body, s.name FROM threads t
+LEFT JOIN inbox i ON i.thread = t.thread AND i.seq = t.begins
+LEFT JOIN speakers s ON s.channel = t.channel AND s.account = t.account AND s.person = i.person"""
 
 
 def thread_info(row: Row, now: int) -> ThreadInfo:
-    thread, *place, scope, session_seq, last_at, settings, ready_at, parked, owner, until = row
+    thread, *place, scope, session_seq, last_at, settings, ready_at, parked = row[:11]
+    owner, until, body, name = row[11:]
     chosen = read_settings(settings)
     state: Literal["idle", "ready", "running", "parked"] = "idle"
     if parked:
@@ -221,6 +225,7 @@ def thread_info(row: Row, now: int) -> ThreadInfo:
         last_at=None if last_at is None else instant(last_at),
         state=state,
         settings=chosen,
+        beginning=beginning(body, name),
     )
 
 

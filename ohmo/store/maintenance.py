@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
 from ohmo.contracts.store import Hint
 from ohmo.failpoints import Failpoint, inert
-from ohmo.store.statements import Driver, MakeOp, Moment, Op, Value, milliseconds
+from ohmo.store.beginnings import look_through
+from ohmo.store.statements import Driver, MakeOp, Moment, Op, Rows, Value, milliseconds
 
 BATCH = 200
 SEEN_DAYS = 30
@@ -64,15 +65,19 @@ _TURNS = f"""DELETE FROM turns WHERE turn IN (
   SELECT u.turn FROM turns u WHERE {_OLD_TURNS} AND NOT EXISTS (SELECT 1 FROM steps s
   WHERE s.thread = u.thread AND s.turn = u.turn)
   AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn) LIMIT {BATCH}) RETURNING turn"""
-_NAME_AT = f"""SELECT channel, account, event_key FROM seen
-WHERE (channel, account, event_key) > (?, ?, ?)
-  ORDER BY channel, account, event_key LIMIT 1 OFFSET {BATCH - 1}"""
-_LAST_NAME = """SELECT channel, account, event_key FROM seen
-WHERE (channel, account, event_key) > (?, ?, ?)
-  ORDER BY channel DESC, account DESC, event_key DESC LIMIT 1"""
-_SEEN = """DELETE FROM seen WHERE (channel, account, event_key) > (?, ?, ?)
-AND (channel, account, event_key) <= (?, ?, ?) AND at < ?
-  RETURNING seq"""
+_NAME = "channel, account, {key}"
+_NAME_AT = f"""SELECT {_NAME} FROM {{table}} WHERE ({_NAME}) > (?, ?, ?)
+  ORDER BY {_NAME} LIMIT 1 OFFSET {BATCH - 1}"""
+_LAST_NAME = f"""SELECT {_NAME} FROM {{table}} WHERE ({_NAME}) > (?, ?, ?)
+  ORDER BY channel DESC, account DESC, {{key}} DESC LIMIT 1"""
+_OLD_NAMES = f"""DELETE FROM {{table}} WHERE ({_NAME}) > (?, ?, ?) AND ({_NAME}) <= (?, ?, ?)
+  AND {{time}} < ? RETURNING {{time}}"""
+_SEEN = {"table": "seen", "key": "event_key", "time": "at"}
+_SPEAKERS = {"table": "speakers", "key": "person", "time": "day"}
+# Conversations whose beginning went: they begin with what is left.
+_BEGUN = f"""SELECT thread FROM threads t WHERE thread > ? AND begins > 0 AND NOT EXISTS (
+  SELECT 1 FROM inbox i WHERE i.thread = t.thread AND i.seq = t.begins)
+  ORDER BY thread LIMIT {BATCH}"""
 
 
 def _delete(failpoint: Failpoint, statement: str, *values: Value) -> Op[int]:
@@ -103,9 +108,11 @@ async def prune(
     total += await _until_nothing_goes(driver, lambda _: delete(_GRANTS))
     for statement in (_INBOX, _OUTBOX, _OCCURRENCES):
         total += await _until_nothing_goes(driver, lambda _, s=statement: delete(s, limit))
-    return (
-        total + await _prune_turns(driver, logs, delete) + await _prune_names(driver, limit, delete)
-    )
+    total += await _prune_turns(driver, logs, delete)
+    total += await _prune_names(driver, _SEEN, limit, SEEN_DAYS * _DAY, delete)
+    total += await _prune_names(driver, _SPEAKERS, limit - _DAY, 0, delete)
+    await _begin_anew(driver)
+    return total
 
 
 async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
@@ -130,20 +137,38 @@ async def _prune_turns(driver: Driver, before: int, delete: Callable[..., Op[int
     return total
 
 
-async def _prune_names(driver: Driver, before: int, delete: Callable[..., Op[int]]) -> int:
+async def _prune_names(
+    driver: Driver, names: Mapping[str, str], before: int, kept: int, delete: Callable[..., Op[int]]
+) -> int:
+    """Those of ``names`` (a table, the last column of its key, its time) that are older; ``kept``:
+    for so many ms at least."""
+    stretch, last, old = (text.format(**names) for text in (_NAME_AT, _LAST_NAME, _OLD_NAMES))
     total, start = 0, tuple[Value, ...](("", "", ""))
     while (
-        stop := await driver.read(
-            lambda _, start=start: _stop(_NAME_AT, _LAST_NAME, start), slow=True
-        )
+        stop := await driver.read(lambda _, start=start: _stop(stretch, last, start), slow=True)
     ) is not None:
         total += await driver.write(
-            lambda at, a=start, b=stop: delete(
-                _SEEN, *a, *b, min(before, at.now - SEEN_DAYS * _DAY)
-            )
+            lambda at, a=start, b=stop: delete(old, *a, *b, min(before, at.now - kept))
         )
         start = tuple(stop)
     return total
+
+
+async def _begin_anew(driver: Driver) -> None:
+    start = ""
+    while rows := await driver.read(lambda _, start=start: _begun(start), slow=True):
+        await driver.write(lambda _, rows=rows: _unread(rows))
+        start = rows[-1][0]
+    await look_through(driver)
+
+
+def _begun(start: str) -> Op[Rows]:
+    return (yield _BEGUN, (start,))
+
+
+def _unread(rows: Rows) -> Op[None]:
+    for (thread,) in rows:
+        yield "UPDATE threads SET begins = NULL WHERE thread = ?", (thread,)
 
 
 JUMP = 300_000  # ms that a clock may be corrected by without anybody noticing

@@ -49,9 +49,11 @@ def address_of(row: Row) -> Address:
 
 
 _TOUCH = """INSERT INTO threads (thread, channel, account, chat, topic, person, next_seq, ready_at,
-last_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+last_at, begins) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (channel, account, chat, topic, person) DO UPDATE SET
   next_seq = threads.next_seq + excluded.next_seq - 1, last_at = excluded.last_at,
+  begins = CASE WHEN threads.begins = 0 AND excluded.begins > 0
+    THEN threads.next_seq + excluded.begins - 1 ELSE threads.begins END,
   ready_at = CASE WHEN excluded.ready_at IS NULL OR threads.parked = 1 THEN threads.ready_at
     WHEN threads.ready_at IS NULL THEN excluded.ready_at
     WHEN threads.ready_at > excluded.last_at AND ? > threads.ready_at THEN ?
@@ -66,12 +68,14 @@ def touch(
     count: int,
     ready_at: int | None = None,
     held_until: int | None = None,
+    begins: int = 0,
 ) -> Op[tuple[str, int]]:
     """Make or lock the thread of a place and reserve ``count`` numbers: its id and the first
     number.
 
     ``ready_at``: it has work from then on. ``held_until``: a thread that waits for a time anyway
-    waits at least so long."""
+    waits at least so long. ``begins``: with which of these numbers, from 1,
+    it begins when nothing was said yet; 0: with none."""
     place = (
         address.channel,
         address.account,
@@ -79,10 +83,8 @@ def touch(
         column(address.topic or ""),
         column(scope),
     )
-    rows = yield (
-        _TOUCH,
-        (thread_id(address, scope), *place, 1 + count, ready_at, at.now, held_until, held_until),
-    )
+    new = (thread_id(address, scope), *place, 1 + count, ready_at, at.now, begins)
+    rows = yield _TOUCH, (*new, held_until, held_until)
     return rows[0][0], rows[0][1] - count
 
 
@@ -339,6 +341,14 @@ AND owner IS NULL
 AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.thread = t.thread AND i.ended_at IS NULL)
 AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.thread = t.thread AND o.ended_at IS NULL)"""
 
+# The names of those who spoke in it; who began another conversation is still called so there.
+_FORGET_SPEAKERS = """DELETE FROM speakers WHERE (channel, account, person) IN (
+  SELECT t.channel, t.account, i.person FROM threads t JOIN inbox i ON i.thread = t.thread
+  WHERE t.thread = ?)
+AND NOT EXISTS (SELECT 1 FROM threads o JOIN inbox i ON i.thread = o.thread AND i.seq = o.begins
+  WHERE o.channel = speakers.channel AND o.account = speakers.account
+  AND i.person = speakers.person AND o.thread <> ?)"""
+
 
 def forget(at: Moment, thread: str) -> Op[bool]:
     yield (
@@ -347,11 +357,12 @@ def forget(at: Moment, thread: str) -> Op[bool]:
     )  # locks the row
     if not (yield _AT_REST, (thread,)):
         raise Undo(False)
+    yield _FORGET_SPEAKERS, (thread, thread)
     for table in ("approvals", "outbox", "steps", "turns", "inbox"):
         yield f"DELETE FROM {table} WHERE thread = ?", (thread,)
     deleted = write_settings(ThreadSettings(shelf="deleted"))
     yield (
-        "UPDATE threads SET settings = ?, session_seq = next_seq WHERE thread = ?",
+        "UPDATE threads SET settings = ?, session_seq = next_seq, begins = 0 WHERE thread = ?",
         (deleted, thread),
     )
     at.changed(thread)

@@ -9,17 +9,21 @@ from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
+import structlog
+
 from channels.errors import Unavailable
 from ohmo.contracts.errors import ConfigError, StoreError
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.database.sql_store import SqlStore
 from ohmo.database.sqlite import SqliteDriver
 from ohmo.failpoints import Failpoint
-from ohmo.store.statements import Instance, Op
+from ohmo.store.beginnings import look_through
+from ohmo.store.statements import Driver, Instance, Op
 from ohmo.storefile.inspection import AS_USUAL, WholeCheck, late_check
 from ohmo.storefile.recovery import Health, examine, suspicion
 from ohmo.storefile.wal_check import log_of, remember
 
+log = structlog.get_logger("ohmo.store")
 _SQLITE = "sqlite:///"
 
 
@@ -71,17 +75,16 @@ async def open_sqlite(
     ):  # a disk that takes nothing is told by the first message
         await driver.write(lambda _: _begin(writer))
         await asyncio.to_thread(remember, path, writer)
-    checking = (
-        None
-        if health.whole
-        else asyncio.create_task(late_check(path, report, reading.rest), name="store.check")
-    )
+    tasks = [asyncio.create_task(_look_through(driver), name="store.beginnings")]
+    if not health.whole:
+        check = late_check(path, report, reading.rest)
+        tasks.append(asyncio.create_task(check, name="store.check"))
     try:
         yield SqliteStore(driver, health, fatal, failpoint)
     finally:
-        if checking is not None:
-            checking.cancel()
-            await asyncio.wait([checking])
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
         await driver.close()
         if not fatal.done():
             await asyncio.to_thread(_ended, path)
@@ -95,6 +98,14 @@ def _begin(life: str) -> Op[None]:
         SET value = excluded.value""",
         (life,),
     )
+
+
+async def _look_through(driver: Driver) -> None:
+    """In what an older ohmo stored; what fails is left to retention, which looks again."""
+    try:
+        await look_through(driver)
+    except (StoreError, Unavailable) as error:
+        log.warning("beginnings_not_looked_up", why=str(error))
 
 
 def _ended(path: Path) -> None:

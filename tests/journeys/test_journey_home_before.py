@@ -64,10 +64,24 @@ async def _get(daemon: Daemon, path: str) -> Any:
     return found
 
 
+async def _sessions(daemon: Daemon) -> dict[str, dict[str, Any]]:
+    """Every conversation by its title, once each has one: those of an older store are looked up
+    after the start."""
+    found: dict[str, dict[str, Any]] = {}
+
+    async def titled() -> bool:
+        sessions = (await _get(daemon, "sessions?limit=100"))["sessions"]
+        found.clear()
+        found.update({one["title"]: one for one in sessions})
+        return all(one["title"] for one in sessions)
+
+    await until("every conversation has a title", titled)
+    return found
+
+
 async def _threads(daemon: Daemon) -> dict[str, str]:
     """Of every conversation its thread, by its title."""
-    found = await _get(daemon, "sessions?limit=100")
-    return {one["title"]: one["thread"] for one in found["sessions"]}
+    return {title: one["thread"] for title, one in (await _sessions(daemon)).items()}
 
 
 async def _answer(daemon: Daemon, thread: str, **answer: str) -> None:
@@ -160,6 +174,39 @@ async def test_every_conversation_of_the_version_before_is_shown_and_replayed_as
             assert why in results[0]["text"].lower()
             replayed = await _get(daemon, f"sessions/{threads[title]}/replay")
             assert (replayed["same"], replayed["difference"]) == (replayed["calls"], None)
+
+
+async def test_old_and_new_conversations_are_called_as_they_begin_until_they_are_deleted(
+    home: Path,
+) -> None:
+    _unpacked(home)
+    chat = "web/chats/new"
+    async with _taken_over(home) as (daemon, _):
+        before = await _sessions(daemon)
+        assert {one["who"] for one in before.values()} == {""}  # begun by the API and a job
+        body = {"text": "New words\nof a conversation", "key": "0123456789abcde1"}
+        status, _ = await daemon.call("POST", f"/api/v1/{chat}/messages", body)
+        assert status == 202
+        after = await _sessions(daemon)
+        assert set(after) == {*before, "New words of a conversation"}
+        assert after["New words of a conversation"]["who"]
+        await _ended(daemon, after["New words of a conversation"]["thread"])
+        await until("everything is said", daemon.sent)
+        await daemon.kill()
+        await daemon.start()
+        again = await _sessions(daemon)
+        called = {title: (one["thread"], one["who"]) for title, one in after.items()}
+        assert {title: (one["thread"], one["who"]) for title, one in again.items()} == called
+        shown = (await _get(daemon, "web/chats"))["chats"]
+        assert [one["title"] for one in shown if one["chat"] == "new"] == [
+            "New words of a conversation"
+        ]
+        status, _ = await daemon.call("POST", f"/api/v1/{chat}/delete", {})
+        assert status == 200
+        body = {"text": "Begun anew", "key": "0123456789abcde2"}
+        status, _ = await daemon.call("POST", f"/api/v1/{chat}/messages", body)
+        assert status == 202
+        assert set(await _sessions(daemon)) == {*before, "Begun anew"}
 
 
 async def test_a_backup_of_the_version_before_is_restored_and_goes_on(

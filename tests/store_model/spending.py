@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
-from channels.contract import Inbound
 from ohmo.contracts.reports import Spender, ThreadTotal, TurnUsage, UsageTotal
 from tests.store_model.tables import Model, Paid
 
@@ -25,23 +24,10 @@ class ModelSpending(Model):
             )
         ]
 
-    async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
-        found: dict[Spender, str] = {}
-        for paid in self.tables.usage.values():
-            one = self._spender(paid)
-            if one in wanted and paid.day >= self._first_day(days):
-                letters = [
-                    self.tables.inbox[place]
-                    for place in sorted(self.tables.inbox)
-                    if place[0] == paid.thread
-                ]
-                said = [
-                    i.arrival.person.name
-                    for i in letters
-                    if i.person == one.person and isinstance(i.arrival, Inbound)
-                ]
-                found.update({one: said[-1]} if said and said[-1] else {})
-        return found
+    async def names(self, wanted: Collection[Spender]) -> dict[Spender, str]:
+        known = self.tables.speakers
+        keys = {one: (one.channel, one.account, one.person) for one in wanted}
+        return {one: known[key].name for one, key in keys.items() if key in known}
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
         totals = self.spending(self._first_day(days), lambda paid: paid.thread)

@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Literal
 
-from channels.contract import Address
+from channels.contract import Address, Inbound
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.inwriter import Card, Closing
 from ohmo.contracts.outbox import Ask, Asked, Grant, Lapsed, OutRow, PartState, PostRow, Ruling
 from ohmo.contracts.reports import (
     ArrivalInfo,
     AuditReport,
+    Beginning,
     Counts,
     HistoryItem,
     Spot,
@@ -28,7 +29,7 @@ from ohmo.contracts.turns import Claim, PersonRow, Shelf, ThreadSettings, TurnCo
 from ohmo.store.approvals import lapsed_in
 from tests.store_model.choices import ModelChoices
 from tests.store_model.spending import ModelSpending
-from tests.store_model.tables import Letter, Question, Thread
+from tests.store_model.tables import Letter, Question, Thread, words
 from tests.store_model.turns import ModelTurns
 
 
@@ -369,14 +370,30 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
         ):
             return False
         with self.transaction() as tables:
+            gone = {i.person for i in tables.inbox.values() if i.thread == thread}
             tables.inbox = {key: i for key, i in tables.inbox.items() if i.thread != thread}
             tables.posts = {key: p for key, p in tables.posts.items() if p.row.thread != thread}
             tables.turns = {key: t for key, t in tables.turns.items() if t.thread != thread}
             tables.steps = {key: s for key, s in tables.steps.items() if key[0] != thread}
             tables.questions = {key: q for key, q in tables.questions.items() if q.thread != thread}
-            self.change(thread, settings=ThreadSettings(shelf="deleted"), session_seq=row.next_seq)
+            self._forget_speakers(thread, gone)
+            self.change(
+                thread, settings=ThreadSettings(shelf="deleted"), session_seq=row.next_seq, begins=0
+            )
             self.anything()
         return True
+
+    def _forget_speakers(self, thread: str, gone: set[str]) -> None:
+        place = self.tables.threads[thread].address
+        for person in gone:
+            began = any(
+                (t.address.channel, t.address.account, self._beginning(t).person)
+                == (place.channel, place.account, person)
+                for t in self.tables.threads.values()
+                if t.id != thread
+            )
+            if not began:
+                self.tables.speakers.pop((place.channel, place.account, person), None)
 
     async def turn_cost(self, thread: str, turn: str) -> TurnCost:
         opened = self.tables.turns.get(turn)
@@ -443,7 +460,22 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
             self.forget_occurrences(before)
             limit = min(before, self.now - timedelta(days=30))
             tables.seen = {k: s for k, s in tables.seen.items() if s.at >= limit}
-            return noted + sizes - self._sizes()
+            noted += sizes - self._sizes()
+            for thread in [
+                t for t in tables.threads.values() if (t.id, t.begins) not in tables.inbox
+            ]:
+                left = [
+                    k[1] for k, i in tables.inbox.items() if k[0] == thread.id and words(i.arrival)
+                ]
+                self.change(thread.id, begins=min(left, default=0))
+            spoke = {
+                k: s
+                for k, s in tables.speakers.items()
+                if datetime.combine(s.day, time(), UTC) >= before - timedelta(days=1)
+            }
+            noted += len(tables.speakers) - len(spoke)
+            tables.speakers = spoke
+            return noted
 
     def _over(self, grant: Grant) -> bool:
         """Given for a session that is no more."""
@@ -514,7 +546,16 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
             row.last_at,
             "parked" if self.parked(row.id) else state,
             row.settings,
+            self._beginning(row),
         )
+
+    def _beginning(self, row: Thread) -> Beginning:
+        said = self.tables.inbox.get((row.id, row.begins))
+        if said is None:
+            return Beginning()
+        person = said.person if isinstance(said.arrival, Inbound) else ""
+        known = self.tables.speakers.get((row.address.channel, row.address.account, person))
+        return Beginning(words(said.arrival), person, known.name if known else "")
 
     async def threads(
         self,

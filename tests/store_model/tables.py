@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import TypeVar
 
-from channels.contract import Address, Receipt
+from channels.contract import Address, Inbound, Receipt
 from channels.record import record
-from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.inwriter import Closing
@@ -48,6 +48,7 @@ class Thread:
     owner: str | None = None
     until: datetime | None = None
     generation: int = 0
+    begins: int = 0
 
 
 @record
@@ -119,6 +120,12 @@ class Posted:
     ended_at: datetime | None = None
 
 
+@record
+class Speaker:
+    name: str
+    day: date
+
+
 @dataclass(slots=True)
 class Tables:
     threads: dict[str, Thread] = field(default_factory=dict[str, Thread])
@@ -143,6 +150,9 @@ class Tables:
         default_factory=dict[tuple[str, datetime], OccurrenceRow]
     )
     usage: dict[str, Paid] = field(default_factory=dict[str, Paid])
+    speakers: dict[tuple[str, str, str], Speaker] = field(
+        default_factory=dict[tuple[str, str, str], Speaker]
+    )
 
     def copy(self) -> Tables:
         return Tables(**{table.name: dict(getattr(self, table.name)) for table in fields(self)})
@@ -395,3 +405,14 @@ def once(step: Step) -> tuple[str, str] | None:
     if isinstance(step, CallStarted):
         return ("started", step.call)
     return ("result", step.result.call) if isinstance(step, CallResult) else None
+
+
+def words(arrival: Arrival) -> str:
+    """What a conversation that begins with it is called; empty: nothing."""
+    if isinstance(arrival, Inbound):
+        files = ", ".join(file.name for file in arrival.attachments)
+        said = arrival.text if arrival.text.split() else files
+    else:
+        said = arrival.prompt if isinstance(arrival, Wake) else ""
+    said = " ".join(said.split())
+    return said if len(said) <= 80 else said[:79] + "…"

@@ -30,7 +30,7 @@ from ohmo.contracts.turns import (
 )
 from ohmo.store.inbox import again_as
 from tests.store_model.jobs import ModelJobs
-from tests.store_model.tables import Letter, Seen, Turn, once
+from tests.store_model.tables import Letter, Seen, Speaker, Turn, once, words
 
 
 class ModelMailbox(ModelJobs):
@@ -67,6 +67,7 @@ class ModelMailbox(ModelJobs):
             }
             return Accepted(thread, seq, duplicate=True)
         kind, ending = self._becomes(arrival, seat, thread)
+        self._meet(arrival, thread, seq)
         self._put(arrival, thread, seq, kind, seat.hold, ending, seat.reason)
         self.change(thread, last_at=self.now)
         if seat.settings is not None:
@@ -74,6 +75,15 @@ class ModelMailbox(ModelJobs):
         if ending is None and seat.kind in ("message", "wake"):
             self._wake(thread, self.later(seat.hold))
         return Accepted(thread, seq, duplicate=False)
+
+    def _meet(self, arrival: Arrival, thread: str, seq: int) -> None:
+        if words(arrival) and not self.tables.threads[thread].begins:
+            self.change(thread, begins=seq)
+        if isinstance(arrival, Inbound) and arrival.person.name:
+            place = arrival.address
+            self.tables.speakers[place.channel, place.account, arrival.person.id] = Speaker(
+                arrival.person.name, self.now.date()
+            )
 
     def _becomes(self, arrival: Arrival, seat: Seat, thread: str) -> tuple[Kind, Ending | None]:
         if seat.ending is not None or not isinstance(arrival, Edited):

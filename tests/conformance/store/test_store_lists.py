@@ -168,8 +168,6 @@ async def test_people_with_one_id_in_two_channels_are_told_apart_and_named_as_th
         adam: "Adam",
     }
     assert await scene.store.names([adam]) == {adam: "Adam"}
-    scene.clock.tick(3 * 86_400)
-    assert await scene.store.names([ada], days=2) == {}
 
 
 async def test_the_oldest_that_waits_is_known_by_channel(scene: Scene) -> None:

@@ -55,6 +55,7 @@ from ohmo.contracts.outbox import Ask, Asked, OutRow, PartState, PostRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
     AuditReport,
+    Beginning,
     Counts,
     HistoryItem,
     Spender,
@@ -101,7 +102,6 @@ class SmallHouse:
         self.counted: Counts | None = None
         self.spent: list[UsageTotal] = []
         self.called: dict[Spender, str] = {}
-        self.looked_for: list[Collection[Spender]] = []
         self.log: Path | None = None
         self.hooks: Webhooks | None = None
         self.on_message: Callable[[str, Inbound], Any] = lambda _thread, _inbound: None
@@ -200,8 +200,7 @@ class SmallHouse:
             row if by_person else replace(row, person="", channel="", account="") for row in rows
         ]
 
-    async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
-        self.looked_for.append(wanted)
+    async def names(self, wanted: Collection[Spender]) -> dict[Spender, str]:
         return {one: name for one, name in self.called.items() if one in wanted}
 
     async def threads_of(self, threads: Collection[str]) -> dict[str, ThreadInfo]:
@@ -237,7 +236,10 @@ class SmallHouse:
         items = self.history_of.get(thread, [])
         last = T0 + timedelta(seconds=self._now(items)) if items else None
         chosen = self.chosen.get(thread, ThreadSettings())
-        return ThreadInfo(thread, self.addresses[thread], "", chosen.title, 0, last, "idle", chosen)
+        begins = next((_beginning(i) for i in items if isinstance(i, ArrivalInfo)), Beginning())
+        return ThreadInfo(
+            thread, self.addresses[thread], "", chosen.title, 0, last, "idle", chosen, begins
+        )
 
     async def choose(self, thread: str, settings: ThreadSettings) -> bool:
         self.chosen[thread] = settings.over(self.chosen.get(thread, ThreadSettings()))
@@ -594,6 +596,13 @@ def said(place: Address, text: str, key: str) -> Inbound:
         private=True,
         addressed=True,
     )
+
+
+def _beginning(item: ArrivalInfo) -> Beginning:
+    arrival = item.arrival
+    if isinstance(arrival, Inbound):
+        return Beginning(arrival.text, item.person, arrival.person.name)
+    return Beginning(arrival.prompt if isinstance(arrival, Wake) else "")
 
 
 Listed = TypeVar("Listed", ThreadInfo, ArrivalInfo, OutRow)

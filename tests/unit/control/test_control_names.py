@@ -1,4 +1,4 @@
-"""What people are called whose ids stand in the books."""
+"""What conversations are called, and people whose ids stand in the books."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ohmo.contracts.reports import Spender, UsageTotal
-from ohmo.contracts.turns import PersonRow
-from ohmo.control.names import Names
+from channels.contract import Address, ChatId
+from ohmo.contracts.reports import Beginning, Spender, ThreadInfo, UsageTotal
+from ohmo.contracts.turns import PersonRow, ThreadSettings
+from ohmo.control.names import Names, title_of
 from tests.unit.control.small_house import SmallHouse
 
 ONE = UsageTotal(1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small")
@@ -29,7 +30,7 @@ def names(house: SmallHouse) -> Names:
 
 
 async def told(names: Names, *totals: UsageTotal) -> list[tuple[str, str]]:
-    return [(one.who, one.id) for _, one in await names.of(totals, 30)]
+    return [(one.who, one.id) for _, one in await names.of(totals)]
 
 
 async def test_who_was_let_in_is_called_so_and_who_spoke_as_the_platform_says(
@@ -146,31 +147,37 @@ async def test_a_job_of_an_id_that_two_accounts_know_is_nobodys_by_name(
     assert await told(names, spent("house", "slack:U1", "local")) == [("slack:U1", "slack:U1")]
 
 
-async def test_nobody_is_looked_for_twice_before_they_have_spent_more(
-    house: SmallHouse, names: Names
-) -> None:
-    house.called = {Spender("slack", "T1", "U1"): "Ada"}
-    for _ in range(3):
-        await told(names, spent("slack", "U1"), spent("slack", "U2"))
-    assert house.looked_for == [[Spender("slack", "T1", "U1"), Spender("slack", "T1", "U2")]]
-    house.called[Spender("slack", "T1", "U2")] = "Grace"
-    assert await told(names, spent("slack", "U1"), spent("slack", "U2", calls=2)) == [
-        ("Ada", "slack:U1"),
-        ("Grace", "slack:U2"),
-    ]
-    assert house.looked_for[1:] == [[Spender("slack", "T1", "U2")]]
-
-
 async def test_what_one_person_spent_in_several_places_is_one_sum(names: Names) -> None:
     found = await names.of(
         [
             spent("web", "owner", "local"),
             spent("house", "owner", "local", calls=3),
             replace(ONE, person="owner", day="2026-01-06"),
-        ],
-        30,
+        ]
     )
     assert [(one.who, total.day, total.calls, total.input) for total, one in found] == [
         ("owner", "2026-01-05", 4, 200),
         ("owner", "2026-01-06", 1, 100),
     ]
+
+
+@pytest.mark.parametrize(
+    ("channel", "chat", "words", "title"),
+    [
+        ("house", "cron:nightly", "Look at the night.", "nightly"),
+        ("house", "cron:nightly:telegram:7@bot", "Look at the night.", "nightly"),
+        ("house", "hook:deploy:abc:def", "Look at the night.", "deploy"),
+        ("house", "notices", "Look at the night.", "Notices"),
+        ("web", "notices", "", "Notices"),
+        ("web", "reports", "", "reports"),
+        ("web", "reports", "Hello.", "Hello."),
+        ("telegram", "notices", "", ""),
+    ],
+)
+def test_a_conversation_is_called_by_what_speaks_there_or_by_its_first_words(
+    channel: str, chat: str, words: str, title: str
+) -> None:
+    place = Address(channel, "local", ChatId(chat))
+    info = ThreadInfo("t1", place, "", None, 0, None, "idle", ThreadSettings(), Beginning(words))
+    assert title_of(info) == title
+    assert title_of(replace(info, title="as it was named")) == "as it was named"
