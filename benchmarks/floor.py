@@ -9,7 +9,8 @@ import sys
 import time
 
 from benchmarks.rig import FIRST_CHAT, percentile
-from channels.telegram.client import Pace, Wire
+from channels.telegram.client import Wire
+from channels.telegram.client_http import Pace
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply, Section, ToolSpec
 from ohmo.providers.anthropic.client import AnthropicClient

@@ -10,14 +10,14 @@ import random
 import re
 import time
 import zlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from channels.competing_instance import CompetingInstance
+from channels.competing_instance import CONFLICTS, CompetingInstance
 from channels.contract import (
     Address,
     Answer,
@@ -36,29 +36,30 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.errors import ChannelError, NotReady, RateLimited, Rejected
+from channels.errors import NotReady, RateLimited, Rejected
 from channels.payloads import Garbled, Quarantine
 from channels.platform_calls import checked, downloaded, plain_name
 from channels.record import Recent
 from channels.telegram import Settings, inbound, render
-from channels.telegram.client import Moved, Pace, TwoPollers, Wire
-from channels.telegram.doubles import Doubles
+from channels.telegram.client import Moved, TwoPollers, Wire
+from channels.telegram.client_http import Pace
+from channels.telegram.updates import Malformed, moved, number
 from channels.text import MINUTES, wall
 
-KEPT = timedelta(
-    hours=24
-)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
+# Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
+KEPT = timedelta(hours=24)
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
 ALBUMS = 100  # that are remembered, for parts that come later
 TRIES = 3  # of one poll, before the connection counts as lost
+# conflicts that make whoever came later leave: the other one, which saw as many, stays
+CERTAIN = 2
 _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 
 log = logging.getLogger(__name__)
 
 LARGEST_FETCHED = 20 << 20  # bytes; getFile: "bots can download files of up to 20MB in size"
-LARGEST_FETCHED_THERE = (
-    100 << 20
-)  # from a Bot API server of one's own, which has no bound; the same as on Slack and Feishu
+# from a Bot API server of one's own, which has no bound; the same as on Slack and Feishu
+LARGEST_FETCHED_THERE = 100 << 20
 SILENCE = timedelta(seconds=60)  # each long poll is answered within half of it
 
 
@@ -132,13 +133,15 @@ class Telegram:
                 if now - seen >= SEEN_EVERY:
                     seen = await self._remember(context, [], now)
                 continue
-            numbers = [number for raw in batch if (number := inbound.number(raw)) is not None]
+            numbers = [found for raw in batch if (found := number(raw)) is not None]
             if not numbers:
                 raise NotReady("Telegram: updates without update_id came; they cannot be confirmed")
-            await self._follow(batch, context)
-            seen = await self._remember(
-                context, inbound.fenced(self._read(batch, aside, now), oldest), now
-            )
+            for raw in batch:
+                move = moved(raw)
+                if move is not None:
+                    await self._follow(*move, context)
+            arrivals = inbound.fenced(self._read(batch, aside, now), oldest)
+            seen = await self._remember(context, arrivals, now)
             offset = max(numbers) + 1
 
     async def _poll(
@@ -147,7 +150,8 @@ class Telegram:
         """One batch, waited for so many seconds. A poll that fails confirms nothing and is asked
         again, without waiting for news, so that an outage is known within a minute; sends go on
         meanwhile. After the last try what went wrong is raised, and the house connects anew."""
-        pace, failed = self._wire.pace, 0
+        pace = self._wire.pace
+        failed = 0
         while True:
             asked = time.monotonic()
             try:
@@ -161,44 +165,40 @@ class Telegram:
                 if failed == TRIES:
                     raise
                 log.info("Telegram: a poll is asked again: %s", failure)
-                await asyncio.sleep(_pause(failure, pace.soon * 2 ** (failed - 1)))
+                # Drawn so that many bots do not come back at once; a wait that was asked for comes
+                # first (ResponseParameters, retry_after).
+                pause = random.uniform(0, pace.soon * 2 ** (failed - 1))  # noqa: S311 - no secret
+                if isinstance(failure, RateLimited):
+                    pause += failure.retry_after
+                await asyncio.sleep(pause)
 
     def _read(self, batch: Sequence[object], aside: Quarantine, now: datetime) -> list[Arrival]:
-        found: list[Arrival] = []
-        for raw in batch:
-            try:
-                found += inbound.arrivals(raw, self._me, now)
-            except inbound.Malformed as malformed:
-                name = f"update-{inbound.number(raw)}"
-                aside.pass_over(f"{name}: it {malformed}", raw, name)
-        return self._together(found)
-
-    def _together(self, found: Sequence[Arrival]) -> list[Arrival]:
         """The words of an album stand under one of its parts, and its parts may come in several
         batches: whom they call, all of it calls."""
-        for one in found:
-            if isinstance(one, Inbound) and one.album is not None and one.addressed:
-                self._called[one.album] = None
-        return [
-            (
-                replace(one, addressed=True)
-                if isinstance(one, Inbound) and one.album in self._called
-                else one
-            )
-            for one in found
-        ]
+        arrivals: list[Arrival] = []
+        for raw in batch:
+            try:
+                arrivals += inbound.arrivals(raw, self._me, now)
+            except Malformed as malformed:
+                name = f"update-{number(raw)}"
+                aside.pass_over(f"{name}: it {malformed}", raw, name)
+        for arrival in arrivals:
+            if isinstance(arrival, Inbound) and arrival.album is not None and arrival.addressed:
+                self._called[arrival.album] = None
+        for index, arrival in enumerate(arrivals):
+            if isinstance(arrival, Inbound) and arrival.album in self._called:
+                arrivals[index] = replace(arrival, addressed=True)
+        return arrivals
 
-    async def _follow(self, batch: Sequence[object], context: ChannelContext) -> None:
+    async def _follow(self, old: int, new: int, context: ChannelContext) -> None:
         """A group that became a supergroup has another number, which the owner may have written
         down."""
-        for raw in batch:
-            if (move := inbound.moved(raw)) is not None:
-                self._moved[move[0]] = move[1]
-                await context.missed(
-                    f"Telegram: the group {move[0]} is a supergroup now, under the number"
-                    f" {move[1]}. What is meant for the old number goes there; where"
-                    f" channels.telegram.allow.groups or a rule names {move[0]}, write {move[1]}."
-                )
+        self._moved[old] = new
+        await context.missed(
+            f"Telegram: the group {old} is a supergroup now, under the number"
+            f" {new}. What is meant for the old number goes there; where"
+            f" channels.telegram.allow.groups or a rule names {old}, write {new}."
+        )
 
     def _place(self, address: Address) -> int | str:
         chat = render.chat_of(address)
@@ -236,12 +236,11 @@ class Telegram:
     async def upload(self, part: Part) -> str:  # the Bot API uploads and shows in one call
         return ""
 
-    async def send(
-        self, part: Part, key: str, handle: str | None = None
-    ) -> Receipt:  # the Bot API knows no keys
-        payload: dict[str, Any] = json.loads(part.payload)
+    async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
+        payload: dict[str, Any] = json.loads(part.payload)  # the Bot API knows no keys
         stored: int | str = payload["chat_id"]
-        chat = payload["chat_id"] = self._moved.get(stored, stored)
+        chat = self._moved.get(stored, stored)
+        payload["chat_id"] = chat
         try:
             match part.kind:
                 case "edit":
@@ -252,9 +251,8 @@ class Telegram:
                     sent = await self._wire.post(payload)
                     return Receipt(MessageId(str(sent.message)), sent.at)
                 case "file":
-                    sent = await (
-                        self._wire.post_album if "album" in payload else self._wire.post_file
-                    )(payload)
+                    post = self._wire.post_album if "album" in payload else self._wire.post_file
+                    sent = await post(payload)
                     return Receipt(MessageId(str(sent.message)), sent.at)
         except Moved as moved:  # nothing was shown; the same part finds its way the next time
             self._moved[stored] = moved.chat
@@ -272,13 +270,13 @@ class Telegram:
         made = render.newest(text)
         chat = self._place(address)
         if receipt is not None:
-            options = {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
             await self._wire.edit(
                 {
                     "chat_id": chat,
                     "message_id": render.number(receipt.message),
                     "text": made,
-                    **options,
+                    "parse_mode": "HTML",
+                    "link_preview_options": {"is_disabled": True},
                 }
             )
         elif isinstance(chat, int) and chat > 0:  # drafts exist in private chats only
@@ -331,8 +329,44 @@ class Telegram:
         return Address("telegram", self.account, ChatId(chat), TopicId(topic) if topic else None)
 
 
-def _pause(failure: ChannelError, most: float) -> float:
-    """Seconds, drawn so that many bots do not come back at once; a wait that was asked for comes
-    first (ResponseParameters, retry_after)."""
-    jitter = random.uniform(0, most)  # noqa: S311 - not a secret
-    return failure.retry_after + jitter if isinstance(failure, RateLimited) else jitter
+class Doubles:
+    """Of one connection: a second program on the same bot. Whoever polls ends the poll of the other
+    one, and Telegram says so (409).
+
+    Source: Telegram Bot API, "Getting updates"; getUpdates, ``offset``: what no later poll
+    confirmed stays, for whoever asks. After a kill the platform may refuse a poll because it holds
+    our former life's for a moment; a poll that it took and then ended was ended by somebody who
+    lives."""
+
+    def __init__(self, competing: CompetingInstance, pace: Pace) -> None:
+        self._competing = competing
+        self._pace = pace
+        self._heard = False
+
+    def heard(self) -> None:
+        """A poll came to its end."""
+        self._heard = True
+        self._competing.calm()
+
+    async def conflict(self, what: str, lasted: float) -> None:
+        """After ``lasted`` seconds of a poll. Waits until it may be asked again. Raises InUse."""
+        if self._heard:
+            self._competing.conflict(what, again=CONFLICTS)
+            await asyncio.sleep(self._pace.conflict)
+        else:
+            enough = CERTAIN if lasted >= self._pace.held else CONFLICTS
+            self._competing.conflict(what, enough=enough, again=CERTAIN)
+            await asyncio.sleep(self._pace.former)
+
+    async def alone(self, poll: Callable[[int], Awaitable[list[object]]]) -> None:
+        """After a stop, until it is clear whether the other one is gone. ``poll``, for so many
+        seconds, takes nothing: what is there stays for the other one, and what it took meanwhile
+        shows that it is there. Raises InUse, and what ``poll`` raises."""
+        if self._competing.rested is None:
+            return
+        there = await poll(self._pace.poll)
+        if not there:
+            return
+        await asyncio.sleep(self._pace.former)
+        if number(there[0]) not in {number(one) for one in await poll(0)}:
+            self._competing.conflict("Telegram: somebody else takes what is said to this bot")

@@ -85,7 +85,8 @@ class Wire:
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
-        jar, proxy = aiohttp.DummyCookieJar(), proxy_for(self._api_url)
+        jar = aiohttp.DummyCookieJar()
+        proxy = proxy_for(self._api_url)
         async with aiohttp.ClientSession(
             connector=connector, cookie_jar=jar, proxy=proxy
         ) as session:
@@ -139,12 +140,8 @@ class Wire:
     async def post(self, payload: Body) -> Sent:
         """sendMessage. Raises Ambiguous when it may have been carried out."""
         rest = dict(payload)
-        return _sent(
-            await self._told(
-                "sendMessage",
-                self.bot.send_message(rest.pop("chat_id"), rest.pop("text"), api_kwargs=rest),
-            )
-        )
+        call = self.bot.send_message(rest.pop("chat_id"), rest.pop("text"), api_kwargs=rest)
+        return _sent(await self._told("sendMessage", call))
 
     async def edit(self, payload: Body) -> None:
         """editMessageText; the text that stands there already is no failure."""
@@ -169,7 +166,9 @@ class Wire:
     async def post_file(self, payload: Body) -> Sent:
         """sendPhoto or sendDocument of ``payload["path"]``, streamed from the disk."""
         rest = dict(payload)
-        path, chat, name = Path(rest.pop("path")), rest.pop("chat_id"), rest.pop("name")
+        path = Path(rest.pop("path"))
+        chat = rest.pop("chat_id")
+        name = rest.pop("name")
         photo = rest.pop("photo")
         with _content(path) as content:
             file = InputFile(content, filename=name, read_file_handle=False)
@@ -181,19 +180,20 @@ class Wire:
         """sendMediaGroup: photos together, or documents together. One call shows all of them or
         none; what is known of it is its first message."""
         rest = dict(payload)
-        chat, photo, caption, mode = (
-            rest.pop("chat_id"),
-            rest.pop("photo"),
-            rest.pop("caption", None),
-            rest.pop("parse_mode", None),
-        )
+        chat = rest.pop("chat_id")
+        photo = rest.pop("photo")
+        caption = rest.pop("caption", None)
+        mode = rest.pop("parse_mode", None)
         with ExitStack() as stack:
             media: list[InputMediaPhoto | InputMediaDocument] = []
+            kind = InputMediaPhoto if photo else InputMediaDocument
             for one in cast("list[Body]", rest.pop("album")):
                 content = stack.enter_context(_content(Path(one["path"])))
                 file = InputFile(content, filename=one["name"], attach=True, read_file_handle=False)
-                first = {"caption": caption, "parse_mode": mode} if not media and caption else {}
-                media.append((InputMediaPhoto if photo else InputMediaDocument)(file, **first))
+                if caption and not media:
+                    media.append(kind(file, caption=caption, parse_mode=mode))
+                else:
+                    media.append(kind(file))
             call = self.bot.send_media_group(
                 chat, media, api_kwargs=rest, read_timeout=self.pace.upload
             )
@@ -230,9 +230,19 @@ class Wire:
         if found.file_path is None or (found.file_size or 0) > limit:
             raise Rejected(f"Telegram: the file has {found.file_size} bytes, {limit} are allowed")
         assert self._session is not None
-        if self.own_server and (stored := self._stored(found.file_path)) is not None:
-            await asyncio.to_thread(_copy, stored, path, limit)
-            return
+        if self.own_server:
+            # Using a Local Bot API Server, ``--local``: getFile names the file on the server's own
+            # disk.
+            root = f"{self._api_url}/file/bot{self._token}/"
+            stored = found.file_path.removeprefix(root)
+            if stored.startswith("/") and stored != found.file_path:
+                raise Rejected(
+                    f"Telegram: the Bot API server keeps the file in {stored}, which is not here:"
+                    " mount that folder at the same path"
+                )
+            if stored.startswith("/"):  # the SDK saw it there
+                await asyncio.to_thread(_copy, Path(stored), path, limit)
+                return
         timeout = aiohttp.ClientTimeout(
             sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload
         )
@@ -252,19 +262,6 @@ class Wire:
     def own_server(self) -> bool:
         return urlsplit(self._api_url).hostname != "api.telegram.org"
 
-    def _stored(self, file: str) -> Path | None:
-        """Using a Local Bot API Server, ``--local``: getFile names the file on the server's own
-        disk. None: it has to be fetched."""
-        if file.startswith("/"):  # the SDK saw it there
-            return Path(file)
-        there = file.removeprefix(f"{self._api_url}/file/bot{self._token}/")
-        if there.startswith("/"):
-            raise Rejected(
-                f"Telegram: the Bot API server keeps the file in {there}, which is not here: mount"
-                " that folder at the same path"
-            )
-        return None
-
     async def _asked(self, method: str, call: Awaitable[Result]) -> Result:
         """A call whose repeat is harmless."""
         return await _translated(method, call, once=False)
@@ -279,16 +276,10 @@ async def _translated(method: str, call: Awaitable[Result], *, once: bool) -> Re
         return await call
     except TelegramError as error:
         raise failure(method, error, once=once) from error
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-    ) as error:  # the SDK met an answer of another shape
-        text = (
-            f"Telegram: {method}: an answer that cannot be read came back: {type(error).__name__}"
-        )
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # The SDK met an answer of another shape.
+        kind = type(error).__name__
+        text = f"Telegram: {method}: an answer that cannot be read came back: {kind}"
         raise (Ambiguous if once else NotReady)(text) from error
 
 

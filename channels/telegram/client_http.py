@@ -18,6 +18,7 @@ with LEAN:
     from telegram.request import BaseRequest, RequestData
 
 Body = dict[str, Any]
+_CHAT = ("id", "type")  # what is read of a chat
 
 
 @record
@@ -25,9 +26,8 @@ class Pace:
     """How long the wire waits, in seconds."""
 
     connect: float = 10.0
-    call: float = (
-        30.0  # the answer of one call; the SDK's five seconds take slow successes for failures
-    )
+    # the answer of one call; the SDK's five seconds take slow successes for failures
+    call: float = 30.0
     # one long poll; a dead line is noticed ``connect`` seconds after it, and twice as much later
     # given up
     poll: int = 25
@@ -35,9 +35,8 @@ class Pace:
     conflict: float = 1.0  # before asking again after somebody else's poll
     # the same in a connection that has not heard yet: it may be the poll of a life that was killed
     former: float = 3.0
-    held: float = (
-        1.0  # a poll that Telegram held for so long and then ended was ended by a newer one
-    )
+    # a poll that Telegram held for so long and then ended was ended by a newer one
+    held: float = 1.0
     upload: float = 300.0  # the bytes of one file, one way
 
 
@@ -97,25 +96,22 @@ class Transport(BaseRequest):
             raise TelegramError("no JSON came back") from error
         if not isinstance(body, dict) or (cast("Body", body).get("ok") and "result" not in body):
             raise TelegramError("no answer of the Bot API came back")
-        return _lean(cast("Body", body))
-
-
-def _lean(body: Body) -> Body:
-    """A message of ours comes back whole, and the SDK would make objects of all of it: only its
-    number, date and chat are read."""
-    shown = body.get("result")
-    if isinstance(shown, dict) and "message_id" in shown and isinstance(shown.get("chat"), dict):  # pyright: ignore[reportUnknownMemberType]
+        answer = cast("Body", body)
+        shown = answer.get("result")
+        if not isinstance(shown, dict):
+            return answer
         message = cast("Body", shown)
-        chat = {name: value for name, value in message["chat"].items() if name in ("id", "type")}
-        return {
-            **body,
-            "result": {
-                "message_id": message["message_id"],
-                "date": message.get("date"),
-                "chat": chat,
-            },
+        chat = message.get("chat")
+        if "message_id" not in message or not isinstance(chat, dict):
+            return answer
+        # A message of ours comes back whole, and the SDK would make objects of all of it: only its
+        # number, date and chat are read.
+        lean = {
+            "message_id": message["message_id"],
+            "date": message.get("date"),
+            "chat": {key: value for key, value in cast("Body", chat).items() if key in _CHAT},
         }
-    return body
+        return {**answer, "result": lean}
 
 
 class Polling(Transport):

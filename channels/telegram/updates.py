@@ -3,15 +3,19 @@ types")."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Seconds = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
 class _Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+
+class Malformed(ValueError):
+    """An update of a shape that Telegram does not document."""
 
 
 class User(_Shape):
@@ -175,3 +179,37 @@ class Update(_Shape):
     edited_message: Message | None = None
     callback_query: Press | None = None
     message_reaction: Reaction | None = None
+
+
+def read_update(raw: object) -> Update:
+    """One update, a decoded JSON object. Raises Malformed."""
+    try:
+        return Update.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise Malformed(f"cannot be read at {where or 'its top'}") from None
+    except RecursionError:
+        raise Malformed("is nested too deeply") from None
+
+
+def number(raw: object) -> int | None:
+    """The update_id, even of an update that cannot be read otherwise."""
+    if not isinstance(raw, dict):
+        return None
+    update_id = cast("dict[str, object]", raw).get("update_id")
+    return update_id if isinstance(update_id, int) and not isinstance(update_id, bool) else None
+
+
+def moved(raw: object) -> tuple[int, int] | None:
+    """The old and the new number of a group that became a supergroup (Message, migrate_to_chat_id);
+    None: this update tells of none."""
+    fields = cast("dict[str, object]", raw).get("message") if isinstance(raw, dict) else None
+    if not isinstance(fields, dict) or "migrate_to_chat_id" not in fields:
+        return None
+    try:
+        message = Message.model_validate(fields)
+    except (ValidationError, RecursionError):
+        return None
+    new = message.migrate_to_chat_id
+    return (message.chat.id, new) if new is not None else None

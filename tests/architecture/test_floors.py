@@ -295,7 +295,6 @@ TOO_LONG = {
     "channels.matrix.sync": 437,
     "channels.slack.adapter": 405,
     "channels.slack.inbound": 442,
-    "channels.telegram.inbound": 430,
     "ohmo.assembly.house": 466,
     "ohmo.cli.wizard": 407,
     "ohmo.sessions.pool": 426,

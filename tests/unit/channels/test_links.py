@@ -18,7 +18,7 @@ from channels.feishu.markup import markup
 from channels.matrix.render import to_html
 from channels.slack.mrkdwn import mrkdwn
 from channels.slack.render import streamed
-from channels.telegram.markup import html as telegram
+from channels.telegram.render import html as telegram
 from channels.text import disclosed, is_link
 
 

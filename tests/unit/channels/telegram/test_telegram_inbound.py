@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.contract import Address, Answer, Attachment, ChatId, Edited, Inbound, Reacted, TopicId
-from channels.telegram.inbound import Malformed, Me, arrivals, fenced, number
+from channels.telegram.inbound import Me, arrivals, fenced
+from channels.telegram.updates import Malformed, number
 
 ME = Me(7, "ohmo_bot")
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

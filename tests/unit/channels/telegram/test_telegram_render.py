@@ -24,8 +24,17 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import Rejected
-from channels.telegram.markup import html, parsed, units, visible
-from channels.telegram.render import MAX_ENTITIES, MAX_TEXT, mark, newest, render
+from channels.telegram.render import (
+    MAX_ENTITIES,
+    MAX_TEXT,
+    html,
+    mark,
+    newest,
+    parsed,
+    render,
+    units,
+    visible,
+)
 from channels.text import plain
 from tests.platforms.telegram import entities
 
