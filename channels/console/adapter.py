@@ -1,18 +1,19 @@
 """The terminal as a channel: what is typed is heard once, what is said under one key is printed
-once."""
+once; lines from one file descriptor, text to another, without ever blocking the event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import os
+import select
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 
 from channels.console import Settings, render
-from channels.console.client import Terminal
-from channels.console.inbound import ACCOUNT, PLACE, heard
+from channels.console.render import ACCOUNT, PLACE, heard
 from channels.contract import (
     Address,
     Answer,
@@ -27,10 +28,14 @@ from channels.contract import (
     Receipt,
     Repeat,
 )
-from channels.errors import Rejected
+from channels.errors import NotReady, Rejected
 from channels.record import Recent
 
 _REMEMBERED = 10_000  # keys
+_AT_ONCE = 4096  # bytes read between two looks at other work
+# bytes: pipe(7), PIPE_BUF: a write of so few does not block when poll(2) says there is room
+_PIECE = 512
+_BACKGROUND = 1.0  # seconds between looks whether the terminal is ours again
 
 
 class Console:
@@ -80,20 +85,16 @@ class Console:
         under the same name."""
         context.heard()
         while True:
-            if self._unstored is None:
-                self._unstored = await self._next()
+            while self._unstored is None:
+                line = await self._terminal.line()
+                if line is None:
+                    # Nobody will type any more; there may still be something to say.
+                    await asyncio.Event().wait()
+                    continue
+                newest = next(reversed(self._asked.items()), None)
+                self._unstored = heard(line, self._clock(), next(self._names), newest)
             await context.publish([self._unstored])
             self._unstored = None
-
-    async def _next(self) -> Inbound | Answer:
-        while (line := await self._terminal.line()) is not None:
-            newest = next(reversed(self._asked.items()), None)
-            if (arrival := heard(line, self._clock(), next(self._names), newest)) is not None:
-                return arrival
-        await (
-            asyncio.Event().wait()
-        )  # nobody will type any more; there may still be something to say
-        raise AssertionError
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)
@@ -105,13 +106,15 @@ class Console:
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
         del handle
-        if (known := self._printed.get(key)) is not None:
-            return known
+        printed = self._printed.get(key)
+        if printed is not None:
+            return printed
         await self._terminal.show(render.lines(part))
         receipt = Receipt(part.target or MessageId(key), self._clock())
         self._printed[key] = receipt
         self._asked.pop(receipt.message, None)
-        if choices := render.read(part).choices:
+        choices = render.read(part).choices
+        if choices:
             self._asked[receipt.message] = tuple(choice.value for choice in choices)
         return receipt
 
@@ -151,3 +154,75 @@ class Console:
 def _names(born: datetime) -> Iterator[str]:
     """A terminal names nothing: a line is the n-th of the process that was born then."""
     return (f"{int(born.timestamp() * 1000):014d}.{number:09d}" for number in count())
+
+
+class Terminal:
+    """Reads no byte behind the line it returns: what is not yet said to the house still stands in
+    the pipe, whatever happens to us."""
+
+    def __init__(self, source: int = 0, screen: int = 1) -> None:
+        self._source = source
+        self._screen = screen
+        self._line = bytearray()
+        self._writing = asyncio.Lock()
+
+    async def line(self) -> str | None:
+        """The next line without its end; None when there will be no more. Cancelled, it keeps what
+        it has read of it."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await _ready(loop.add_reader, loop.remove_reader, self._source)
+            # Reading in the background would stop the whole process: termios(3), SIGTTIN.
+            if os.isatty(self._source) and os.tcgetpgrp(self._source) != os.getpgrp():
+                await asyncio.sleep(_BACKGROUND)
+                continue
+            try:
+                whole = self._read()
+            except OSError:
+                whole = None  # the terminal is gone: nobody can type any more
+            if whole is False:
+                continue
+            text = self._line.decode(errors="replace")
+            self._line = bytearray()
+            return text.rstrip("\r\n") if whole or text else None
+
+    async def show(self, text: str) -> None:
+        """Returns when the terminal has taken it all. Raises NotReady when it is gone."""
+        loop = asyncio.get_running_loop()
+        rest = memoryview(text.encode(errors="replace"))
+        async with self._writing:
+            while rest:
+                await _ready(loop.add_writer, loop.remove_writer, self._screen)
+                try:
+                    rest = rest[os.write(self._screen, rest[:_PIECE]) :]
+                except OSError as error:
+                    raise NotReady(f"the terminal is gone: {error.strerror}") from error
+
+    def _read(self) -> bool | None:
+        """What is there of one line. True: all of it. None: the end of the input."""
+        waiting = select.poll()
+        waiting.register(self._source, select.POLLIN)
+        for _ in range(_AT_ONCE):
+            byte = os.read(self._source, 1)
+            if not byte:
+                return None
+            self._line += byte
+            if byte == b"\n":
+                return True
+            if not waiting.poll(0):
+                return False
+        return False
+
+
+async def _ready(
+    add: Callable[[int, Callable[[], None]], object], remove: Callable[[int], object], file: int
+) -> None:
+    ready = asyncio.get_running_loop().create_future()
+    try:
+        add(file, lambda: None if ready.done() else ready.set_result(None))
+    except OSError:
+        return  # epoll_ctl(2), EPERM: regular files and /dev/null are always ready
+    try:
+        await ready
+    finally:
+        remove(file)

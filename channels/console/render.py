@@ -1,14 +1,29 @@
-"""One logical message into blocks of lines; pure."""
+"""One logical message into blocks of lines, and a typed line into a message or the answer to a
+numbered question; pure."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from channels.contract import Choice, Outbound, Part
+from channels.contract import (
+    Address,
+    Answer,
+    ChatId,
+    Choice,
+    Inbound,
+    MessageId,
+    Outbound,
+    Part,
+    Person,
+    PersonId,
+)
+from channels.payloads import clean
 from channels.record import record
 from channels.split import split_markdown
 
@@ -18,6 +33,9 @@ SAYS, CHANGES, TAKES_BACK = "ohmo: ", "ohmo (edited): ", "ohmo (took a message b
 # ECMA-48: C0 and C1 controls move the cursor, rewrite what stands there or speak to the terminal
 # itself; bidi overrides lie about the order.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+ACCOUNT = "local"
+PLACE = Address("console", ACCOUNT, ChatId("terminal"))
+TYPIST = Person(PersonId("owner"), "owner")
 
 
 @record
@@ -32,12 +50,9 @@ class Block:
 def render(outbound: Outbound) -> tuple[Part, ...]:
     """Text first (what it replaces is printed anew as edited, surplus is taken back), then the
     paths of files; choices under the last text."""
-    pieces = (
-        split_markdown(outbound.text, lambda text: len(text) <= MAX_TEXT)
-        if outbound.text or not outbound.files
-        else []
-    )
-    pieces = pieces or ([""] if not outbound.files else [])
+    pieces = split_markdown(outbound.text, lambda text: len(text) <= MAX_TEXT)
+    if not pieces and not outbound.files:
+        pieces = [""]
     targets = [receipt.message for receipt in outbound.replaces]
     parts: list[Part] = []
     for number, piece in enumerate(pieces):
@@ -55,13 +70,11 @@ def lines(part: Part) -> str:
         return f"{TAKES_BACK}\n\n"
     says = CHANGES if part.kind == "edit" else SAYS
     text = f"[file] {block.file}" if block.file is not None else block.text
-    shown = [
-        says + (body := printable(text).split("\n"))[0],
-        *(" " * len(SAYS) + line for line in body[1:]),
-    ]
-    shown += [
-        f"   {number}) {printable(choice.label)}" for number, choice in enumerate(block.choices, 1)
-    ]
+    first, *rest = printable(text).split("\n")
+    shown = [says + first]
+    shown += [" " * len(SAYS) + line for line in rest]
+    for number, choice in enumerate(block.choices, 1):
+        shown.append(f"   {number}) {printable(choice.label)}")
     return "\n".join(shown) + "\n\n"
 
 
@@ -72,10 +85,42 @@ def printable(text: str) -> str:
 
 def mark(part: Part) -> Part:
     block = read(part)
-    return (
-        replace(part, payload=write(replace(block, text=block.text + MARK)))
-        if block.file is None
-        else part
+    if block.file is not None:
+        return part
+    return replace(part, payload=write(replace(block, text=block.text + MARK)))
+
+
+def heard(
+    line: str, at: datetime, order: str, asked: tuple[MessageId, Sequence[str]] | None
+) -> Inbound | Answer | None:
+    """None: nothing was said. ``order`` names the line, too. ``asked``: the newest message with
+    choices and their values; a line that is the number of one of them chooses it."""
+    text = clean(line).strip()
+    if not text:
+        return None
+    if asked is not None and text.isascii() and text.isdigit():
+        message, values = asked
+        if 1 <= int(text[:6]) <= len(values):
+            return Answer(
+                key=order,
+                address=PLACE,
+                person=TYPIST,
+                at=at,
+                order=order,
+                message=message,
+                choice=values[int(text) - 1],
+                token=order,
+            )
+    return Inbound(
+        key=order,
+        address=PLACE,
+        person=TYPIST,
+        at=at,
+        order=order,
+        message=MessageId(order),
+        text=text,
+        private=True,
+        addressed=True,
     )
 
 

@@ -24,8 +24,7 @@ from channels.contract import (
 )
 from channels.errors import RateLimited, Rejected, Unavailable
 from channels.web import WebSettings, render
-from channels.web.client import ACCOUNT, CHAT, Browser, place
-from channels.web.files import Shelf, plain_name
+from channels.web.client import ACCOUNT, CHAT, Browser, Shelf, place, plain_name
 
 _HEARTBEAT = 10.0  # seconds
 _REVISE = timedelta(milliseconds=50)
@@ -47,9 +46,8 @@ class Web:
     def capabilities(self) -> Capabilities:
         return Capabilities(
             repeat=Repeat.SAFE,
-            repeat_window=timedelta(
-                days=3650
-            ),  # a message is named by its key, so there is no window that could close
+            # A message is named by its key, so there is no window that could close.
+            repeat_window=timedelta(days=3650),
             max_text=render.MAX_TEXT,
             revise=_REVISE,
             preview=self._previews,
@@ -112,9 +110,8 @@ class Web:
     def _shelf(self) -> Shelf:
         try:
             return self.browser.shelf()
-        except (
-            Unavailable
-        ) as error:  # connected, but receive() has not begun: the folder comes in a moment
+        except Unavailable as error:
+            # Connected, but receive() has not begun: the folder comes in a moment.
             raise RateLimited(0.5) from error
 
     async def typing(self, address: Address, on: bool) -> None:

@@ -1,10 +1,14 @@
 """A browser in memory: control speaks into it for the person, the adapter speaks out of it for the
-house."""
+house; and its files, up and down, under random names in the channel's private folder."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import re
+import secrets
+import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
@@ -26,9 +30,9 @@ from channels.contract import (
     Person,
     PersonId,
 )
+from channels.durable import settle, take_place
 from channels.errors import Rejected, Unavailable
 from channels.record import record
-from channels.web.files import Shelf, plain_name
 from channels.web.render import Shown
 
 ACCOUNT = "local"
@@ -36,6 +40,8 @@ OWNER = Person(PersonId("owner"), "you")  # whoever is logged in
 KEY = re.compile(r"[0-9a-z]{8,40}")  # what a page names its messages with
 CHAT = re.compile(r"[0-9A-Za-z:_-]{1,64}")
 _FEED = 1024  # what one page may lag behind
+_FILE_NAME = re.compile(r"[0-9a-f]{32}")
+_BLOCK = 1 << 20  # bytes
 
 
 @record
@@ -288,7 +294,8 @@ class Browser:
             feed.put(item)
 
     def _forget(self, chat: str) -> None:
-        if (state := self._chats.get(chat)) is not None and state.idle():
+        state = self._chats.get(chat)
+        if state is not None and state.idle():
             del self._chats[chat]
 
 
@@ -302,3 +309,78 @@ def _check(chat: str, key: str) -> None:
         raise Rejected("chat: 1 to 64 characters of A-Z a-z 0-9 : _ - are wanted")
     if not KEY.fullmatch(key):
         raise Rejected("key: 8 to 40 characters of 0-9 a-z are wanted")
+
+
+class Shelf:
+    """One folder of files; names are ours, so that nobody can reach outside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def path(self, name: str) -> Path | None:
+        """The file under this name; None when there is none."""
+        if not _FILE_NAME.fullmatch(name):
+            return None
+        path = self._folder / name
+        return path if path.is_file() else None
+
+    async def receive(self, blocks: AsyncIterator[bytes], limit: int) -> tuple[str, int]:
+        """Write what comes; returns its name and size. Raises Rejected past ``limit`` bytes; an
+        unfinished file is never seen."""
+        name = secrets.token_hex(16)
+        size = 0
+        unfinished = self._folder / f".{name}"
+        try:
+            with await asyncio.to_thread(unfinished.open, "xb") as file:
+                async for block in blocks:
+                    size += len(block)
+                    if size > limit:
+                        raise Rejected(f"the file is larger than {limit} bytes; send a smaller one")
+                    await asyncio.to_thread(file.write, block)
+                await asyncio.to_thread(settle, file)
+            await asyncio.to_thread(take_place, unfinished, self._folder / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return name, size
+
+    async def keep(self, source: Path, limit: int) -> str:
+        """A copy of a local file under the hash of its bytes: keeping it again changes nothing.
+        Raises Rejected."""
+        return await asyncio.to_thread(self._keep, source, limit)
+
+    def _keep(self, source: Path, limit: int) -> str:
+        unfinished = self._folder / f".{secrets.token_hex(16)}"
+        try:
+            with source.open("rb") as original, unfinished.open("xb") as copy:
+                if os.fstat(original.fileno()).st_size > limit:
+                    raise Rejected(
+                        f"{source.name} is larger than {limit} bytes (channels.web.max_file)"
+                    )
+                digest = hashlib.sha256()
+                while block := original.read(_BLOCK):
+                    digest.update(block)
+                    copy.write(block)
+                settle(copy)
+            name = digest.hexdigest()[:32]
+            take_place(unfinished, self._folder / name)
+        except OSError as error:
+            raise Rejected(f"{source.name} cannot be sent: {error.strerror or error}") from error
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return name
+
+    async def copy_out(self, name: str, target: Path, limit: int) -> None:
+        """Raises Rejected when the file is gone or larger than ``limit`` bytes."""
+        path = self.path(name)
+        if path is None:
+            raise Rejected(f"the file {target.name} is not here any more; send it again")
+        if path.stat().st_size > limit:
+            raise Rejected(f"{target.name} is larger than {limit} bytes")
+        await asyncio.to_thread(shutil.copyfile, path, target)
+
+
+def plain_name(name: str) -> str:
+    """A file name without folders, control characters or leading dots; never empty."""
+    last = re.split(r"[\\/]", name)[-1]
+    return "".join(c for c in last if c.isprintable()).strip().lstrip(".")[:120] or "file"

@@ -36,14 +36,11 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
         target = targets[number] if number < len(targets) else None
         shown = Shown(outbound.address.chat, piece, outbound.choices if number == 0 else ())
         parts.append(Part("post" if target is None else "edit", write(shown), target))
-    parts += [
-        Part("delete", write(Shown(outbound.address.chat, None)), target)
-        for target in targets[len(pieces) :]
-    ]
-    parts += [
-        Part("file", write(Shown(outbound.address.chat, "", file=path.name, source=path)))
-        for path in outbound.files
-    ]
+    deletion = write(Shown(outbound.address.chat, None))
+    parts += [Part("delete", deletion, target) for target in targets[len(pieces) :]]
+    for path in outbound.files:
+        file = Shown(outbound.address.chat, "", file=path.name, source=path)
+        parts.append(Part("file", write(file)))
     return tuple(parts)
 
 
@@ -61,11 +58,9 @@ def split(text: str, limit: int = MAX_TEXT) -> tuple[str, ...]:
 def mark(part: Part) -> Part:
     """The same part with a visible "may be a duplicate"."""
     shown = read(part)
-    return (
-        part
-        if shown.text is None
-        else replace(part, payload=write(replace(shown, text=shown.text + MARK)))
-    )
+    if shown.text is None:
+        return part
+    return replace(part, payload=write(replace(shown, text=shown.text + MARK)))
 
 
 def write(shown: Shown) -> str:
@@ -74,7 +69,8 @@ def write(shown: Shown) -> str:
     if shown.choices:
         body["choices"] = [[choice.value, choice.label, choice.style] for choice in shown.choices]
     if shown.source is not None:
-        body["file"], body["source"] = shown.file, str(shown.source)
+        body["file"] = shown.file
+        body["source"] = str(shown.source)
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 

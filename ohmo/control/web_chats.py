@@ -12,8 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import Field
 
 from channels.contract import Attachment, Clock, Inbound
-from channels.web.client import Browser, place
-from channels.web.files import plain_name
+from channels.web.client import Browser, place, plain_name
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo, known_cost
 from ohmo.contracts.turns import ThreadSettings

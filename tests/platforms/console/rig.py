@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from channels.console import Settings, render
-from channels.console.adapter import Console
-from channels.console.client import Terminal
+from channels.console.adapter import Console, Terminal
 from channels.contract import Channel, Options, Part, Receipt
 from tests.conformance.rig import Visible
 

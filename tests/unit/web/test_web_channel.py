@@ -12,8 +12,7 @@ from channels.contract import Attachment, Choice, MessageId, Options, Outbound, 
 from channels.errors import RateLimited, Rejected, Unavailable
 from channels.web import MANIFEST, WebSettings
 from channels.web.adapter import Web
-from channels.web.client import Noticed, Posted, Preview, Revised, Typing, place
-from channels.web.files import Shelf, plain_name
+from channels.web.client import Noticed, Posted, Preview, Revised, Shelf, Typing, place, plain_name
 from channels.web.render import MAX_TEXT, message_of, read, render, split
 from ohmo_testing.channels import FakeContext
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from channels.console import Settings, render
-from channels.console.adapter import Console
-from channels.console.client import Terminal
-from channels.console.inbound import PLACE, heard
+from channels.console.adapter import Console, Terminal
+from channels.console.render import PLACE, heard
 from channels.contract import Answer, Choice, Inbound, MessageId, Options, Outbound, Receipt
 from channels.errors import NotReady, Rejected
 from ohmo_testing.channels import FakeContext
