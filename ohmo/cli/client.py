@@ -1,25 +1,23 @@
-"""Speaks to the daemon: HTTP over the unix socket of the home, or over TCP with a token."""
+"""A client of the daemon's API: HTTP over the unix socket of the home, or over TCP with a token."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 import time
 import urllib.parse
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from channels.record import record
-from ohmo.config.home import find_home
+from ohmo.cli.show import clean
 from ohmo.contracts.errors import OhmoError
 
 Json = dict[str, Any]
-BETWEEN_LIVES = 10.0  # seconds a daemon may take to begin again with a changed configuration
-_KNOCK = 0.1  # seconds between two tries
+_RETRY = 0.1  # seconds between two tries
 NOT_TEXT = "what was said is not UTF-8 text; put it into a file of the workspace, and say its name"
 
 
@@ -36,7 +34,7 @@ class Refused(OhmoError):
 
 
 @record
-class Happening:
+class ServerEvent:
     """One server-sent event. ``seq``: its number when it is durable; ``mark``: its id as it stands
     there, from which a reader goes on."""
 
@@ -86,8 +84,8 @@ class Client:
         self._met = False
 
     def get(self, path: str, **query: str | int | None) -> Json:
-        wanted = {name: str(value) for name, value in query.items() if value is not None}
-        return self._ask("GET", f"{path}?{urllib.parse.urlencode(wanted)}" if wanted else path)
+        given = {name: str(value) for name, value in query.items() if value is not None}
+        return self._ask("GET", f"{path}?{urllib.parse.urlencode(given)}" if given else path)
 
     def post(self, path: str, body: Mapping[str, object]) -> Json:
         return self._ask(
@@ -105,43 +103,49 @@ class Client:
             return False
         return True
 
-    @contextmanager
-    def events(self, *, thread: str, since: int) -> Generator[Iterator[Happening | None]]:
-        """What happens in a thread after ``since``; None is a heartbeat (every 10 s)."""
-        with self._stream("/api/v1/events", thread=thread, since=str(since)) as found:
-            yield found
+    def history(self, thread: str, since: int | None) -> Iterator[Json]:
+        """What stands in a thread after ``since``, page by page."""
+        while since is not None:
+            page = self.get(f"/api/v1/sessions/{thread}", since=since, limit=1000)
+            yield page
+            since = page["next"]
 
     @contextmanager
-    def house_events(self, since: str) -> Generator[Iterator[Happening | None]]:
+    def events(self, *, thread: str, since: int) -> Generator[Iterator[ServerEvent | None]]:
+        """What happens in a thread after ``since``; None is a heartbeat (every 10 s)."""
+        with self._stream("/api/v1/events", thread=thread, since=str(since)) as events:
+            yield events
+
+    @contextmanager
+    def all_events(self, since: str) -> Generator[Iterator[ServerEvent | None]]:
         """What happens in every thread behind the mark ``since`` ("": from now on); ``ready`` comes
         first, None is a heartbeat."""
-        with self._stream("/api/v1/events", since=since) as found:
-            yield found
+        with self._stream("/api/v1/events", since=since) as events:
+            yield events
 
     @contextmanager
-    def log(self, *, level: str, words: str, since: str) -> Generator[Iterator[Happening | None]]:
+    def log(self, *, level: str, words: str, since: str) -> Generator[Iterator[ServerEvent | None]]:
         """The log as it grows behind ``since`` (a place that ``/api/v1/logs`` told): ``log`` for
         each line; None is a heartbeat."""
-        with self._stream("/api/v1/logs/events", level=level, q=words, since=since) as found:
-            yield found
+        with self._stream("/api/v1/logs/events", level=level, q=words, since=since) as events:
+            yield events
 
     @contextmanager
-    def _stream(self, path: str, **query: str) -> Generator[Iterator[Happening | None]]:
+    def _stream(self, path: str, **query: str) -> Generator[Iterator[ServerEvent | None]]:
         with self._connection() as link:
-            yield _happenings(
-                self._send(link, "GET", f"{path}?{urllib.parse.urlencode(query)}", None)
-            )
+            response = self._send(link, "GET", f"{path}?{urllib.parse.urlencode(query)}", None)
+            yield _server_events(response)
 
     def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
         with self._connection() as link:
             response = self._send(link, method, path, body)
             try:
-                found: object = json.loads(response.read())
+                answer: object = json.loads(response.read())
             except (ValueError, http.client.HTTPException) as error:
                 raise OhmoError(
                     f"{self._where()}: the answer is not JSON; is this ohmo?"
                 ) from error
-        return found if isinstance(found, dict) else {"value": found}  # pyright: ignore[reportUnknownVariableType]
+        return answer if isinstance(answer, dict) else {"value": answer}  # pyright: ignore[reportUnknownVariableType]
 
     def _send(
         self,
@@ -155,9 +159,13 @@ class Client:
             headers["Authorization"] = f"Bearer {self._token}"
         data = None
         if body is not None:
-            data, headers["Content-Type"] = _encoded(body), "application/json"
+            headers["Content-Type"] = "application/json"
+            try:
+                data = json.dumps(body, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:  # bytes of a pipe or of the command line
+                raise OhmoError(NOT_TEXT) from error
         try:
-            response = self._knocked(link, method, path, data, headers)
+            response = self._respond(link, method, path, data, headers)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotRunning(
                 f"not running (nobody answers at {self._where()}); start it with: ohmo run"
@@ -173,10 +181,15 @@ class Client:
             ) from error
         self._met = True
         if response.status >= 400:
-            raise Refused(_reason(response), response.status)
+            line = f"the daemon answered {response.status} {response.reason}"
+            with suppress(ValueError):
+                answer: object = json.loads(response.read(100_000))
+                if isinstance(answer, dict) and isinstance(answer.get("error"), str):  # pyright: ignore[reportUnknownMemberType]
+                    line = str(answer["error"])  # pyright: ignore[reportUnknownArgumentType]
+            raise Refused(line, response.status)
         return response
 
-    def _knocked(
+    def _respond(
         self,
         link: http.client.HTTPConnection,
         method: str,
@@ -195,7 +208,7 @@ class Client:
                 if heard or time.monotonic() >= until:
                     raise
                 link.close()
-                time.sleep(_KNOCK)
+                time.sleep(_RETRY)
 
     @contextmanager
     def _connection(self) -> Generator[http.client.HTTPConnection]:
@@ -220,47 +233,7 @@ class Client:
         return self._remote or str(self._path)
 
 
-def connect(
-    remote: str | None,
-    environ: Mapping[str, str] = os.environ,
-    *,
-    patience: float = 0.0,
-    timeout: float = 30.0,
-) -> Client:
-    """The daemon of this home, or the one at ``remote`` (http or https) with the token in
-    ``OHMO_TOKEN``. Raises OhmoError."""
-    if remote is None:
-        return Client(path=find_home(environ).socket(), patience=patience, timeout=timeout)
-    parts = urllib.parse.urlsplit(remote)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise OhmoError(f"--remote {remote}: expected an address such as http://127.0.0.1:7717")
-    token = environ.get("OHMO_TOKEN", "").strip()
-    if not token:
-        raise OhmoError(
-            "--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN"
-        )
-    return Client(remote=remote, token=token, patience=patience, timeout=timeout)
-
-
-def _encoded(body: Mapping[str, object]) -> bytes:
-    try:
-        return json.dumps(body, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:  # bytes of a pipe or of the command line that no text has
-        raise OhmoError(NOT_TEXT) from error
-
-
-def _reason(response: http.client.HTTPResponse) -> str:
-    body = response.read(100_000)
-    try:
-        found: object = json.loads(body)
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and isinstance(line := found.get("error"), str):  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return line
-    return f"the daemon answered {response.status} {response.reason}"
-
-
-def _happenings(response: http.client.HTTPResponse) -> Iterator[Happening | None]:
+def _server_events(response: http.client.HTTPResponse) -> Iterator[ServerEvent | None]:
     kind, data, mark = "message", "", ""
     while raw := response.readline():
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -268,7 +241,8 @@ def _happenings(response: http.client.HTTPResponse) -> Iterator[Happening | None
             yield None
         elif not line:
             if data:
-                yield Happening(kind, json.loads(data), int(mark) if mark.isdigit() else None, mark)
+                seq = int(mark) if mark.isdigit() else None
+                yield ServerEvent(kind, json.loads(data), seq, mark)
             kind, data, mark = "message", "", ""
         else:
             name, _, value = line.partition(":")
@@ -279,3 +253,31 @@ def _happenings(response: http.client.HTTPResponse) -> Iterator[Happening | None
                 data += value
             elif name == "id" and value.isascii():
                 mark = value
+
+
+def text_of(step: Json) -> str:
+    """What the model said in a step."""
+    return "".join(block["text"] for block in step["blocks"] if block["type"] == "text")
+
+
+@record
+class PermissionRequest:
+    """What a permission is asked for. ``argument`` and ``value``: what the call is about, when the
+    card shows it whole and on one line; else empty, and only a rule for the whole tool can cover
+    it. ``rule``: that would allow exactly this."""
+
+    tool: str
+    argument: str
+    value: str
+    rule: str
+
+
+def permission_request(question: Mapping[str, Any]) -> PermissionRequest:
+    """Of a question as the API sends it; an older daemon tells no tool."""
+    tool, about = str(question.get("tool", "")), str(question.get("about", ""))
+    if question["kind"] != "permission" or not tool:
+        return PermissionRequest("", "", "", clean(question["title"])[:200])
+    if not about:
+        return PermissionRequest(tool, "", "", tool)
+    value = str(question["arguments"][about])
+    return PermissionRequest(tool, about, value, f"{tool}({clean(value)})")

@@ -14,18 +14,17 @@ import click
 
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 
-FAILED, USAGE, REFUSED, TAKEN, CONFIGURATION, INTERRUPTED = 1, 2, 3, 75, 78, 130
+# Exit codes; 75 and 78: EX_TEMPFAIL and EX_CONFIG of sysexits(3).
+FAILED, USAGE, TAKEN, CONFIGURATION, INTERRUPTED = 1, 2, 75, 78, 130
 _FOLDER = Path(__file__).parent / "commands"
 _PACKAGE = "ohmo.cli.commands"
-_ORDER = {  # of the help; a command that is not named here stands under "More"
+_SECTIONS = {  # of the help; a command that is not named here stands under "More"
     "Begin": ("init", "config", "run", "service", "login", "upgrade"),
     "Talk": ("chat", "approvals", "cron", "sessions", "memory", "agents", "skills"),
     "Connect": ("channels", "pairing", "permissions", "mcp", "hooks", "plugins"),
     "Look": ("status", "doctor", "logs", "inbox", "outbox", "usage", "security"),
     "Keep": ("backup", "restore", "store"),
 }
-
-
 _LATER = frozenset(
     {"agents", "backend", "hooks", "mcp", "memory", "plugins", "skills", "worker"}
 )  # named in the plan, not built yet
@@ -63,16 +62,15 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         names = _names()
         width = max(map(len, names))
-        placed = {name for group in _ORDER.values() for name in group}
-        for title, group in {
-            **_ORDER,
-            "More": tuple(name for name in names if name not in placed),
-        }.items():
-            rows = [
-                (name.ljust(width), _first_line(_FOLDER / f"{name}.py"))
-                for name in group
-                if name in names
-            ]
+        placed = {name for group in _SECTIONS.values() for name in group}
+        rest = tuple(name for name in names if name not in placed)
+        for title, group in {**_SECTIONS, "More": rest}.items():
+            rows: list[tuple[str, str]] = []
+            for name in group:
+                if name in names:  # its docstring, read without importing it
+                    with (_FOLDER / f"{name}.py").open(encoding="utf-8") as file:
+                        first = file.readline().strip().strip('"').rstrip(".")
+                    rows.append((name.ljust(width), first))
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -82,14 +80,8 @@ def _names() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
 
 
-def _first_line(path: Path) -> str:
-    """The module's docstring, read without importing it."""
-    with path.open(encoding="utf-8") as file:
-        return file.readline().strip().strip('"').rstrip(".")
-
-
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _version(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+    if given:
         from importlib.metadata import version
 
         click.echo(f"ohmo {version('ohmo')}")
@@ -159,7 +151,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.pass_context
 def ohmo(
-    ctx: click.Context, text: str | None, remote: str | None, config: Path | None, **wishes: Any
+    ctx: click.Context, text: str | None, remote: str | None, config: Path | None, **options: Any
 ) -> None:
     """A personal agent that is always on, lives in your chats, and never loses a message. Without a
     command: talk with it here."""
@@ -170,27 +162,25 @@ def ohmo(
     if text is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo(ctx.get_help())  # nobody is there to talk
         return
-    from ohmo.cli.prompt import Wishes, prompt
+    from ohmo.cli.prompt import ConversationOptions, prompt
 
     if text is None:
         from ohmo.cli.commands.chat import chat
 
-        chat(Wishes(**wishes), remote, config)
+        chat(ConversationOptions(**options), remote, config)
         return
 
-    ctx.exit(prompt(text, Wishes(**wishes), remote=remote, config=config))
+    ctx.exit(prompt(text, ConversationOptions(**options), remote=remote, config=config))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Never a traceback for what a person can mend; codes as in docs/configuration.md."""
     if sys.platform == "win32":
-        sys.exit(
-            _say(
-                "ohmo: runs on Linux and macOS; on Windows in WSL 2: `wsl --install`, then install"
-                " it there",
-                FAILED,
-            )
+        line = (
+            "ohmo: runs on Linux and macOS; on Windows in WSL 2: `wsl --install`, then install it"
+            " there"
         )
+        sys.exit(_say(line, FAILED))
     if arguments is None and (Path(sys.prefix) / "versions").is_dir():  # it was upgraded once
         from ohmo.service.versions import enter
 
@@ -222,18 +212,14 @@ def run(arguments: Sequence[str]) -> int:
     except HomeTaken as error:
         return _say(f"ohmo: {error}", TAKEN)
     except OhmoError as error:
-        return _say(f"ohmo: {error}", USAGE if _mistyped(error) else FAILED)
+        from ohmo.cli.client import Refused
+
+        mistyped = isinstance(error, Refused) and error.status == 400
+        return _say(f"ohmo: {error}", USAGE if mistyped else FAILED)
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         return _say(f"ohmo: {error.strerror or error}{place}", FAILED)
     return code if isinstance(code, int) else 0
-
-
-def _mistyped(error: OhmoError) -> bool:
-    """The daemon could not read what was typed."""
-    from ohmo.cli.client import Refused
-
-    return isinstance(error, Refused) and error.status == 400
 
 
 def _say(line: str, code: int) -> int:

@@ -1,42 +1,46 @@
 """``ohmo -p``: says one thing, follows the thread until its turn ended, prints the answer. Nobody
-is there to ask, so questions are refused."""
+is there to ask, so questions are refused unless ``--allow`` covers them."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 import urllib.parse
 import uuid
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from channels.record import record
 from channels.text import quote_thinking
-from ohmo.cli.client import BETWEEN_LIVES, Client, Happening, Json, connect
-from ohmo.cli.lean import structlog_alone
-from ohmo.cli.leaving import Left, leaving
-from ohmo.cli.question import Wanted, read
-from ohmo.cli.show import clean, clean_text, warn
+from ohmo.cli.client import Client, Json, ServerEvent, permission_request, text_of
+from ohmo.cli.connect import connect_or_run
+from ohmo.cli.show import clean, clean_text
 from ohmo.contracts.errors import OhmoError
 
-_FAILED, _REFUSED, _UNREACHED = 1, 3, 69  # 69: EX_UNAVAILABLE of sysexits(3)
+if TYPE_CHECKING:
+    from ohmo.cli.allow_rules import AllowRules
+
+# Exit codes; 69: EX_UNAVAILABLE of sysexits(3).
+_FAILED, _REFUSED, _UNREACHABLE = 1, 3, 69
 _WITHDRAWAL = 10.0  # seconds a withdrawn prompt may take to end
-NO_MODEL = (
+_NO_MODEL = (
     "no model answered this: none is connected (provider offline); docs/models.md says how to"
     " connect one"
 )
-_SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @record
-class Wishes:
-    """The options of ``-p``."""
+class ConversationOptions:
+    """The options of ``-p``; ``ohmo chat`` has some of them."""
 
     output: str = "text"
     wait: bool = False
@@ -47,52 +51,47 @@ class Wishes:
     allow: tuple[str, ...] = ()
 
 
-def prompt(text: str, wishes: Wishes, *, remote: str | None, config: Path | None) -> int:
+def prompt(
+    text: str, options: ConversationOptions, *, remote: str | None, config: Path | None
+) -> int:
     """The exit code: 0 answered, 1 failed, 3 something was refused because nobody was there to ask,
     69 the model cannot be reached, 128 and a signal's number: that signal withdrew it."""
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     if not text.strip():
         raise click.UsageError("-p needs a text to say")
-    allowed = _allowed(wishes.allow)
+    allowed = None
+    if options.allow:  # read before anything is said; brings the shell grammar
+        from ohmo.cli.allow_rules import AllowRules
+
+        try:
+            allowed = AllowRules(options.allow, Path(os.path.expanduser("~")))  # noqa: PTH111 - without a user it must not fail
+        except ValueError as error:
+            raise click.UsageError(f"--allow {error}") from error
     try:
-        with leaving(), house_for(remote, config) as client:
-            return _Conversation(client, wishes, allowed).say(text)
-    except Left as left:
-        return left.code
+        with _interruptible(), connect_or_run(remote, config) as client:
+            return _Prompt(client, options, allowed).run(text)
+    except Interrupted as interrupted:
+        return interrupted.code
 
 
-def _allowed(rules: Sequence[str]) -> Allowed | None:
-    """Read before anything is said. Brings the shell grammar, so only when asked for."""
-    if not rules:
-        return None
-    from ohmo.cli.allowing import Allowed as Reader
-
-    try:
-        return Reader(rules, Path(os.path.expanduser("~")))  # noqa: PTH111 - without a user it must not fail
-    except ValueError as error:
-        raise click.UsageError(f"--allow {error}") from error
-
-
-@contextmanager
-def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
-    """The running daemon; without one, the house in this process for the time of the command (it
-    takes the home's lock)."""
-    client = connect(remote, patience=BETWEEN_LIVES)
-    if remote is not None or client.probe("/healthz"):
-        yield client
-        return
-    from ohmo.cli.house import settings, surroundings
-
-    found = settings(config)
-    structlog_alone()
-    from ohmo.daemon import one_shot
-
-    with one_shot(found, surroundings(), tell=warn) as socket:
-        yield Client(path=socket, timeout=_SILENCE)
+def thread_of(client: Client, options: ConversationOptions) -> str:
+    """The session that ``--resume`` or ``--continue`` names; empty for a new one. Raises Refused,
+    UsageError."""
+    if options.resume is not None:
+        path = f"/api/v1/sessions/{urllib.parse.quote(options.resume, safe='')}"
+        return str(client.get(path)["session"]["thread"])
+    if not options.again:
+        return ""
+    latest = client.get("/api/v1/sessions", channel="house", limit=1)["sessions"]
+    if not latest:
+        raise click.UsageError(
+            "--continue: there is no earlier conversation of this keyboard; leave it out"
+        )
+    return str(latest[0]["thread"])
 
 
-def trouble(event: Happening) -> str:
+def trouble(event: ServerEvent) -> str:
     """What a person who waits should know of the model; "" for any other event. A failure that ends
     the turn is told as its end."""
     if event.kind not in ("failure", "status") or event.data.get("fatal") or not event.data["text"]:
@@ -101,260 +100,249 @@ def trouble(event: Happening) -> str:
     return f"{line}; it is tried again" if event.kind == "failure" else line
 
 
-class Allowed(Protocol):
-    """What ``--allow`` lets pass."""
+class Interrupted(BaseException):
+    """A signal ends this command; what was begun can be taken back first. ``code``: its exit code,
+    128 and the signal's number."""
 
-    def covers(self, wanted: Wanted, cwd: Path) -> bool: ...
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number
 
 
-class _GaveUp(Exception):
-    """The model's tries are over; the house would begin again later."""
+@contextmanager
+def _interruptible() -> Generator[None]:
+    """Meanwhile such a signal raises Interrupted. Who ignores one, as under ``nohup``, goes on
+    ignoring it. Main thread only."""
+    former = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        for number, handler in former.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, _interrupt)
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, _: FrameType | None) -> NoReturn:
+    raise Interrupted(number)
+
+
+class _ModelUnreachable(Exception):
+    """The model's tries are over; the daemon would begin again later."""
 
 
 @record
-class _Place:
-    """Where the prompt stands."""
+class _Message:
+    """The prompt, once it is accepted."""
 
     thread: str
     seq: int
 
 
-class _Conversation:
-    def __init__(self, client: Client, wishes: Wishes, allowed: Allowed | None) -> None:
+class _Prompt:
+    def __init__(
+        self, client: Client, options: ConversationOptions, allowed: AllowRules | None
+    ) -> None:
         self._client = client
-        self._wishes = wishes
+        self._options = options
         self._allowed = allowed
         self._refused: list[str] = []
         self._troubles: set[str] = set()
-        self._streams = wishes.output == "stream-json"
-        self._shown = 0  # the newest item that stream-json told
-        self._over: set[str] = set()  # turns whose last event was heard
+        self._streams = options.output == "stream-json"
+        self._printed = 0  # the newest item that stream-json printed
+        self._ended_turns: set[str] = set()  # whose last event came
 
-    def say(self, text: str) -> int:
-        key = uuid.uuid4().hex
-        mode, model = self._wishes.permission_mode, self._wishes.model
-        body = {"text": text, "thread": self._place(), "mode": mode, "model": model, "key": key}
+    def run(self, text: str) -> int:
+        resume = self._options.resume
+        if resume is not None and ":" in resume:  # an address
+            thread = resume
+        else:
+            thread = thread_of(self._client, self._options)
+        body = {
+            "text": text,
+            "thread": thread or None,
+            "mode": self._options.permission_mode,
+            "model": self._options.model,
+            "key": uuid.uuid4().hex,
+        }
         try:
-            place, row = self._followed(body)
-        except _GaveUp as end:
+            message, row = self._follow(body)
+        except _ModelUnreachable as error:
             reason = (
-                f"{clean(str(end)).rstrip('.')}; the prompt is withdrawn, --wait would wait for the"
-                " model"
+                f"{clean(str(error)).rstrip('.')}; the prompt is withdrawn, --wait would wait for"
+                " the model"
             )
             self._print(self._withdraw(body), "unreachable", reason, {})
-            return _UNREACHED
-        except (Left, BrokenPipeError):
+            return _UNREACHABLE
+        except (Interrupted, BrokenPipeError):
             self._withdraw(body)
             click.echo("ohmo: interrupted, the prompt is withdrawn", err=True)
             raise
-        answer, usage = self._answer(place, row)
+        answer, usage = self._answer(message, row)
         outcome = str(row["ending"])
-        self._print(place, outcome, answer, usage)
+        self._print(message, outcome, answer, usage)
         if (
             outcome == "answered"
             and row["kind"] != "command"
             and self._client.get("/api/v1/status")["model"] == "offline"
         ):
-            click.echo(f"ohmo: {NO_MODEL}", err=True)
+            click.echo(f"ohmo: {_NO_MODEL}", err=True)
         for rule in self._refused:
             click.echo(
                 f"ohmo: refused, nobody is there to ask: {rule}; pass --allow '{rule}' or a"
                 " --permission-mode",
                 err=True,
             )
-        return _REFUSED if self._refused else 0 if outcome == "answered" else _FAILED
+        if self._refused:
+            return _REFUSED
+        return 0 if outcome == "answered" else _FAILED
 
-    def _publish(self, body: Json) -> _Place:
+    def _publish(self, body: Json) -> _Message:
         accepted = self._client.post("/api/v1/messages", body)
-        return _Place(str(accepted["thread"]), int(accepted["seq"]))
+        return _Message(str(accepted["thread"]), int(accepted["seq"]))
 
-    def _withdraw(self, body: Json) -> _Place:
+    def _withdraw(self, body: Json) -> _Message:
         """For good: it has ended when this returns. Said again under its key it is the same
         message, so it is found also when the answer to the first time was lost. Raises
         OhmoError."""
         try:
-            place = self._publish(body)
-            self._publish({"text": "/stop", "thread": place.thread})
-            until = time.monotonic() + _WITHDRAWAL
-            while self._client.get(f"/api/v1/inbox/{place.thread}/{place.seq}")["state"] != "ended":
-                if time.monotonic() > until:
+            message = self._publish(body)
+            self._publish({"text": "/stop", "thread": message.thread})
+            deadline = time.monotonic() + _WITHDRAWAL
+            while self._row(message)["state"] != "ended":
+                if time.monotonic() > deadline:
                     raise OhmoError(f"it did not end within {_WITHDRAWAL:.0f} s")
                 time.sleep(0.05)
         except OhmoError as error:
             raise OhmoError(
                 f"the prompt could not be withdrawn and may be answered later: {error}"
             ) from error
-        return place
+        return message
 
-    def _place(self) -> str | None:
-        resume = self._wishes.resume
-        if resume is not None and ":" in resume:
-            return resume
-        if resume is not None:
-            return str(
-                self._client.get(f"/api/v1/sessions/{urllib.parse.quote(resume, safe='')}")[
-                    "session"
-                ]["thread"]
-            )
-        if self._wishes.again:
-            known = self._client.get("/api/v1/sessions", channel="house", limit=1)["sessions"]
-            if not known:
-                raise OhmoError(
-                    "--continue: there is no earlier conversation of this keyboard; leave it out"
-                )
-            return str(known[0]["thread"])
-        return None
+    def _row(self, message: _Message) -> Json:
+        return self._client.get(f"/api/v1/inbox/{message.thread}/{message.seq}")
 
-    def _followed(self, body: Json) -> tuple[_Place, Json]:
-        """Until the message has its ending. The stream of the whole house is open before the words
-        are said, so that nothing is missed of an answer that is quick. Events may be lost, rows may
-        not: each sign of life is a reason to look at the row. Raises _GaveUp."""
-        place, mark = None, ""
+    def _follow(self, body: Json) -> tuple[_Message, Json]:
+        """Until the message has its ending. The stream of all events is open before the words are
+        said, so that nothing is missed of an answer that is quick. Events may be lost, rows may
+        not: each sign of life is a reason to look at the row. Raises _ModelUnreachable."""
+        message: _Message | None = None
+        mark = ""
         while True:
-            with self._client.house_events(mark) as events:
+            with self._client.all_events(mark) as events:
                 for event in events:
-                    quiet = event is None or event.kind in (
+                    idle = event is None or event.kind in (
                         "ready",
                         "reset",
                     )  # nothing is on its way
-                    mark = event.mark or mark if event is not None else mark
-                    if place is None and event is not None and event.kind == "ready":
-                        place, quiet = self._publish(body), False
-                        self._shown = place.seq - 1
-                    if (
-                        place is not None
-                        and (row := self._heard(event, place, quiet=quiet)) is not None
-                    ):
-                        return place, row
+                    if event is not None and event.mark:
+                        mark = event.mark
+                    if message is None:
+                        if event is None or event.kind != "ready":
+                            continue
+                        message = self._publish(body)
+                        self._printed = message.seq - 1
+                        idle = False
+                    row = self._handle(event, message, idle=idle)
+                    if row is not None:
+                        return message, row
 
-    def _heard(self, event: Happening | None, place: _Place, *, quiet: bool) -> Json | None:
+    def _handle(self, event: ServerEvent | None, message: _Message, *, idle: bool) -> Json | None:
         """The row, once it has ended and, for who wants every event, its turn has told its last
         one."""
         if event is not None and event.kind not in ("ready", "reset"):
-            if event.data["thread"] not in ("", place.thread):
+            if event.data["thread"] not in ("", message.thread):
                 return None
             if event.kind != "changed":
-                self._tell(event)
+                self._print_event(event)
             if event.kind not in ("changed", "turn_ended"):
                 return None
-        self._refuse(place.thread)
-        row = self._client.get(f"/api/v1/inbox/{place.thread}/{place.seq}")
+        self._answer_questions(message.thread)
+        row = self._row(message)
+        complete = True
         if self._streams:
-            self._tell_items(place.thread)
-        told = quiet or not self._streams or row["kind"] == "command" or row["turn"] in self._over
-        if row["state"] == "ended" and told:
+            for page in self._client.history(message.thread, self._printed):
+                for item in page["history"]:
+                    self._printed = item["seq"]
+                    click.echo(json.dumps({"event": "item", **item}, ensure_ascii=False))
+            complete = idle or row["kind"] == "command" or row["turn"] in self._ended_turns
+        if row["state"] == "ended" and complete:
             return row
-        if event is not None and not self._wishes.wait and (reason := _out_of_reach(event)):
-            raise _GaveUp(reason)
+        if event is None or event.kind != "turn_ended" or self._options.wait:
+            return None
+        # the text says why the model's tries are over; without one, ohmo begins again
+        if event.data["outcome"] == "released" and event.data["text"]:
+            raise _ModelUnreachable(str(event.data["text"]))
         return None
 
-    def _tell_items(self, thread: str) -> None:
-        for page in self._pages(thread, self._shown):
-            for item in page["history"]:
-                self._shown = item["seq"]
-                click.echo(json.dumps({"event": "item", **item}, ensure_ascii=False))
-
-    def _pages(self, thread: str, since: int | None) -> Iterator[Json]:
-        """The history of the thread after ``since``."""
-        while since is not None:
-            page = self._client.get(f"/api/v1/sessions/{thread}", since=since, limit=1000)
-            yield page
-            since = page["next"]
-
-    def _refuse(self, thread: str) -> None:
+    def _answer_questions(self, thread: str) -> None:
         for asked in self._client.get("/api/v1/approvals", thread=thread)["approvals"]:
             ask = asked["ask"]
             if asked["state"] != "asked":
                 continue
-            wanted = read(ask["question"])
+            request = permission_request(ask["question"])
+            is_permission = ask["question"]["kind"] == "permission"
             if (
-                ask["question"]["kind"] == "permission"
+                is_permission
                 and self._allowed is not None
-                and self._allowed.covers(wanted, Path(ask["cwd"]))
+                and self._allowed.covers(request, Path(ask["cwd"]))
             ):
-                self._client.post(f"/api/v1/approvals/{ask['id']}", {"verdict": "allowed"})
+                verdict = {"verdict": "allowed"}
             else:
-                self._refused.append(wanted.rule)
-                self._client.post(
-                    f"/api/v1/approvals/{ask['id']}",
-                    {"verdict": "denied", "word": "nobody is there to answer"},
-                )
+                self._refused.append(request.rule)
+                verdict = {"verdict": "denied", "word": "nobody is there to answer"}
+            self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
 
-    def _answer(self, place: _Place, row: Json) -> tuple[str, Json]:
+    def _answer(self, message: _Message, row: Json) -> tuple[str, Json]:
         """The text of the turn's last model step, or why there is none; and what the turn cost, by
         model."""
-        said, usage = "", dict[str, Json]()
-        for page in self._pages(place.thread, place.seq):
-            usage |= {
-                spent["model"]: spent for spent in page["usage"] if spent["turn"] == row["turn"]
-            }
+        text = ""
+        usage: Json = {}
+        for page in self._client.history(message.thread, message.seq):
+            usage |= {used["model"]: used for used in page["usage"] if used["turn"] == row["turn"]}
             for item in page["history"]:
                 if row["kind"] == "command" and item["type"] == "out_row":
-                    return (
-                        str(item["row"]["outbound"]["text"]),
-                        {},
-                    )  # its reply, committed with its end
+                    return str(item["row"]["outbound"]["text"]), {}  # committed with its end
                 if (
                     item["type"] == "step_info"
                     and item["turn"] == row["turn"]
                     and item["step"]["type"] == "model_step"
                 ):
-                    said = (
-                        "".join(
-                            block["text"]
-                            for block in item["step"]["blocks"]
-                            if block["type"] == "text"
-                        )
-                        or said
-                    )
-        return quote_thinking(said) or str(row["reason"] or ""), usage
+                    text = text_of(item["step"]) or text
+        return quote_thinking(text) or str(row["reason"] or ""), usage
 
-    def _tell(self, event: Happening) -> None:
+    def _print_event(self, event: ServerEvent) -> None:
         if self._streams:
             click.echo(json.dumps({"event": event.kind, **event.data}, ensure_ascii=False))
         if event.kind == "turn_ended":
-            self._over.add(event.data["turn"])
-        line = trouble(event) if event.kind == "status" or self._wishes.wait else ""
-        seen = "status" if event.kind == "status" else line  # the first of many tries tells enough
-        if line and seen not in self._troubles:
-            self._troubles.add(seen)
+            self._ended_turns.add(event.data["turn"])
+        line = trouble(event) if event.kind == "status" or self._options.wait else ""
+        key = "status" if event.kind == "status" else line  # the first of many tries tells enough
+        if line and key not in self._troubles:
+            self._troubles.add(key)
             click.echo(f"ohmo: {line}; Ctrl-C leaves", err=True)
 
-    def _print(self, place: _Place, outcome: str, answer: str, usage: Json) -> None:
-        if self._wishes.output == "text":
+    def _print(self, message: _Message, outcome: str, answer: str, usage: Json) -> None:
+        if self._options.output == "text":
             if outcome == "answered":
                 click.echo(clean_text(answer) if sys.stdout.isatty() else answer)
             else:
                 click.echo(f"ohmo: {outcome}: {clean(answer)}", err=True)
             return
-        where = {"thread": place.thread, "seq": place.seq}
-        found = {
-            "outcome": outcome,
-            "text": answer,
-            **where,
-            "refused": self._refused,
-            **_spent(usage),
-        }
-        click.echo(
-            json.dumps({"event": "result", **found} if self._streams else found, ensure_ascii=False)
-        )
+        result = {"event": "result"} if self._streams else {}
+        result |= {"outcome": outcome, "text": answer}
+        result |= {"thread": message.thread, "seq": message.seq}
+        result |= {"refused": self._refused, **_usage_and_cost(usage)}
+        click.echo(json.dumps(result, ensure_ascii=False))
 
 
-def _out_of_reach(event: Happening) -> str:
-    """Why the model's tries are over; "" for anything else, as a house that begins again."""
-    released = event.kind == "turn_ended" and event.data["outcome"] == "released"
-    return str(event.data["text"]) if released else ""
-
-
-def _spent(usage: Mapping[str, Json]) -> Json:
+def _usage_and_cost(usage: Mapping[str, Json]) -> Json:
     """Of one turn: tokens together and by model, and US dollars; null when the price of a call is
     not known."""
     kinds = ("calls", "input", "cached", "written", "output")
-    tokens = {kind: sum(spent[kind] for spent in usage.values()) for kind in kinds}
-    models = {model: {kind: spent[kind] for kind in kinds} for model, spent in usage.items()}
-    unpriced = any(spent["unpriced"] for spent in usage.values())
-    cost = None if unpriced else sum(spent["micro_usd"] for spent in usage.values()) / 1e6
+    tokens = {kind: sum(used[kind] for used in usage.values()) for kind in kinds}
+    models = {model: {kind: used[kind] for kind in kinds} for model, used in usage.items()}
+    unpriced = any(used["unpriced"] for used in usage.values())
+    cost = None if unpriced else sum(used["micro_usd"] for used in usage.values()) / 1e6
     return {"usage": {**tokens, "models": models}, "cost_usd": cost}
-
-
-__all__ = ["Wishes", "house_for", "prompt"]

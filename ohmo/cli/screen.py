@@ -1,5 +1,5 @@
-"""What a conversation is shown on and typed at: lines and text as they are, for pipes, dumb
-terminals and ``NO_COLOR``."""
+"""What a conversation is shown on and typed at: the protocol, and the screen for pipes, dumb
+terminals and ``NO_COLOR``, where lines and text stay as they are."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ class Screen(Protocol):
     @property
     def live(self) -> bool: ...
 
-    def message(self) -> str | None:
+    def read_message(self) -> str | None:
         """The next thing to say, None: nobody will type any more. Raises KeyboardInterrupt."""
         ...
 
-    def answer(self, prompt: str) -> str | None:
-        """To a question; as ``message``."""
+    def read_answer(self, prompt: str) -> str | None:
+        """To a question; as ``read_message``."""
         ...
 
-    def line(self, text: str, tone: Tone = "plain") -> None: ...
+    def print_line(self, text: str, tone: Tone = "plain") -> None: ...
 
-    def say(self, text: str) -> None:
-        """CommonMark from the model or the house."""
+    def print_markdown(self, text: str) -> None:
+        """CommonMark from the model or from ohmo."""
         ...
 
-    def grow(self, text: str) -> None:
+    def stream(self, text: str) -> None:
         """The whole of an answer that is still written; it begins with what was shown of it
         before."""
         ...
 
-    def grown(self) -> None:
-        """Nothing more comes of it. Safe to say twice."""
+    def end_stream(self) -> None:
+        """Nothing more comes of it. May be repeated."""
         ...
 
     def close(self) -> None: ...
 
 
-class Plain:
+class PlainScreen:
     def __init__(self) -> None:
         self.live = sys.stdout.isatty()
-        self._shown = ""
+        self._streamed = ""
 
-    def message(self) -> str | None:
-        return self.answer("> ")
+    def read_message(self) -> str | None:
+        return self.read_answer("> ")
 
-    def answer(self, prompt: str) -> str | None:
+    def read_answer(self, prompt: str) -> str | None:
         """From the terminal, or from a pipe, where a prompt would only stand in the way."""
         try:
             return input(prompt if sys.stdin.isatty() else "")
@@ -66,26 +66,26 @@ class Plain:
         except UnicodeDecodeError as error:
             raise OhmoError(NOT_TEXT) from error
 
-    def line(self, text: str, tone: Tone = "plain") -> None:  # noqa: ARG002 - nothing is painted here
+    def print_line(self, text: str, tone: Tone = "plain") -> None:  # noqa: ARG002 - nothing is painted here
         click.echo(text)
 
-    def say(self, text: str) -> None:
+    def print_markdown(self, text: str) -> None:
         click.echo(clean_text(text))
 
-    def grow(self, text: str) -> None:
-        click.echo(clean_text(text[len(self._shown) :]), nl=False)
-        self._shown = text
+    def stream(self, text: str) -> None:
+        click.echo(clean_text(text[len(self._streamed) :]), nl=False)
+        self._streamed = text
 
-    def grown(self) -> None:
-        if self._shown:
+    def end_stream(self) -> None:
+        if self._streamed:
             click.echo()
-        self._shown = ""
+        self._streamed = ""
 
     def close(self) -> None:
-        self.grown()
+        self.end_stream()
 
 
-def paints(environ: Mapping[str, str] = os.environ) -> bool:
+def is_capable_terminal(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether lines may be edited and text painted: at a terminal that understands it, unless
     ``NO_COLOR`` is there (no-color.org)."""
     return (

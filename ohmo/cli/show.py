@@ -1,5 +1,5 @@
-"""How listings look: aligned columns for people, JSON for programs; and the options every client
-command takes."""
+"""What commands share: their options and groups, aligned columns for people, JSON for programs,
+times, and text that cannot command a terminal."""
 
 from __future__ import annotations
 
@@ -118,3 +118,16 @@ def _width(text: str) -> int:
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
     )
+
+
+class Group(click.Group):
+    """Like click's own, which cuts a sentence that does not fit into one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [
+            (name, command.get_short_help_str(limit=1000))
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name))
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text.rstrip(".")) for name, text in rows])

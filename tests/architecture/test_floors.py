@@ -102,8 +102,8 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "croniter": "ohmo.cron",
     "junitparser": "ohmo.triage.logs",
     "opentelemetry": "ohmo.tracing.spans",
-    "prompt_toolkit": "ohmo.cli.editor",
-    "rich": "ohmo.cli.painted",
+    "prompt_toolkit": "ohmo.cli.terminal",
+    "rich": "ohmo.cli.terminal",
 }
 
 
@@ -296,7 +296,6 @@ TOO_LONG = {
     "channels.slack.adapter": 405,
     "channels.slack.inbound": 442,
     "ohmo.assembly.house": 466,
-    "ohmo.cli.wizard": 407,
     "ohmo.sessions.pool": 426,
     "ohmo.assembly.clockwork:build_clockwork": 66,
     "ohmo.assembly.house:build_house": 102,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.group import Group
-from ohmo.cli.reach import reach
+from ohmo.cli.connect import connect_or_open
 from ohmo.cli.show import (
     Columns,
+    Group,
     address,
     ago,
     as_json_text,
@@ -27,7 +27,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """What waits for an answer."""
-    found = reach(remote).get("/api/v1/approvals")
+    found = connect_or_open(remote).get("/api/v1/approvals")
     if as_json:
         click.echo(as_json_text(found["approvals"]))
         return
@@ -46,7 +46,7 @@ def list_(as_json: bool, remote: str | None) -> None:
 @client_options
 def show(id: str, as_json: bool, remote: str | None) -> None:
     """One question, whole."""
-    client, after = reach(remote), None
+    client, after = connect_or_open(remote), None
     while True:
         page = client.get("/api/v1/approvals", after=after)
         asked, after = (
@@ -95,5 +95,5 @@ def deny(id: str, word: str, as_json: bool, remote: str | None) -> None:
 def _answer(id: str, body: dict[str, str], as_json: bool, remote: str | None) -> None:
     if not id.isalnum():
         raise click.UsageError(f"{id!r}: expected an id as `ohmo approvals list` shows it")
-    found = reach(remote).post(f"/api/v1/approvals/{id}", body)
+    found = connect_or_open(remote).post(f"/api/v1/approvals/{id}", body)
     click.echo(as_json_text(found) if as_json else f"{id}: {body['verdict']}")

@@ -20,11 +20,11 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
     import ohmo
-    from ohmo.cli.house import settings
+    from ohmo.cli.home_config import load_config
     from ohmo.cli.show import as_json_text, some
     from ohmo.storefile.archive import backups, make_backup, prune
 
-    config, now = settings(), datetime.now(UTC)
+    config, now = load_config(), datetime.now(UTC)
     target = (path or config.backups.folder or config.home.backups).expanduser().absolute()
     if listing:
         rows = [

@@ -7,9 +7,9 @@ import os
 
 import click
 
-from ohmo.cli.client import NotRunning, connect
-from ohmo.cli.group import Group
-from ohmo.cli.show import Columns, ago, as_json_text, client_options, print_rows
+from ohmo.cli.client import NotRunning
+from ohmo.cli.connect import connect
+from ohmo.cli.show import Columns, Group, ago, as_json_text, client_options, print_rows
 
 
 @click.group("channels", cls=Group, help=__doc__)
@@ -46,13 +46,13 @@ def list_(as_json: bool, remote: str | None) -> None:
 def test(name: str) -> None:
     """Connect once with the credentials of config.yaml and say as whom; reads and sends nothing."""
     from channels.errors import ChannelError
-    from ohmo.cli.house import manifests, settings
+    from ohmo.cli.home_config import installed_manifests, load_config
     from ohmo.config.channels import open_channels
     from ohmo.setup.platforms import connected_as
 
-    known = manifests()
+    known = installed_manifests()
     found = [
-        each for each in open_channels(settings().channels, known) if each.manifest.name == name
+        each for each in open_channels(load_config().channels, known) if each.manifest.name == name
     ]
     if not found and name not in known:
         import difflib

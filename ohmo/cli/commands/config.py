@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from ohmo.cli.group import Group
-from ohmo.cli.show import as_json_text
+from ohmo.cli.show import Group, as_json_text
 
 
 @click.group("config", cls=Group, help=__doc__)
@@ -34,9 +33,9 @@ def check(file: Path | None, profile: str | None, as_json: bool) -> None:
     from datetime import UTC, datetime
 
     from ohmo.assembly.clockwork import specs
-    from ohmo.cli.house import settings
+    from ohmo.cli.home_config import load_config
 
-    found = settings(file, profile)
+    found = load_config(file, profile)
     specs(found, "UTC", datetime.now(UTC))
     place = (
         str(found.file)
@@ -65,10 +64,10 @@ def show(file: Path | None, profile: str | None, as_json: bool) -> None:
     """What holds: file, environment and defaults together; no secret is shown."""
     from ruamel.yaml import YAML
 
-    from ohmo.cli.house import manifests, settings
+    from ohmo.cli.home_config import installed_manifests, load_config
     from ohmo.config.export import effective
 
-    found = effective(settings(file, profile), manifests())
+    found = effective(load_config(file, profile), installed_manifests())
     if as_json:
         click.echo(as_json_text(found))
         return
@@ -81,10 +80,10 @@ def show(file: Path | None, profile: str | None, as_json: bool) -> None:
 @COMMAND.command()
 def schema() -> None:
     """Print the JSON Schema of config.yaml."""
-    from ohmo.cli.house import manifests
+    from ohmo.cli.home_config import installed_manifests
     from ohmo.config.export import schema as whole
 
-    click.echo(json.dumps(whole(manifests()), ensure_ascii=False, indent=2))
+    click.echo(json.dumps(whole(installed_manifests()), ensure_ascii=False, indent=2))
 
 
 @COMMAND.command()
@@ -93,7 +92,7 @@ def edit(file: Path | None) -> None:
     """Edit a copy in $VISUAL or $EDITOR; it replaces the file only when nothing is wrong with
     it."""
     from channels.durable import write_whole
-    from ohmo.cli.house import settings
+    from ohmo.cli.home_config import load_config
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import ConfigError
     from ohmo.setup.answers import Answers, config_text
@@ -114,7 +113,7 @@ def edit(file: Path | None) -> None:
         )
     click.edit(filename=str(copy))
     try:
-        settings(copy)
+        load_config(copy)
     except ConfigError as error:
         raise ConfigError(
             f"{error}\n{target} is unchanged; your version waits in {copy}: run ohmo config edit"

@@ -10,11 +10,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-from ohmo.cli.client import connect
-from ohmo.cli.group import Group
-from ohmo.cli.reach import reach
+from ohmo.cli.connect import connect, connect_or_open
 from ohmo.cli.show import (
     Columns,
+    Group,
     ago,
     as_json_text,
     clean,
@@ -118,7 +117,7 @@ def _fields(function: Callable[P, R]) -> Callable[P, R]:
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """Every job and when it is next due."""
-    jobs = reach(remote).get(_API)["jobs"]
+    jobs = connect_or_open(remote).get(_API)["jobs"]
     if as_json:
         click.echo(as_json_text(jobs))
         return
@@ -166,7 +165,7 @@ def add(
     body = _body(schedule=schedule, name=name, recipe=recipe, **flags) | (
         {"set": _pairs(values, "--set")} if values else {}
     )
-    client = reach(remote)
+    client = connect_or_open(remote)
     looks = client.post(_API, {**body, "preview": True})
     if not _agreed(looks, yes):
         raise click.ClickException("nothing was made")
@@ -179,7 +178,7 @@ def add(
 @client_options
 def show(name: str, as_json: bool, remote: str | None) -> None:
     """One job whole."""
-    found = reach(remote).get(_path(name))
+    found = connect_or_open(remote).get(_path(name))
     if as_json:
         click.echo(as_json_text(found))
         return
@@ -206,7 +205,7 @@ def edit(name: str, yes: bool, as_json: bool, remote: str | None, **flags: Any) 
         raise click.UsageError("say what shall change, for example --schedule '0 8 * * *'")
     if (body.get("rules") or body.get("secrets")) and not _agreed({"name": name, **body}, yes):
         raise click.ClickException("nothing was changed")
-    client = reach(remote)
+    client = connect_or_open(remote)
     made = client.post(_path(name), body)
     click.echo(as_json_text(made) if as_json else _told(made))
 
@@ -242,7 +241,7 @@ def resume(name: str, as_json: bool, remote: str | None) -> None:
 @client_options
 def remove(name: str, as_json: bool, remote: str | None) -> None:
     """Remove a job; a run that is going on ends first."""
-    found = reach(remote).delete(_path(name))
+    found = connect_or_open(remote).delete(_path(name))
     click.echo(as_json_text(found) if as_json else f"{clean(name)}: removed")
 
 
@@ -252,7 +251,7 @@ def remove(name: str, as_json: bool, remote: str | None) -> None:
 @client_options
 def history(name: str, limit: int, as_json: bool, remote: str | None) -> None:
     """What became of its runs, the latest first."""
-    rows = reach(remote).get(f"{_path(name)}/history", limit=limit)["occurrences"]
+    rows = connect_or_open(remote).get(f"{_path(name)}/history", limit=limit)["occurrences"]
     if as_json:
         click.echo(as_json_text(rows))
         return
@@ -272,7 +271,7 @@ def history(name: str, limit: int, as_json: bool, remote: str | None) -> None:
 def export(as_json: bool, remote: str | None) -> None:
     """Every job and its history as JSON lines."""
     del as_json  # it is nothing else
-    client = reach(remote)
+    client = connect_or_open(remote)
     for job in client.get(_API)["jobs"]:
         click.echo(json.dumps({"type": "job", **job}, ensure_ascii=False))
         for row in client.get(f"{_path(job['name'])}/history", limit=1000)["occurrences"]:
@@ -346,7 +345,7 @@ def _rhythm(row: Mapping[str, Any]) -> str:
 
 
 def _act(name: str, what: str, done: str, as_json: bool, remote: str | None) -> None:
-    found = (connect if what == "run" else reach)(remote).post(
+    found = (connect if what == "run" else connect_or_open)(remote).post(
         f"{_path(name)}/{what}", {}
     )  # a run needs a house that moves
     click.echo(as_json_text(found) if as_json else f"{clean(name)} {done}")

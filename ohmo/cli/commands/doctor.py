@@ -45,7 +45,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
     as_json: bool,
 ) -> None:
     from ohmo.cli.client import Client, Json, NotRunning, Refused
-    from ohmo.cli.house import surroundings
+    from ohmo.cli.home_config import process_environment
     from ohmo.cli.show import as_json_text, clean, some
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import ConfigError, OhmoError
@@ -66,7 +66,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
 
     def facts() -> Facts:
         try:
-            around = surroundings()
+            around = process_environment()
         except ConfigError:
             around = dict(
                 os.environ

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.group import Group
-from ohmo.cli.reach import reach
+from ohmo.cli.connect import connect_or_open
 from ohmo.cli.show import (
     Columns,
+    Group,
     Row,
     address,
     ago,
@@ -48,7 +48,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:
     """The newest messages, also those of jobs and buttons."""
-    found = reach(remote).get("/api/v1/inbox", state=state, limit=limit)
+    found = connect_or_open(remote).get("/api/v1/inbox", state=state, limit=limit)
     if as_json:
         click.echo(as_json_text(found["inbox"]))
         return
@@ -71,7 +71,7 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
 @click.pass_context
 def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
     """Prove that every message that was taken in has one end or is on its way; exit 1 when not."""
-    found = reach(remote).get("/api/v1/inbox/audit")
+    found = connect_or_open(remote).get("/api/v1/inbox/audit")
     if as_json:
         click.echo(as_json_text(found))
     else:
@@ -104,7 +104,7 @@ def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
 def why(id: str, as_json: bool, remote: str | None) -> None:
     """What became of one message (ID as in list: THREAD/SEQ)."""
     thread, seq = _split(id)
-    found = reach(remote).get(f"/api/v1/inbox/{thread}/{seq}")
+    found = connect_or_open(remote).get(f"/api/v1/inbox/{thread}/{seq}")
     if as_json:
         click.echo(as_json_text(found))
         return
@@ -126,7 +126,7 @@ def why(id: str, as_json: bool, remote: str | None) -> None:
 def retry(id: str, as_json: bool, remote: str | None) -> None:
     """Try a failed message again (ID as in list: THREAD/SEQ)."""
     thread, seq = _split(id)
-    found = reach(remote).post(f"/api/v1/inbox/{thread}/{seq}/retry", {})
+    found = connect_or_open(remote).post(f"/api/v1/inbox/{thread}/{seq}/retry", {})
     click.echo(as_json_text(found) if as_json else f"{id}: will be tried again")
 
 

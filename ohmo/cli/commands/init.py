@@ -79,10 +79,12 @@ _CHANNELS = ("slack", "discord", "telegram", "feishu", "matrix")
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.pass_context
 def COMMAND(  # noqa: N802
-    ctx: click.Context, *, test: bool, service: bool | None, yes: bool, **wishes: object
+    ctx: click.Context, *, test: bool, service: bool | None, yes: bool, **flags: object
 ) -> None:
-    from ohmo.cli.wizard import Wishes, Wizard
+    from ohmo.cli.wizard import InitFlags, Wizard
 
-    heard = sys.stdin.isatty()
-    wizard = Wizard(os.environ, asking=heard and not yes)
-    ctx.exit(wizard.run(Wishes(**wishes), test=test, service=service, deaf=not heard and not yes))  # pyright: ignore[reportArgumentType]
+    at_terminal = sys.stdin.isatty()
+    wizard = Wizard(os.environ, asking=at_terminal and not yes)
+    asked = InitFlags(**flags)  # pyright: ignore[reportArgumentType] - click checked them
+    deaf = not at_terminal and not yes
+    ctx.exit(wizard.run(asked, test=test, service=service, deaf=deaf))

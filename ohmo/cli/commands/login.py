@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import connect
+from ohmo.cli.connect import connect
 from ohmo.cli.show import as_json_text, client_options
 
 

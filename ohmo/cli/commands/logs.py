@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from ohmo.cli.client import Client, connect
+from ohmo.cli.client import Client
+from ohmo.cli.connect import connect
 from ohmo.cli.show import clean
 from ohmo.cli.tail import growing
 from ohmo.config.home import find_home

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.group import Group
-from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, address, ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.connect import connect_or_open
+from ohmo.cli.show import (
+    Columns,
+    Group,
+    address,
+    ago,
+    as_json_text,
+    clean,
+    client_options,
+    print_rows,
+)
 
 
 @click.group("outbox", cls=Group, help=__doc__)
@@ -24,7 +32,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:
     """The newest posts."""
-    found = reach(remote).get("/api/v1/outbox", state=state, limit=limit)
+    found = connect_or_open(remote).get("/api/v1/outbox", state=state, limit=limit)
     if as_json:
         click.echo(as_json_text(found["outbox"]))
         return
@@ -61,5 +69,5 @@ def drop(id: str, as_json: bool, remote: str | None) -> None:
 def _act(id: str, what: str, done: str, as_json: bool, remote: str | None) -> None:
     if not id.isalnum():
         raise click.UsageError(f"{id!r}: expected an id as `ohmo outbox list` shows it")
-    found = reach(remote).post(f"/api/v1/outbox/{id}/{what}", {})
+    found = connect_or_open(remote).post(f"/api/v1/outbox/{id}/{what}", {})
     click.echo(as_json_text(found) if as_json else f"{id}: {done}")

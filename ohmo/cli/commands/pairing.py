@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.group import Group
-from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, Row, as_json_text, clean, client_options, print_rows, until
+from ohmo.cli.connect import connect_or_open
+from ohmo.cli.show import (
+    Columns,
+    Group,
+    Row,
+    as_json_text,
+    clean,
+    client_options,
+    print_rows,
+    until,
+)
 from ohmo.gateway.pairing import MAY
 
 
@@ -19,7 +27,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """Everybody who was let in or asks to be."""
-    found = reach(remote).get("/api/v1/pairing")
+    found = connect_or_open(remote).get("/api/v1/pairing")
     if as_json:
         click.echo(as_json_text(found["people"]))
         return
@@ -44,7 +52,7 @@ def list_(as_json: bool, remote: str | None) -> None:
 @client_options
 def approve(code: str, role: str | None, as_json: bool, remote: str | None) -> None:
     """Let in the person who shows this code; they are told, and what they wrote is answered."""
-    found = reach(remote).post("/api/v1/pairing", {"code": code.strip(), "role": role})
+    found = connect_or_open(remote).post("/api/v1/pairing", {"code": code.strip(), "role": role})
     said = (
         f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}."
         f" {MAY[found['role']]}"
@@ -58,7 +66,7 @@ def approve(code: str, role: str | None, as_json: bool, remote: str | None) -> N
 @client_options
 def revoke(person: str, account: str | None, as_json: bool, remote: str | None) -> None:
     """Let somebody in no more."""
-    client = reach(remote)
+    client = connect_or_open(remote)
     channel, _, who = person.partition(":")
     rows = [
         row

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.group import Group
-from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, ago, as_json_text, client_options, print_rows
+from ohmo.cli.connect import connect_or_open
+from ohmo.cli.show import Columns, Group, ago, as_json_text, client_options, print_rows
 
 
 @click.group("permissions", cls=Group, help=__doc__)
@@ -18,7 +17,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """Every permission that was given with a button, with the rule it stands for."""
-    found = reach(remote).get("/api/v1/permissions")["permissions"]
+    found = connect_or_open(remote).get("/api/v1/permissions")["permissions"]
     if as_json:
         click.echo(as_json_text(found))
         return
@@ -44,5 +43,5 @@ def revoke(id: str, as_json: bool, remote: str | None) -> None:
     """Take one back: the next call it covered asks again."""
     if not id.isalnum():
         raise click.UsageError(f"{id!r}: expected an id as `ohmo permissions list` shows it")
-    found = reach(remote).post(f"/api/v1/permissions/{id}/revoke", {})
+    found = connect_or_open(remote).post(f"/api/v1/permissions/{id}/revoke", {})
     click.echo(as_json_text(found) if as_json else f"{id}: revoked")

@@ -26,8 +26,8 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     threading.Thread(
         target=importlib.import_module, args=("aiohttp",), name="aiohttp", daemon=True
     ).start()
-    from ohmo.cli.house import manifests, settings, surroundings
-    from ohmo.cli.lean import structlog_alone
+    from ohmo.cli.connect import import_structlog_without_rich
+    from ohmo.cli.home_config import installed_manifests, load_config, process_environment
     from ohmo.config.last_good import boot, remember
     from ohmo.config.load import load
 
@@ -35,7 +35,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     # warm
     gc.disable()
     since = time.time_ns()
-    environ, known = surroundings(), manifests()
+    environ, known = process_environment(), installed_manifests()
     if environ.get(
         "OHMO_SERVICE"
     ):  # nobody reads what we say now: better the configuration that worked than none
@@ -43,11 +43,11 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     else:
         # Before the daemon is imported: a mistake is said at once.
         config, note = load(file, environ=environ, profile=profile, manifests=known), ""
-    structlog_alone()
+    import_structlog_without_rich()
     from ohmo.daemon import Order, serve
 
     order = Order(
-        reread=lambda: settings(file, profile),
+        reread=lambda: load_config(file, profile),
         since=since,
         environ=environ,
         safe=safe,

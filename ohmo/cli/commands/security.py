@@ -20,11 +20,11 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 def audit(ctx: click.Context, file: Path | None, as_json: bool) -> None:
     """Name every way in and everything that lies open, gravest first; exit 1 when something is
     critical or high."""
-    from ohmo.cli.house import settings
+    from ohmo.cli.home_config import load_config
     from ohmo.cli.show import as_json_text, clean
     from ohmo.doctor.audit import audit as look
 
-    found = look(settings(file), os.geteuid())
+    found = look(load_config(file), os.geteuid())
     if as_json:
         rows = [
             {"name": risk.name, "severity": risk.severity, "text": risk.text, "next": risk.next}

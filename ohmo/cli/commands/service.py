@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from ohmo.cli.group import Group
+from ohmo.cli.show import Group
 
 if TYPE_CHECKING:
     from ohmo.cli.client import Client
@@ -115,7 +115,7 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
     ready."""
     from ohmo.cli.client import NotRunning
     from ohmo.cli.show import as_json_text
-    from ohmo.cli.standing import show_status
+    from ohmo.cli.status_view import show_status
     from ohmo.contracts.errors import OhmoError
 
     found = _manager(system)
@@ -242,11 +242,11 @@ def _advice(system: bool) -> list[str]:
     said: list[str] = []
     home = find_home(os.environ)
     try:
-        from ohmo.cli.house import manifests, of_a_service
+        from ohmo.cli.home_config import installed_manifests, service_environment
         from ohmo.config.load import load
 
-        service = of_a_service(os.environ)
-        load(environ=service, manifests=manifests())
+        service = service_environment(os.environ)
+        load(environ=service, manifests=installed_manifests())
         hidden = [
             name
             for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import click
 
-from ohmo.cli.client import Client, Json, connect
-from ohmo.cli.group import Group
-from ohmo.cli.reach import reach
+from ohmo.cli.client import Client, Json
+from ohmo.cli.connect import connect, connect_or_open
 from ohmo.cli.show import (
     Columns,
+    Group,
     address,
     ago,
     as_json_text,
@@ -36,7 +36,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) -> None:
     """The latest conversations."""
-    rows = reach(remote).get("/api/v1/sessions", channel=channel, limit=limit)["sessions"]
+    rows = connect_or_open(remote).get("/api/v1/sessions", channel=channel, limit=limit)["sessions"]
     if as_json:
         click.echo(as_json_text(rows))
         return
@@ -62,7 +62,7 @@ def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) ->
 @client_options
 def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
     """One conversation, its last items."""
-    client = reach(remote)
+    client = connect_or_open(remote)
     session, items = _whole(client, _id(id))
     items = items[-limit:]
     if as_json:
@@ -81,7 +81,7 @@ def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
 @client_options
 def export(id: str, as_json: bool, remote: str | None) -> None:
     """A whole conversation as Markdown, or with --json one item per line."""
-    session, items = _whole(reach(remote), _id(id))
+    session, items = _whole(connect_or_open(remote), _id(id))
     if as_json:
         for item in [session, *items]:
             click.echo(json.dumps(item, ensure_ascii=False))
@@ -126,7 +126,7 @@ def replay(id: str, as_json: bool, remote: str | None) -> None:
     """Make the requests and decisions of a conversation's present session again, from its log, and
     compare: what was sent to the model byte for byte, permissions by today's rules. Nothing is run
     and nobody is asked. Exit 1 at the first difference, or with nothing to compare."""
-    found = reach(remote).get(f"/api/v1/sessions/{_id(id)}/replay")
+    found = connect_or_open(remote).get(f"/api/v1/sessions/{_id(id)}/replay")
     if as_json:
         click.echo(as_json_text(found))
     else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import connect
+from ohmo.cli.connect import connect
 from ohmo.cli.show import as_json_text, client_options
-from ohmo.cli.standing import show_status
+from ohmo.cli.status_view import show_status
 
 PROBE, ANSWER = (
     4.0,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ohmo.cli.group import Group
+from ohmo.cli.show import Group
 
 
 @click.group("store", cls=Group, help=__doc__)
@@ -61,14 +61,14 @@ def check(ctx: click.Context, as_json: bool) -> None:
 @COMMAND.command()
 def compact() -> None:
     """Give empty pages back to the disk. Refuses while the daemon runs."""
-    from ohmo.cli.house import settings
+    from ohmo.cli.home_config import load_config
     from ohmo.storefile.compaction import compact as shrink
     from ohmo.storefile.lock import hold_home
 
     path = _file()
     if not path.exists():
         raise click.ClickException(f"{path}: there is no store yet; the first start makes it")
-    home = settings().home
+    home = load_config().home
     home.refuse_root()
     with hold_home(home.root):
         before, after = shrink(path)
@@ -81,12 +81,12 @@ def compact() -> None:
 def migrate(url: str, as_json: bool) -> None:
     """Copy every row to URL (sqlite:////path or postgresql://…), which must be empty, and compare
     the counts. Refuses while the daemon runs."""
-    from ohmo.cli.house import settings
+    from ohmo.cli.home_config import load_config
     from ohmo.cli.show import as_json_text
     from ohmo.storefile.lock import hold_home
     from ohmo.storefile.transfer import transfer
 
-    config = settings()
+    config = load_config()
     config.home.refuse_root()
     source = config.store_url if config.database is None else f"sqlite:///{config.database}"
     with hold_home(config.home.root):
@@ -105,9 +105,9 @@ def migrate(url: str, as_json: bool) -> None:
 
 
 def _file() -> Path:
-    from ohmo.cli.house import settings
+    from ohmo.cli.home_config import load_config
 
-    found = settings().database
+    found = load_config().database
     if found is None:
         raise click.ClickException(
             "the store is in PostgreSQL: its server cares for that; ohmo inbox audit looks whether"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from ohmo.cli.reach import reach
+from ohmo.cli.connect import connect_or_open
 from ohmo.cli.show import Columns, Row, as_json_text, client_options, print_rows
 from ohmo.contracts.reports import cost_words
 
@@ -22,7 +22,7 @@ from ohmo.contracts.reports import cost_words
 )
 @client_options
 def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
-    rows = reach(remote).get("/api/v1/usage", days=days, by=by)["usage"]
+    rows = connect_or_open(remote).get("/api/v1/usage", days=days, by=by)["usage"]
     if as_json:
         click.echo(as_json_text(rows))
         return

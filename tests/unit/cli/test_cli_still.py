@@ -117,9 +117,9 @@ def test_a_home_that_was_never_used_is_not_made_by_a_listing(tmp_path: Path) -> 
 def test_a_command_that_is_interrupted_while_its_house_starts_ends(home: Path) -> None:
     script = """
 import signal
-from ohmo.cli.house import settings, surroundings
+from ohmo.cli.home_config import load_config, process_environment
 from ohmo.daemon.one_shot import one_shot
-found, environ = settings(), surroundings()
+found, environ = load_config(), process_environment()
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.05)
 try:

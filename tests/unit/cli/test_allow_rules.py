@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.cli.allowing import Allowed
-from ohmo.cli.question import read
+from ohmo.cli.allow_rules import AllowRules
+from ohmo.cli.client import permission_request
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import Question
 from ohmo.control.responses import dumps
@@ -23,7 +23,7 @@ def covered(rule: str, tool: str, **arguments: str) -> bool:
         "permission", title_of(call), "", (), "d", tool=tool, arguments=arguments, about=about(call)
     )
     sent = json.loads(dumps(question))
-    return Allowed([rule], Path("/home/ada")).covers(read(sent), CWD)
+    return AllowRules([rule], Path("/home/ada")).covers(permission_request(sent), CWD)
 
 
 @pytest.mark.parametrize(

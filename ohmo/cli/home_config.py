@@ -16,7 +16,7 @@ from ohmo.config.load import Config, load
 from ohmo.contracts.errors import ConfigError
 
 
-def manifests() -> Mapping[str, Manifest]:
+def installed_manifests() -> Mapping[str, Manifest]:
     """Every channel that is installed, by name; a broken package is named on standard error and
     left out. Raises ConfigError for two of one name."""
     try:
@@ -28,12 +28,12 @@ def manifests() -> Mapping[str, Manifest]:
     return catalogue.manifests
 
 
-def surroundings() -> dict[str, str]:
+def process_environment() -> dict[str, str]:
     """The environment, and what ``$OHMO_HOME/.env`` adds to it. Raises ConfigError."""
     return environment(os.environ)
 
 
-def of_a_service(environ: Mapping[str, str]) -> dict[str, str]:
+def service_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What a service knows, which nobody's shell starts: the paths, and ``$OHMO_HOME/.env``. Raises
     ConfigError."""
     paths = {
@@ -44,6 +44,7 @@ def of_a_service(environ: Mapping[str, str]) -> dict[str, str]:
     return environment(paths)
 
 
-def settings(file: Path | None = None, profile: str | None = None) -> Config:
+def load_config(file: Path | None = None, profile: str | None = None) -> Config:
     """Raises ConfigError with one line for each problem."""
-    return load(file, environ=surroundings(), profile=profile, manifests=manifests())
+    manifests = installed_manifests()
+    return load(file, environ=process_environment(), profile=profile, manifests=manifests)

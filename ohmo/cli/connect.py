@@ -1,0 +1,94 @@
+"""Which daemon a command speaks to: the one that runs, or one in this process for the time of the
+command."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import urllib.parse
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from ohmo.cli.client import Client
+from ohmo.cli.show import warn
+from ohmo.config.home import find_home
+from ohmo.contracts.errors import OhmoError
+
+_RESTART = 10.0  # seconds a daemon may take to begin again with a changed configuration
+_SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
+
+
+def connect(
+    remote: str | None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    patience: float = 0.0,
+    timeout: float = 30.0,
+) -> Client:
+    """The daemon of this home, or the one at ``remote`` (http or https) with the token in
+    ``OHMO_TOKEN``. Raises OhmoError."""
+    if remote is None:
+        return Client(path=find_home(environ).socket(), patience=patience, timeout=timeout)
+    parts = urllib.parse.urlsplit(remote)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise OhmoError(f"--remote {remote}: expected an address such as http://127.0.0.1:7717")
+    token = environ.get("OHMO_TOKEN", "").strip()
+    if not token:
+        raise OhmoError(
+            "--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN"
+        )
+    return Client(remote=remote, token=token, patience=patience, timeout=timeout)
+
+
+def connect_or_open(remote: str | None) -> Client:
+    """As ``connect``; where no daemon runs, the home is opened in this process until the command
+    ends, under its lock, and nothing in it goes on meanwhile. A home that was never used stays as
+    it is: then each call raises NotRunning. Raises OhmoError: HomeTaken, ConfigError."""
+    client = connect(remote)
+    home = find_home(os.environ)
+    never_used = not (home.database.exists() or home.config.exists())
+    if remote is not None or client.probe("/healthz") or never_used:
+        return client
+    from ohmo.cli.home_config import load_config, process_environment
+
+    import_structlog_without_rich()
+    from ohmo.daemon import one_shot
+
+    opened = one_shot(load_config(), process_environment(), still=True, tell=warn)
+    return Client(path=click.get_current_context().with_resource(opened))
+
+
+@contextmanager
+def connect_or_run(remote: str | None, file: Path | None) -> Generator[Client]:
+    """As ``connect``; where no daemon runs, ohmo runs in this process until the block ends, under
+    the home's lock. ``file``: another config.yaml for it. Raises OhmoError: HomeTaken,
+    ConfigError."""
+    client = connect(remote, patience=_RESTART)
+    if remote is not None or client.probe("/healthz"):
+        yield client
+        return
+    from ohmo.cli.home_config import load_config, process_environment
+
+    config = load_config(file)
+    import_structlog_without_rich()
+    from ohmo.daemon import one_shot
+
+    with one_shot(config, process_environment(), tell=warn) as socket:
+        yield Client(path=socket, timeout=_SILENCE)
+
+
+def import_structlog_without_rich() -> None:
+    """Before the daemon is imported: structlog brings rich along wherever that is installed, for
+    tracebacks on a screen that no daemon has; without it 5 MB and a tenth of a second less. rich
+    can still be imported afterwards."""
+    if "structlog" in sys.modules or "rich" in sys.modules:
+        return
+    sys.modules["rich"] = None  # pyright: ignore[reportArgumentType] - the import system's own sign for "there is none"
+    try:
+        importlib.import_module("structlog")
+    finally:
+        del sys.modules["rich"]
