@@ -15,7 +15,7 @@ import click
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 
 # Exit codes; 75 and 78: EX_TEMPFAIL and EX_CONFIG of sysexits(3).
-FAILED, USAGE, TAKEN, CONFIGURATION, INTERRUPTED = 1, 2, 75, 78, 130
+FAILED, USAGE, REFUSED, TAKEN, CONFIGURATION, INTERRUPTED = 1, 2, 3, 75, 78, 130
 _FOLDER = Path(__file__).parent / "commands"
 _PACKAGE = "ohmo.cli.commands"
 _SECTIONS = {  # of the help; a command that is not named here stands under "More"
@@ -80,14 +80,6 @@ def _names() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
 
 
-def _version(ctx: click.Context, _: click.Parameter, given: bool) -> None:
-    if given:
-        from importlib.metadata import version
-
-        click.echo(f"ohmo {version('ohmo')}")
-        ctx.exit()
-
-
 @click.group(
     cls=Commands,
     invoke_without_command=True,
@@ -141,14 +133,7 @@ def _version(ctx: click.Context, _: click.Parameter, given: bool) -> None:
 @click.option(
     "--remote", metavar="URL", help="With -p: a daemon elsewhere; its token in OHMO_TOKEN."
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
-    help="Show the version.",
-)
+@click.version_option(package_name="ohmo", message="ohmo %(version)s", help="Show the version.")
 @click.pass_context
 def ohmo(
     ctx: click.Context, text: str | None, remote: str | None, config: Path | None, **options: Any

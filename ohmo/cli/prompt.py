@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.parse
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -330,19 +330,17 @@ class _Prompt:
             else:
                 click.echo(f"ohmo: {outcome}: {clean(answer)}", err=True)
             return
-        result = {"event": "result"} if self._streams else {}
+        result: Json = {"event": "result"} if self._streams else {}
         result |= {"outcome": outcome, "text": answer}
         result |= {"thread": message.thread, "seq": message.seq}
-        result |= {"refused": self._refused, **_usage_and_cost(usage)}
+        # of this turn: tokens together and by model, and US dollars; null when the price of a call
+        # is not known
+        kinds = ("calls", "input", "cached", "written", "output")
+        tokens: Json = {kind: sum(used[kind] for used in usage.values()) for kind in kinds}
+        tokens["models"] = {
+            model: {kind: used[kind] for kind in kinds} for model, used in usage.items()
+        }
+        unpriced = any(used["unpriced"] for used in usage.values())
+        cost = None if unpriced else sum(used["micro_usd"] for used in usage.values()) / 1e6
+        result |= {"refused": self._refused, "usage": tokens, "cost_usd": cost}
         click.echo(json.dumps(result, ensure_ascii=False))
-
-
-def _usage_and_cost(usage: Mapping[str, Json]) -> Json:
-    """Of one turn: tokens together and by model, and US dollars; null when the price of a call is
-    not known."""
-    kinds = ("calls", "input", "cached", "written", "output")
-    tokens = {kind: sum(used[kind] for used in usage.values()) for kind in kinds}
-    models = {model: {kind: used[kind] for kind in kinds} for model, used in usage.items()}
-    unpriced = any(used["unpriced"] for used in usage.values())
-    cost = None if unpriced else sum(used["micro_usd"] for used in usage.values()) / 1e6
-    return {"usage": {**tokens, "models": models}, "cost_usd": cost}

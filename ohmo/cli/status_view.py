@@ -1,4 +1,4 @@
-"""How ohmo is, as a person reads it."""
+"""The answer of ``/api/v1/status`` as a person reads it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,18 @@ def show_status(status: Mapping[str, Any]) -> None:
     click.echo(
         f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer"
     )
-    click.echo(f"cron: {_cron(dict(status['cron']))}")
-    click.echo(f"spent today: {_spent(dict(status['budget'].get('day', {})))}")
+    cron = dict(status["cron"])
+    lag, due = cron.get("lag_seconds"), cron.get("next")
+    late = f"{lag:.0f} s behind" if isinstance(lag, int | float) and lag >= 1 else "on time"
+    click.echo(f"cron: {late}, next run {moment(due)}" if due else "cron: nothing is due")
+    # of the UTC day; against the limits of budgets.day where there are any
+    day = dict(status["budget"].get("day", {}))
+    usd, usd_limit, tokens_limit = day.get("usd", 0), day.get("usd_limit"), day.get("tokens_limit")
+    cost = cost_words(None if usd is None else round(usd * 1e6), day.get("unpriced", 0))
+    cost += f" of ${usd_limit:.4g}" if usd_limit is not None else ""
+    tokens = f"{day.get('tokens', 0)} tokens"
+    tokens += f" of {tokens_limit}" if tokens_limit is not None else ""
+    click.echo(f"spent today: {cost}, {tokens}")
     if status.get("asking"):
         click.echo(
             f"people: {status['asking']} asking to be let in; ohmo pairing list, then ohmo pairing"
@@ -61,21 +71,4 @@ def _counts(table: dict[str, int]) -> str:
     return (
         ", ".join(f"{number} {_STATES.get(name, name)}" for name, number in table.items() if number)
         or "none"
-    )
-
-
-def _cron(cron: dict[str, Any]) -> str:
-    lag, due = cron.get("lag_seconds"), cron.get("next")
-    late = f"{lag:.0f} s behind" if isinstance(lag, int | float) and lag >= 1 else "on time"
-    return f"{late}, next run {moment(due)}" if due else "nothing is due"
-
-
-def _spent(day: dict[str, Any]) -> str:
-    """Of the UTC day; against the limits of ``budgets.day`` where there are any."""
-    usd, tokens = day.get("usd", 0), day.get("tokens", 0)
-    cost = cost_words(None if usd is None else round(usd * 1e6), day.get("unpriced", 0))
-    most, many = day.get("usd_limit"), day.get("tokens_limit")
-    return (
-        f"{cost}{f' of ${most:.4g}' if most is not None else ''}, {tokens}"
-        f" tokens{f' of {many}' if many is not None else ''}"
     )

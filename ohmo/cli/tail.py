@@ -1,4 +1,4 @@
-"""The end of a file that grows."""
+"""Reads the end of a log file, and goes on as it grows and is rotated."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+_INTERVAL = 0.3  # seconds between two looks
 
 
 def last_lines(path: Path, lines: int) -> tuple[list[str], int]:
@@ -33,54 +35,49 @@ def growing(path: Path, position: int) -> Iterator[str]:
             if file is None and path.exists():
                 file = path.open("rb")
                 file.seek(position if position <= os.fstat(file.fileno()).st_size else 0)
-            moved = file is not None and not _is(
-                path, file
-            )  # looked at first: what was written before it moved is then read
-            if file is not None:
-                yield from _whole_lines(file, torn=moved)
-            if file is not None and moved:
-                file, missed = None, _between(path, file)
-                for older in missed:
-                    yield from older.read_text("utf-8", "replace").splitlines(keepends=True)
-                position = 0
+            if file is None:
+                time.sleep(_INTERVAL)
                 continue
-            time.sleep(0.3)
+            # looked at first: what was written before it moved is then read
+            moved = not _is_at(path, file)
+            while raw := file.readline():
+                if not raw.endswith(b"\n") and not moved:  # the rest of this line is still written
+                    file.seek(-len(raw), os.SEEK_CUR)
+                    break
+                yield raw.decode("utf-8", "replace")
+            if not moved:
+                time.sleep(_INTERVAL)
+                continue
+            later = _files_after(path, file)
+            file = None
+            for older in later:
+                yield from older.read_text("utf-8", "replace").splitlines(keepends=True)
+            position = 0
     finally:
         if file is not None:
             file.close()
 
 
-def _is(path: Path, file: BinaryIO) -> bool:
+def _is_at(path: Path, file: BinaryIO) -> bool:
     """Whether it is still the file of that name, as long as it was."""
     try:
-        here, there = os.fstat(file.fileno()), path.stat()
+        opened, named = os.fstat(file.fileno()), path.stat()
     except FileNotFoundError:
         return False
-    return (here.st_dev, here.st_ino) == (
-        there.st_dev,
-        there.st_ino,
-    ) and there.st_size >= file.tell()
+    same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
+    return same and named.st_size >= file.tell()
 
 
-def _whole_lines(file: BinaryIO, *, torn: bool) -> Iterator[str]:
-    """``torn``: also a last line without its end; nothing more will come."""
-    while raw := file.readline():
-        if not raw.endswith(b"\n") and not torn:
-            file.seek(-len(raw), os.SEEK_CUR)
-            return
-        yield raw.decode("utf-8", "replace")
-
-
-def _between(path: Path, file: BinaryIO) -> list[Path]:
+def _files_after(path: Path, file: BinaryIO) -> list[Path]:
     """Files that were turned over after this one, oldest first; closes it."""
     with file:
-        mine = os.fstat(file.fileno()).st_ino
-    found: list[Path] = []
+        inode = os.fstat(file.fileno()).st_ino
+    files: list[Path] = []
     for number in range(1, 100):
         older = path.with_name(f"{path.name}.{number}")
         if not older.exists():
             return []  # it was deleted, or is compressed by now
-        if older.stat().st_ino == mine:
-            return found[::-1]
-        found.append(older)
+        if older.stat().st_ino == inode:
+            return files[::-1]
+        files.append(older)
     return []

@@ -13,7 +13,7 @@ import click
 
 from channels.contract import Manifest
 from channels.record import record
-from channels.registry import Ask, Setup, discover
+from channels.registry import Ask, Setup
 from ohmo.cli.connect import connect
 from ohmo.cli.setup_checks import SetupChecks, choose_models
 from ohmo.config.home import Home, environment, find_home
@@ -44,12 +44,20 @@ class InitFlags:
 
 
 class Wizard:
-    """``asking``: somebody sits there."""
+    """``manifests``: of the channels that are installed; ``asking``: somebody sits there."""
 
-    def __init__(self, environ: Mapping[str, str], *, asking: bool) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        manifests: Mapping[str, Manifest],
+        checks: SetupChecks,
+        *,
+        asking: bool,
+    ) -> None:
         self._environ = environ
+        self._manifests = manifests
+        self._checks = checks
         self._asking = asking
-        self._manifests: Mapping[str, Manifest] = discover().manifests
 
     def run(self, flags: InitFlags, *, test: bool, service: bool | None, deaf: bool = False) -> int:
         """0; 1 when the files stand but a test failed, or the service that was asked for would not
@@ -85,10 +93,16 @@ class Wizard:
             )
         for line in imported.told if imported is not None else ():
             click.echo(f"note    {line}")
-        checks = SetupChecks(self._environ, self._manifests)
-        fine = checks.answer(home, answers) if test else True
-        fine = checks.install_service(service, asking=self._asking) and fine
-        if missing := self._missing_variables(answers):
+        fine = self._checks.answer(home, answers) if test else True
+        fine = self._checks.install_service(service, asking=self._asking) and fine
+        environ = environment(self._environ)
+        variables = [
+            value.removeprefix("env:")
+            for settings in answers.channels.values()
+            for value in settings.values()
+            if isinstance(value, str) and value.startswith("env:")
+        ]
+        if missing := [name for name in variables if not environ.get(name)]:
             click.echo(
                 f"next    put {', '.join(missing)} into {home.root / '.env'} (NAME=value lines,"
                 " chmod 600) or into the environment"
@@ -100,18 +114,6 @@ class Wizard:
         else:
             click.echo("next    ohmo config check, then ohmo run")
         return 0 if fine else 1
-
-    def _missing_variables(self, answers: Answers) -> list[str]:
-        """That enabled channels name and nobody has set."""
-        environ = environment(self._environ)
-        missing: list[str] = []
-        for settings in answers.channels.values():
-            for value in settings.values():
-                if isinstance(value, str) and value.startswith("env:"):
-                    name = value.removeprefix("env:")
-                    if not environ.get(name):
-                        missing.append(name)
-        return missing
 
     def _import(self, home: Home, flags: InitFlags) -> openharness.Found | None:
         """What another program left, when it shall be taken over. Raises UsageError,
@@ -190,7 +192,16 @@ class Wizard:
     # channels
     def _channels(self, flags: InitFlags, old: Answers) -> Answers:
         names = list(flags.channels)
-        given = _values(flags.values)
+        given: dict[str, dict[str, str]] = {}  # by channel and key
+        for text in flags.values:
+            path, equals, value = text.partition("=")
+            name, _, key = path.partition(".")
+            if not equals or not name or not key or not value:
+                raise click.UsageError(
+                    f"--set {path}: expected CHANNEL.KEY=VALUE, for example"
+                    " telegram.token=123456:ABC"
+                )
+            given.setdefault(name, {})[key] = value
         names += [name for name in given if name not in names]
         if self._asking and not names and not [name for name in old.channels if name != "web"]:
             offered = [name for name in platforms.NAMES if name in self._manifests]
@@ -366,17 +377,3 @@ def _owner(typed: str) -> str:
 def _is_owner(text: str) -> bool:
     channel, _, person = text.partition(":")
     return bool(channel and person) and not any(c in text for c in '"\\\n')
-
-
-def _values(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """``CHANNEL.KEY=VALUE`` by channel and key."""
-    values: dict[str, dict[str, str]] = {}
-    for text in texts:
-        path, equals, value = text.partition("=")
-        name, dot, key = path.partition(".")
-        if not equals or not dot or not name or not key or not value:
-            raise click.UsageError(
-                f"--set {path}: expected CHANNEL.KEY=VALUE, for example telegram.token=123456:ABC"
-            )
-        values.setdefault(name, {})[key] = value
-    return values

@@ -300,8 +300,6 @@ TOO_LONG = {
     "ohmo.assembly.clockwork:build_clockwork": 66,
     "ohmo.assembly.house:build_house": 102,
     "ohmo.assembly.sessions:build_pool": 67,
-    "ohmo.cli.commands.cron:_fields": 77,
-    "ohmo.cli.commands.doctor:COMMAND": 81,
 }
 
 

@@ -19,7 +19,7 @@ from ohmo.cli.show import (
 
 
 @click.group("approvals", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

@@ -18,7 +18,7 @@ import click
     "--list", "listing", is_flag=True, help="Show the backups of the folder, and make none."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_json: bool) -> None:
     import ohmo
     from ohmo.cli.home_config import load_config
     from ohmo.cli.show import as_json_text, some

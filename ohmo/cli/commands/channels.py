@@ -13,7 +13,7 @@ from ohmo.cli.show import Columns, Group, ago, as_json_text, client_options, pri
 
 
 @click.group("channels", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 
@@ -27,7 +27,16 @@ def list_(as_json: bool, remote: str | None) -> None:
     except NotRunning:
         if remote is not None:
             raise
-        rows = _configured()
+        from ohmo.config.load import load
+
+        rows = [
+            {
+                "name": channel.name,
+                "state": "off",
+                "detail": "enabled, but ohmo is not running" if channel.enabled else "not enabled",
+            }
+            for channel in load(environ=os.environ).channels
+        ]
     if as_json:
         click.echo(as_json_text(rows))
         return
@@ -73,16 +82,3 @@ def test(name: str) -> None:
         except ChannelError as error:
             raise click.ClickException(f"{name}: {error or type(error).__name__}") from error
         click.echo(f"{name}: connected as {account}")
-
-
-def _configured() -> list[dict[str, object]]:
-    from ohmo.config.load import load
-
-    return [
-        {
-            "name": channel.name,
-            "state": "off",
-            "detail": "enabled, but ohmo is not running" if channel.enabled else "not enabled",
-        }
-        for channel in load(environ=os.environ).channels
-    ]

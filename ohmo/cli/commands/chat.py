@@ -54,7 +54,7 @@ _EXITS = ("/exit", "/quit")
     help="Without a running daemon: another config.yaml.",
 )
 @click.option("--remote", metavar="URL", help="A daemon elsewhere; its token in OHMO_TOKEN.")
-def COMMAND(remote: str | None, config: Path | None, **options: Any) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(remote: str | None, config: Path | None, **options: Any) -> None:
     chat(ConversationOptions(**options), remote, config)
 
 
@@ -101,9 +101,13 @@ class _Chat:
         """Until nobody types any more."""
         status = self._client.get("/api/v1/status")
         if self._screen.live:
-            model = f"{self._model(status)}, {clean(status['provider'])}"
+            model = self._settings.get("model")
+            if model is None and self._thread:
+                page = self._client.get(f"/api/v1/sessions/{self._thread}", limit=1)
+                model = page["session"]["settings"]["model"]
+            answering = f"{clean(model or status['model'])}, {clean(status['provider'])}"
             self._screen.print_line(
-                f"ohmo {status['version']}, {model}. /help says what can be said, /exit leaves,"
+                f"ohmo {status['version']}, {answering}. /help says what can be said, /exit leaves,"
                 " Ctrl-C stops a turn.",
                 "aside",
             )
@@ -125,14 +129,6 @@ class _Chat:
             if line.strip():
                 self._send(line)
 
-    def _model(self, status: Json) -> str:
-        """Which answers here."""
-        chosen = self._settings.get("model")
-        if chosen is None and self._thread:
-            page = self._client.get(f"/api/v1/sessions/{self._thread}", limit=1)
-            chosen = page["session"]["settings"]["model"]
-        return clean(chosen or status["model"])
-
     def _send(self, text: str) -> None:
         message = {"text": text, "thread": self._thread or None, **self._settings}
         accepted = self._client.post("/api/v1/messages", message)
@@ -144,8 +140,15 @@ class _Chat:
         unended: int | None = seq
         while unended is not None:
             self._follow(unended)
-            # what a command begins is a message of its own
-            unended = self._unended() if text.startswith("/") else None
+            unended = None
+            if text.startswith("/"):  # what a command begins is a message of its own
+                rows = self._client.get("/api/v1/inbox", limit=100)["inbox"]  # what waits is first
+                waiting = [
+                    row["seq"]
+                    for row in rows
+                    if row["thread"] == self._thread and row["state"] != "ended"
+                ]
+                unended = min(waiting, default=None)
 
     def _follow(self, seq: int) -> None:
         """Until the message has its ending. The first Ctrl-C stops the turn, the second leaves."""
@@ -163,18 +166,6 @@ class _Chat:
         expected = ("answered", "merged", "stopped") if stopping else ("answered", "merged")
         if row["ending"] not in expected:
             click.echo(f"ohmo: {row['ending']}: {clean(row['reason'])}", err=True)
-
-    def _unended(self) -> int | None:
-        """The oldest message of this conversation that has no ending yet."""
-        rows = self._client.get("/api/v1/inbox", limit=100)["inbox"]  # what waits stands first
-        return min(
-            (
-                row["seq"]
-                for row in rows
-                if row["thread"] == self._thread and row["state"] != "ended"
-            ),
-            default=None,
-        )
 
     def _ended_row(self, seq: int) -> Json:
         """The arrival's row, once it has its ending."""

@@ -14,7 +14,7 @@ from ohmo.cli.show import Group, as_json_text
 
 
 @click.group("config", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

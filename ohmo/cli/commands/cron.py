@@ -29,86 +29,74 @@ _API = "/api/v1/cron"
 
 
 @click.group("cron", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
+
+
+_FIELDS = [
+    click.option(
+        "--at",
+        metavar="TIME",
+        help=("Once: '2026-12-01 09:00', '17:30', 'tomorrow 9:00', 'in 20 minutes' or ISO 8601."),
+    ),
+    click.option("--every", metavar="SPAN", help="Again and again: 2s, 5m, 24h."),
+    click.option(
+        "--tz", metavar="ZONE", help="Of the schedule, e.g. Asia/Shanghai; else cron.timezone."
+    ),
+    click.option(
+        "--to",
+        metavar="ADDRESS",
+        help="Where the report goes, e.g. slack:C123; else only into the history.",
+    ),
+    click.option(
+        "--thread",
+        metavar="T",
+        help="A thread there; without --to the name of a conversation of its own.",
+    ),
+    click.option(
+        "--prompt", metavar="TEXT", help="What shall be done ('-': read it from standard input)."
+    ),
+    click.option(
+        "--rule",
+        "rules",
+        multiple=True,
+        metavar="RULE",
+        help="What it may do unasked, e.g. 'Bash(gh run list:*)'. Repeatable.",
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME=REF",
+        help="For its commands, e.g. GH_TOKEN=env:GH_TOKEN. Repeatable.",
+    ),
+    click.option(
+        "--deadline", metavar="SPAN", help="How long it may wait and ask; 2h when not given."
+    ),
+    click.option(
+        "--catch-up",
+        type=click.Choice(["none", "once", "all"]),
+        help="Runs missed while ohmo was off.",
+    ),
+    click.option(
+        "--overlap", type=click.Choice(["skip", "queue"]), help="When the last run has not ended."
+    ),
+    click.option(
+        "--when",
+        type=click.Choice(["always", "changed", "wrong"]),
+        help="Whether a report is sent.",
+    ),
+    click.option("--jitter", metavar="SPAN", help="A delay by chance of at most this."),
+    click.option("--retry", type=click.IntRange(0, 10), help="Tries after a failed run."),
+    click.option(
+        "--expires", metavar="DATE", help="No run after this day (2026-12-31), or this time."
+    ),
+]
 
 
 def _fields(function: Callable[P, R]) -> Callable[P, R]:
     """The flags of ``add`` and ``edit``."""
-    for option in reversed(
-        [
-            click.option(
-                "--at",
-                metavar="TIME",
-                help=(
-                    "Once: '2026-12-01 09:00', '17:30', 'tomorrow 9:00', 'in 20 minutes' or ISO"
-                    " 8601."
-                ),
-            ),
-            click.option("--every", metavar="SPAN", help="Again and again: 2s, 5m, 24h."),
-            click.option(
-                "--tz",
-                metavar="ZONE",
-                help="Of the schedule, e.g. Asia/Shanghai; else cron.timezone.",
-            ),
-            click.option(
-                "--to",
-                metavar="ADDRESS",
-                help="Where the report goes, e.g. slack:C123; else only into the history.",
-            ),
-            click.option(
-                "--thread",
-                metavar="T",
-                help="A thread there; without --to the name of a conversation of its own.",
-            ),
-            click.option(
-                "--prompt",
-                metavar="TEXT",
-                help="What shall be done ('-': read it from standard input).",
-            ),
-            click.option(
-                "--rule",
-                "rules",
-                multiple=True,
-                metavar="RULE",
-                help="What it may do unasked, e.g. 'Bash(gh run list:*)'. Repeatable.",
-            ),
-            click.option(
-                "--secret",
-                "secrets",
-                multiple=True,
-                metavar="NAME=REF",
-                help="For its commands, e.g. GH_TOKEN=env:GH_TOKEN. Repeatable.",
-            ),
-            click.option(
-                "--deadline",
-                metavar="SPAN",
-                help="How long it may wait and ask; 2h when not given.",
-            ),
-            click.option(
-                "--catch-up",
-                type=click.Choice(["none", "once", "all"]),
-                help="Runs missed while ohmo was off.",
-            ),
-            click.option(
-                "--overlap",
-                type=click.Choice(["skip", "queue"]),
-                help="When the last run has not ended.",
-            ),
-            click.option(
-                "--when",
-                type=click.Choice(["always", "changed", "wrong"]),
-                help="Whether a report is sent.",
-            ),
-            click.option("--jitter", metavar="SPAN", help="A delay by chance of at most this."),
-            click.option("--retry", type=click.IntRange(0, 10), help="Tries after a failed run."),
-            click.option(
-                "--expires",
-                metavar="DATE",
-                help="No run after this day (2026-12-31), or this time.",
-            ),
-        ]
-    ):
+    for option in reversed(_FIELDS):
         function = option(function)
     return function
 
@@ -123,7 +111,9 @@ def list_(as_json: bool, remote: str | None) -> None:
         return
     columns: Columns = {
         "NAME": lambda row: row["name"],
-        "WHEN": _rhythm,
+        "WHEN": lambda row: (
+            row["schedule"] or (f"every {row['every']}" if row["every"] else "once")
+        ),
         "NEXT": lambda row: row["next_local"] if row["enabled"] else "paused",
         "LAST": lambda row: row["last"]["state"] if row["last"] else "-",
         "TO": lambda row: row["to"],
@@ -170,7 +160,7 @@ def add(
     if not _agreed(looks, yes):
         raise click.ClickException("nothing was made")
     made = client.post(_API, body)
-    click.echo(as_json_text(made) if as_json else _told(made))
+    click.echo(as_json_text(made) if as_json else _summary(made))
 
 
 @COMMAND.command()
@@ -207,7 +197,7 @@ def edit(name: str, yes: bool, as_json: bool, remote: str | None, **flags: Any) 
         raise click.ClickException("nothing was changed")
     client = connect_or_open(remote)
     made = client.post(_path(name), body)
-    click.echo(as_json_text(made) if as_json else _told(made))
+    click.echo(as_json_text(made) if as_json else _summary(made))
 
 
 @COMMAND.command()
@@ -323,29 +313,22 @@ def _agreed(looks: Mapping[str, Any], yes: bool) -> bool:
     return click.confirm("Allow this?", err=True)
 
 
-def _told(job: Mapping[str, Any]) -> str:
-    due = (
-        "paused"
-        if not job["enabled"]
-        else f"next run {clean(job['next_local'])}"
-        if job["next_local"]
-        else "no further run"
-    )
-    kept = (
-        ""
-        if job["to"]
-        else "; its reports are only kept in the history (--to sends them somewhere)"
-    )
-    note = f"; {clean(job['note'])}" if job.get("note") else ""
-    return f"{clean(job['name'])}: {due}{kept}{note}"
-
-
-def _rhythm(row: Mapping[str, Any]) -> str:
-    return row["schedule"] or (f"every {row['every']}" if row["every"] else "once")
+def _summary(job: Mapping[str, Any]) -> str:
+    if not job["enabled"]:
+        text = "paused"
+    elif job["next_local"]:
+        text = f"next run {clean(job['next_local'])}"
+    else:
+        text = "no further run"
+    if not job["to"]:
+        text += "; its reports are only kept in the history (--to sends them somewhere)"
+    if job.get("note"):
+        text += f"; {clean(job['note'])}"
+    return f"{clean(job['name'])}: {text}"
 
 
 def _act(name: str, what: str, done: str, as_json: bool, remote: str | None) -> None:
-    found = (connect if what == "run" else connect_or_open)(remote).post(
-        f"{_path(name)}/{what}", {}
-    )  # a run needs a house that moves
+    # a run needs a daemon that goes on afterwards
+    client = connect(remote) if what == "run" else connect_or_open(remote)
+    found = client.post(f"{_path(name)}/{what}", {})
     click.echo(as_json_text(found) if as_json else f"{clean(name)} {done}")

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ohmo.cli.show import as_json_text, clean, some
+
 if TYPE_CHECKING:
     from ohmo.doctor.check import Kept
+    from ohmo.doctor.examination import Result
+
+_SHOWN = ("problem", "warning", "note")
 
 _MARK = {
     "ok": "ok      ",
@@ -35,7 +40,7 @@ _MARK = {
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Another config.yaml.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def COMMAND(  # noqa: N802 - the name every command file exports
+def COMMAND(
     ctx: click.Context,
     live: bool,
     fix: bool,
@@ -46,17 +51,18 @@ def COMMAND(  # noqa: N802 - the name every command file exports
 ) -> None:
     from ohmo.cli.client import Client, Json, NotRunning, Refused
     from ohmo.cli.home_config import process_environment
-    from ohmo.cli.show import as_json_text, clean, some
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import ConfigError, OhmoError
     from ohmo.doctor.check import Facts
     from ohmo.doctor.examination import checks, examine, mend, survey
 
-    known = {name for one in checks() for name in (one.name, one.name.partition(".")[0])}
-    if unknown := [name for name in only if name not in known]:
-        raise click.UsageError(
-            f"--only {unknown[0]}: there is no such check; ohmo doctor --all names them"
-        )
+    known = {check.name for check in checks()}
+    known |= {name.partition(".")[0] for name in known}
+    for name in only:
+        if name not in known:
+            raise click.UsageError(
+                f"--only {name}: there is no such check; ohmo doctor --all names them"
+            )
 
     def ask(path: str) -> Json | None:
         try:
@@ -66,12 +72,11 @@ def COMMAND(  # noqa: N802 - the name every command file exports
 
     def facts() -> Facts:
         try:
-            around = process_environment()
+            environ = process_environment()
         except ConfigError:
-            around = dict(
-                os.environ
-            )  # the check home.env_mode or home.env says why, and what to do
-        return survey(around, ask, file=file, kept=lambda: _kept(around))
+            # the check home.env_mode or home.env says why, and what to do
+            environ = dict(os.environ)
+        return survey(environ, ask, file=file, kept=lambda: _kept(environ))
 
     if fix:
         find_home(os.environ).refuse_root()
@@ -79,44 +84,43 @@ def COMMAND(  # noqa: N802 - the name every command file exports
     results = examine(first, live=live, only=only)
     if fix:
         results = mend(first, results, facts)
-    counted = {state: sum(one.finding.state == state for one in results) for state in _MARK}
+    counts = {state: sum(one.finding.state == state for one in results) for state in _MARK}
     if as_json:
         rows = [
             {
-                "name": one.check.name,
-                "title": one.check.title,
-                "state": one.finding.state,
-                "text": one.finding.text,
-                "next": one.finding.next,
-                "fixable": one.check.mend is not None,
-                "mended": one.mended,
+                "name": result.check.name,
+                "title": result.check.title,
+                "state": result.finding.state,
+                "text": result.finding.text,
+                "next": result.finding.next,
+                "fixable": result.check.mend is not None,
+                "mended": result.mended,
             }
-            for one in results
+            for result in results
         ]
-        click.echo(as_json_text({"checks": rows, "counts": counted}))
+        click.echo(as_json_text({"checks": rows, "counts": counts}))
     else:
-        for one in results:
-            found = one.finding
-            if everything or one.mended or found.state in ("problem", "warning", "note"):
-                text = found.text or one.check.title
-                click.echo(
-                    f"{_MARK[found.state]} {one.check.name}: {clean(text)}"
-                    + (f" [{clean(one.mended)}]" if one.mended else "")
-                )
-                if found.next:
-                    fixable = "" if one.check.mend is None or fix else " (or ohmo doctor --fix)"
-                    click.echo(
-                        "          →"
-                        f" {clean(found.next)}{fixable if '--fix' not in found.next else ''}"
-                    )
-        told = f"{len(results)} checks: " + ", ".join(
-            some(counted[state], state) for state in ("problem", "warning", "note")
-        )
+        for result in results:
+            if everything or result.mended or result.finding.state in _SHOWN:
+                _print_result(result, fix=fix)
+        summary = ", ".join(some(counts[state], state) for state in _SHOWN)
         click.echo(
-            f"{told}, {counted['skipped']} skipped"
+            f"{len(results)} checks: {summary}, {counts['skipped']} skipped"
             + ("" if live else "; --live also asks the model and the platforms")
         )
-    ctx.exit(1 if counted["problem"] else 0)
+    ctx.exit(1 if counts["problem"] else 0)
+
+
+def _print_result(result: Result, *, fix: bool) -> None:
+    finding = result.finding
+    line = (
+        f"{_MARK[finding.state]} {result.check.name}: {clean(finding.text or result.check.title)}"
+    )
+    click.echo(line + (f" [{clean(result.mended)}]" if result.mended else ""))
+    if finding.next:
+        offered = result.check.mend is not None and not fix and "--fix" not in finding.next
+        hint = " (or ohmo doctor --fix)" if offered else ""
+        click.echo(f"          → {clean(finding.next)}{hint}")
 
 
 def _kept(environ: Mapping[str, str]) -> Kept | None:

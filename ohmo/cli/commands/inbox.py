@@ -33,7 +33,7 @@ _STATES = (
 
 
 @click.group("inbox", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

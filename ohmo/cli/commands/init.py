@@ -78,13 +78,17 @@ _CHANNELS = ("slack", "discord", "telegram", "feishu", "matrix")
 )
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.pass_context
-def COMMAND(  # noqa: N802
+def COMMAND(
     ctx: click.Context, *, test: bool, service: bool | None, yes: bool, **flags: object
 ) -> None:
+    from channels.registry import discover
+    from ohmo.cli.setup_checks import SetupChecks
     from ohmo.cli.wizard import InitFlags, Wizard
 
     at_terminal = sys.stdin.isatty()
-    wizard = Wizard(os.environ, asking=at_terminal and not yes)
+    manifests = discover().manifests
+    checks = SetupChecks(os.environ, manifests)
+    wizard = Wizard(os.environ, manifests, checks, asking=at_terminal and not yes)
     asked = InitFlags(**flags)  # pyright: ignore[reportArgumentType] - click checked them
     deaf = not at_terminal and not yes
     ctx.exit(wizard.run(asked, test=test, service=service, deaf=deaf))

@@ -10,6 +10,6 @@ from ohmo.cli.show import as_json_text, client_options
 
 @click.command("login", help=__doc__)
 @client_options
-def COMMAND(as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(as_json: bool, remote: str | None) -> None:
     found = connect(remote).post("/api/v1/login", {})
     click.echo(as_json_text(found) if as_json else found["url"])

@@ -9,7 +9,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -41,16 +41,16 @@ from ohmo.config.home import find_home
 )
 @click.option("--json", "as_json", is_flag=True, help="Lines as they are in the file.")
 @click.option("--remote", metavar="URL", help="Of a daemon elsewhere; its token in OHMO_TOKEN.")
-def COMMAND(  # noqa: N802
+def COMMAND(
     lines: int, follow: bool, level: str, thread: str | None, as_json: bool, remote: str | None
 ) -> None:
-    wanted = _Wanted(level, thread, as_json)
+    log_filter = _Filter(level, thread, as_json)
+    if remote is None:
+        texts = _local_lines(log_filter, lines, follow)
+    else:
+        texts = _remote_lines(connect(remote), log_filter, lines, follow)
     shown = 0
-    for text in (
-        _here(wanted, lines, follow)
-        if remote is None
-        else _elsewhere(connect(remote), wanted, lines, follow)
-    ):
+    for text in texts:
         shown += 1
         click.echo(text)
     if not shown and lines:
@@ -59,125 +59,125 @@ def COMMAND(  # noqa: N802
         click.echo(f"no line{of_thread}{of_level}", err=True)
 
 
-def _here(wanted: _Wanted, lines: int, follow: bool) -> Iterator[str]:
-    path = find_home(os.environ).log
-    if not path.exists() and not follow:
-        raise click.ClickException(f"{path}: there is no log yet; it begins with: ohmo run")
-    position = path.stat().st_size if path.exists() else 0
-    yield from _last(path, position, lines, wanted)
-    for line in growing(path, position) if follow else ():
-        if (text := wanted.text(line)) is not None:
-            yield text
+class _Filter:
+    """Which lines are shown, and how."""
 
-
-def _elsewhere(client: Client, wanted: _Wanted, lines: int, follow: bool) -> Iterator[str]:
-    found: deque[str] = deque()
-    after, since = None, ""
-    # newest first; the house cannot be asked for a part of a thread's name, so what it gives is
-    # looked through once more
-    while True:
-        page = client.get(
-            "/api/v1/logs", level=wanted.level, q=wanted.thread, limit=1000, after=after
-        )
-        since = since or str(page["since"])
-        found.extendleft(
-            text for event in page["logs"] if (text := wanted.text(_line(event))) is not None
-        )
-        after = page["next"]
-        if after is None or len(found) >= lines:
-            break
-    yield from list(found)[max(0, len(found) - lines) :]
-    if follow:
-        with client.log(level=wanted.level, words=wanted.thread or "", since=since) as events:
-            for event in events:
-                if (
-                    event is not None
-                    and event.kind == "log"
-                    and (text := wanted.text(_line(event.data))) is not None
-                ):
-                    yield text
-
-
-def _line(event: Mapping[str, Any]) -> str:
-    return json.dumps(
-        {name: value for name, value in event.items() if name != "place"}, ensure_ascii=False
-    )
-
-
-class _Wanted:
     def __init__(self, level: str, thread: str | None, as_json: bool) -> None:
         self.level = level
         self.thread = thread
-        self._least = _RANK[level]
-        self._thread = thread
         self._as_json = as_json
 
     def text(self, line: str) -> str | None:
-        """The line as it is shown; None when it is less grave than asked for."""
-        known = _event(line)
-        if self._thread is not None and (
-            known is None or self._thread not in str(known.get("thread", ""))
-        ):
-            return None
-        if known is None:
+        """The line as it is shown; None when it is left out."""
+        try:
+            event: Any = json.loads(line)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict):  # not ours, such as a traceback
+            if self.thread is not None:
+                return None
             return line.rstrip("\n") if self._as_json else clean(line.strip())
-        if _RANK.get(str(known.get("level")), 1) < self._least:
+        return self.event_text(cast("dict[str, Any]", event), line)
+
+    def event_text(self, event: Mapping[str, Any], line: str = "") -> str | None:
+        """As ``text``. ``line``: as the event stands in the file; "": it comes from elsewhere."""
+        if self.thread is not None and self.thread not in str(event.get("thread", "")):
+            return None
+        if _RANK.get(str(event.get("level")), 1) < _RANK[self.level]:
             return None
         if self._as_json:
-            return line.rstrip("\n")
-        rest = " ".join(
-            f"{key}={clean(value)}"
-            for key, value in known.items()
-            if key not in ("at", "level", "event", "exception")
-        )
-        trace = f"\n{known['exception']}" if "exception" in known else ""
-        return (
-            f"{clean(known.get('at'))} {clean(known.get('level')):8} {clean(known.get('event'))}"
-            f" {rest}".rstrip()
-            + trace
-        )
+            return line.rstrip("\n") or json.dumps(event, ensure_ascii=False)
+        hidden = ("at", "level", "event", "exception")
+        rest = [f"{key}={clean(value)}" for key, value in event.items() if key not in hidden]
+        head = f"{clean(event.get('at'))} {clean(event.get('level')):8} {clean(event.get('event'))}"
+        trace = f"\n{event['exception']}" if "exception" in event else ""
+        return f"{head} {' '.join(rest)}".rstrip() + trace
 
 
-def _last(path: Path, end: int, lines: int, wanted: _Wanted) -> deque[str]:
+def _local_lines(log_filter: _Filter, lines: int, follow: bool) -> Iterator[str]:
     """The last so many, from older files too when the present one has not enough."""
-    found: deque[str] = deque()
-    plain = (path.with_name(f"{path.name}.{number}") for number in range(1, 100))
-    older = (
-        one if one.exists() else one.with_name(f"{one.name}.gz") for one in plain
-    )  # both stand there while one is packed
-    for file in (one for one in (path, *older) if one.exists()):
-        if len(found) >= lines:
+    path = find_home(os.environ).log
+    if not path.exists() and not follow:
+        raise click.ClickException(f"{path}: there is no log yet; it begins with: ohmo run")
+    end = path.stat().st_size if path.exists() else 0
+    last: deque[str] = deque()
+    for file in _files(path):
+        if len(last) >= lines:
             break
-        text = _text(file, end if file == path else -1)
-        shown = [line for one in text.splitlines() if (line := wanted.text(one)) is not None]
-        found.extendleft(reversed(shown[max(0, len(shown) - (lines - len(found))) :]))
-    return found
+        content = _read(file, end if file == path else -1)
+        texts = [log_filter.text(line) for line in content.splitlines()]
+        shown = [text for text in texts if text is not None]
+        last.extendleft(reversed(shown[max(0, len(shown) - (lines - len(last))) :]))
+    yield from last
+    for line in growing(path, end) if follow else ():
+        text = log_filter.text(line)
+        if text is not None:
+            yield text
 
 
-def _text(file: Path, end: int) -> str:
+def _files(path: Path) -> Iterator[Path]:
+    """The log and those that were rotated, newest first."""
+    if path.exists():
+        yield path
+    for number in range(1, 100):
+        plain = path.with_name(f"{path.name}.{number}")
+        packed = path.with_name(f"{path.name}.{number}.gz")
+        if plain.exists():  # both stand there while one is packed
+            yield plain
+        elif packed.exists():
+            yield packed
+
+
+def _read(file: Path, end: int) -> str:
     """What can be read of it; what cannot is said, and hides no other file."""
-    found: list[bytes] = []
+    content = bytearray()
     try:
         with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as raw:
-            while (end < 0 or sum(map(len, found)) < end) and (
-                piece := raw.read(_PIECE if end < 0 else end)
-            ):
-                found.append(piece)
+            while end < 0 or len(content) < end:
+                piece = raw.read(_PIECE if end < 0 else end)
+                if not piece:
+                    break
+                content += piece
     except (OSError, EOFError, zlib.error) as error:
         click.echo(
             f"ohmo: {file}: cannot be read further ({getattr(error, 'strerror', None) or error});"
             " the other files follow",
             err=True,
         )
-    return b"".join(found).decode("utf-8", "replace")
+    return content.decode("utf-8", "replace")
 
 
-def _event(line: str) -> dict[str, Any] | None:
-    try:
-        found: Any = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
+def _remote_lines(client: Client, log_filter: _Filter, lines: int, follow: bool) -> Iterator[str]:
+    last: deque[str] = deque()
+    after: str | None = None
+    since = ""
+    # newest first; the daemon cannot be asked for a part of a thread's name, so what it gives is
+    # filtered once more
+    while True:
+        page = client.get(
+            "/api/v1/logs", level=log_filter.level, q=log_filter.thread, limit=1000, after=after
+        )
+        since = since or str(page["since"])
+        texts = [log_filter.event_text(_without_place(event)) for event in page["logs"]]
+        last.extendleft(text for text in texts if text is not None)
+        after = page["next"]
+        if after is None or len(last) >= lines:
+            break
+    yield from list(last)[max(0, len(last) - lines) :]
+    if not follow:
+        return
+    words = log_filter.thread or ""
+    with client.log(level=log_filter.level, words=words, since=since) as events:
+        for event in events:
+            if event is not None and event.kind == "log":
+                text = log_filter.event_text(_without_place(event.data))
+                if text is not None:
+                    yield text
+
+
+def _without_place(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Without where it stands in the log, which only readers of the API need."""
+    return {name: value for name, value in event.items() if name != "place"}
 
 
 _PIECE = 1 << 16  # bytes

@@ -18,7 +18,7 @@ from ohmo.cli.show import (
 
 
 @click.group("outbox", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

@@ -19,7 +19,7 @@ from ohmo.gateway.pairing import MAY
 
 
 @click.group("pairing", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

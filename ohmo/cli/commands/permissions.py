@@ -9,7 +9,7 @@ from ohmo.cli.show import Columns, Group, ago, as_json_text, client_options, pri
 
 
 @click.group("permissions", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

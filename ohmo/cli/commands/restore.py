@@ -13,7 +13,7 @@ import click
 @click.command("restore", help=__doc__)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(path: Path, as_json: bool) -> None:
     from ohmo.cli.show import as_json_text
     from ohmo.config.home import find_home
     from ohmo.storefile.archive import backups

@@ -12,7 +12,7 @@ import click
 @click.option("--profile", metavar="NAME", help="Another profile of the file.")
 @click.option("--safe", is_flag=True, help="Without plugins, hooks and cron.")
 @click.pass_context
-def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:
     import gc
     import importlib
     import threading

@@ -9,7 +9,7 @@ import click
 
 
 @click.group("security", help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 @click.group("service", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

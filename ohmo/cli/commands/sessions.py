@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from ohmo.cli.client import Client, Json
+from ohmo.cli.client import Client, Json, text_of
 from ohmo.cli.connect import connect, connect_or_open
 from ohmo.cli.show import (
     Columns,
@@ -26,7 +26,7 @@ _PATIENCE = 10.0  # seconds; what is stored is carried out in any case
 
 
 @click.group("sessions", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 
@@ -99,23 +99,18 @@ def reset(id: str, as_json: bool, remote: str | None) -> None:
     Nothing is deleted."""
     client = connect(remote)
     stored = client.post(f"/api/v1/sessions/{_id(id)}/reset", {})
-    place, deadline = (
-        f"/api/v1/inbox/{stored['thread']}/{stored['seq']}",
-        time.monotonic() + _PATIENCE,
-    )
-    while (row := client.get(place))["state"] != "ended" and time.monotonic() < deadline:
+    path = f"/api/v1/inbox/{stored['thread']}/{stored['seq']}"
+    deadline = time.monotonic() + _PATIENCE
+    while (row := client.get(path))["state"] != "ended" and time.monotonic() < deadline:
         time.sleep(0.05)
     done = row["state"] == "ended"
     if as_json:
         click.echo(as_json_text({**stored, "done": done}))
+    elif done:
+        click.echo(f"{id}: a new session begins")
     else:
         click.echo(
-            f"{id}: a new session begins"
-            if done
-            else (
-                f"{id}: stored, and not carried out yet; ohmo inbox why {id}/{stored['seq']} says"
-                " more"
-            )
+            f"{id}: stored, and not carried out yet; ohmo inbox why {id}/{stored['seq']} says more"
         )
 
 
@@ -127,33 +122,28 @@ def replay(id: str, as_json: bool, remote: str | None) -> None:
     compare: what was sent to the model byte for byte, permissions by today's rules. Nothing is run
     and nobody is asked. Exit 1 at the first difference, or with nothing to compare."""
     found = connect_or_open(remote).get(f"/api/v1/sessions/{_id(id)}/replay")
+    compared = found["calls"] - found["unrecorded"]
     if as_json:
         click.echo(as_json_text(found))
+    elif found["difference"] is not None:
+        click.echo(f"step {found['seq']}: {clean(found['difference'])}")
+        click.echo(
+            f"before it: {found['same']} requests the same, {found['judged']} decisions the same"
+        )
+    elif not compared:
+        click.echo("nothing to compare: no request of this session was recorded")
     else:
-        for line in _replayed(found):
-            click.echo(line)
-    if found["difference"] is not None or not found["same"]:
-        raise click.exceptions.Exit(1)
-
-
-def _replayed(found: Json) -> Iterator[str]:
-    if found["difference"] is not None:
-        yield f"step {found['seq']}: {clean(found['difference'])}"
-        yield f"before it: {found['same']} requests the same, {found['judged']} decisions the same"
-        return
-    compared = found["calls"] - found["unrecorded"]
-    if compared:
-        yield (
+        click.echo(
             f"{found['same']} of {compared} requests are the same byte for byte, {found['judged']}"
             " decisions are the same"
         )
-    else:
-        yield "nothing to compare: no request of this session was recorded"
-    if found["unrecorded"] and compared:
-        yield (
-            f"{found['unrecorded']} more were not recorded: made by an older ohmo, or without a"
-            " model endpoint"
-        )
+        if found["unrecorded"]:
+            click.echo(
+                f"{found['unrecorded']} more were not recorded: made by an older ohmo, or without"
+                " a model endpoint"
+            )
+    if found["difference"] is not None or not found["same"]:
+        raise click.exceptions.Exit(1)
 
 
 def _id(text: str) -> str:
@@ -164,13 +154,10 @@ def _id(text: str) -> str:
 
 def _whole(client: Client, thread: str) -> tuple[Json, list[Json]]:
     items: list[Json] = []
-    since: int | None = 0
     session: Json = {}
-    while since is not None:
-        page = client.get(f"/api/v1/sessions/{thread}", since=since, limit=1000)
+    for page in client.history(thread, 0):
         session = page["session"]
         items += page["history"]
-        since = page["next"]
     return session, items
 
 
@@ -184,22 +171,14 @@ def _lines(items: list[Json]) -> Iterator[str]:
                     f"**{clean(name)}:**"
                     f" {clean_text(arrival.get('text') or arrival.get('prompt') or '')}"
                 )
-            case "step_info":
-                yield from _step(item["step"])
+            case "step_info" if item["step"]["type"] == "model_step":
+                if text := text_of(item["step"]):
+                    yield f"**ohmo:** {clean_text(text)}"
+                for block in item["step"]["blocks"]:
+                    if block["type"] == "tool_call":
+                        arguments = clean(json.dumps(block["arguments"], ensure_ascii=False))
+                        yield f"- {clean(block['name'])} {arguments[:300]}"
+            case "step_info" if item["step"]["type"] == "call_result":
+                yield f"  → {clean(item['step']['result']['text'])[:300]}"
             case _:
                 pass
-
-
-def _step(step: Json) -> Iterator[str]:
-    if step["type"] == "model_step":
-        said = "".join(block["text"] for block in step["blocks"] if block["type"] == "text")
-        if said:
-            yield f"**ohmo:** {clean_text(said)}"
-        for block in step["blocks"]:
-            if block["type"] == "tool_call":
-                yield (
-                    f"- {clean(block['name'])}"
-                    f" {clean(json.dumps(block['arguments'], ensure_ascii=False))[:300]}"
-                )
-    elif step["type"] == "call_result":
-        yield f"  → {clean(step['result']['text'])[:300]}"

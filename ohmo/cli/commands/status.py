@@ -22,7 +22,7 @@ PROBE, ANSWER = (
 )
 @client_options
 @click.pass_context
-def COMMAND(ctx: click.Context, check: str | None, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(ctx: click.Context, check: str | None, as_json: bool, remote: str | None) -> None:
     client = connect(remote, timeout=PROBE if check is not None else ANSWER)
     if check is not None:
         ctx.exit(0 if client.probe("/healthz" if check == "live" else "/readyz") else 1)

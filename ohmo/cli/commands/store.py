@@ -11,7 +11,7 @@ from ohmo.cli.show import Group
 
 
 @click.group("store", cls=Group, help=__doc__)
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 

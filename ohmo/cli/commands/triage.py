@@ -38,7 +38,7 @@ _PRIVATE = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY|CREDENTIAL", re.IGNORECASE)
         " shows how a job does it."
     ),
 )
-def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+def COMMAND() -> None:
     pass
 
 
@@ -141,7 +141,12 @@ def read(file: IO[bytes], form: Any, commit: str, url: str, name: str | None, gi
     data = file.read(MOST_BYTES + 1)
     title = name or "tests"
     _say(
-        title, title, git, lambda _: read_results(data, form, commit=commit or _head(git), url=url)
+        title,
+        title,
+        git,
+        lambda _: read_results(
+            data, form, commit=commit or _git(git, "rev-parse", "--verify", "HEAD"), url=url
+        ),
     )
 
 
@@ -241,10 +246,6 @@ def _git(folder: Path, *words: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return ended.stdout.decode("utf-8", "replace").strip() if ended.returncode == 0 else ""
-
-
-def _head(folder: Path) -> str:
-    return _git(folder, "rev-parse", "--verify", "HEAD")
 
 
 def _commits(folder: Path, good: str, bad: str) -> str:

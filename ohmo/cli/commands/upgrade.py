@@ -16,7 +16,7 @@ import click
 @click.command("upgrade", help=f"{__doc__}\n\nWHAT: a wheel, or a requirement such as ohmo==0.2.0.")
 @click.argument("what")
 @click.option("--system", is_flag=True, help="The installation of the system unit (needs root).")
-def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(what: str, system: bool) -> None:
     from ohmo.cli.client import Client
     from ohmo.cli.show import clean
     from ohmo.config.home import Home, find_home

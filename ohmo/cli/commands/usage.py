@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from ohmo.cli.connect import connect_or_open
-from ohmo.cli.show import Columns, Row, as_json_text, client_options, print_rows
+from ohmo.cli.show import Columns, Row, address, as_json_text, client_options, print_rows
 from ohmo.contracts.reports import cost_words
 
 
@@ -21,7 +21,7 @@ from ohmo.contracts.reports import cost_words
     help="thread: the 50 that cost most.",
 )
 @client_options
-def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:
     rows = connect_or_open(remote).get("/api/v1/usage", days=days, by=by)["usage"]
     if as_json:
         click.echo(as_json_text(rows))
@@ -35,7 +35,7 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # n
     if by == "thread":
         first = {
             "THREAD": lambda row: row["thread"] or "ohmo itself",
-            "PLACE": _place,
+            "PLACE": lambda row: address(row["address"]),
             "TITLE": lambda row: row["title"],
         }
     columns: Columns = {
@@ -54,13 +54,3 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # n
         click.echo(f"together: {sum(row['calls'] for row in rows)} calls, {cost}")
         if unpriced:
             click.echo("`pricing:` in config.yaml gives a model its price, from then on")
-
-
-def _place(row: Row) -> str:
-    address = row["address"]
-    return (
-        "-"
-        if address is None
-        else f"{address['channel']}:{address['chat']}"
-        + (f"/{address['topic']}" if address["topic"] else "")
-    )
