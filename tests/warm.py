@@ -161,11 +161,11 @@ def _import_the_house() -> None:
 
     gc.disable()  # as the command does; what it collects is the daemon's own
     import ohmo.cli.commands.run
-    import ohmo.cli.house
+    import ohmo.cli.home_config
     import ohmo.config.last_good
-    from ohmo.cli.lean import structlog_alone
+    from ohmo.cli.connect import import_structlog_without_rich
 
-    structlog_alone()
+    import_structlog_without_rich()
 
     import ohmo.daemon
     import ohmo.tools.search.engine  # noqa: F401 - the imports are the purpose
