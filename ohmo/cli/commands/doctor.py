@@ -86,18 +86,7 @@ def COMMAND(
         results = mend(first, results, facts)
     counts = {state: sum(one.finding.state == state for one in results) for state in _MARK}
     if as_json:
-        rows = [
-            {
-                "name": result.check.name,
-                "title": result.check.title,
-                "state": result.finding.state,
-                "text": result.finding.text,
-                "next": result.finding.next,
-                "fixable": result.check.mend is not None,
-                "mended": result.mended,
-            }
-            for result in results
-        ]
+        rows = [_row(result) for result in results]
         click.echo(as_json_text({"checks": rows, "counts": counts}))
     else:
         for result in results:
@@ -109,6 +98,18 @@ def COMMAND(
             + ("" if live else "; --live also asks the model and the platforms")
         )
     ctx.exit(1 if counts["problem"] else 0)
+
+
+def _row(result: Result) -> dict[str, object]:
+    return {
+        "name": result.check.name,
+        "title": result.check.title,
+        "state": result.finding.state,
+        "text": result.finding.text,
+        "next": result.finding.next,
+        "fixable": result.check.mend is not None,
+        "mended": result.mended,
+    }
 
 
 def _print_result(result: Result, *, fix: bool) -> None:
