@@ -11,7 +11,7 @@ import time
 from ohmo.contracts.messages import ModelStep, Step, Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply, Section
 from ohmo.providers.anthropic.client import AnthropicClient
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 
 
 async def asked(model: AnthropicClient, steps: list[Step], text: str) -> None:

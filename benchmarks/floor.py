@@ -14,7 +14,7 @@ from channels.telegram.client_http import Pace
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply, Section, ToolSpec
 from ohmo.providers.anthropic.client import AnthropicClient
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 
 
 async def pair(wire: Wire, model: AnthropicClient, chat: int, text: str) -> None:

@@ -22,12 +22,11 @@ from channels.contract import (
     PersonId,
     Receipt,
 )
+from ohmo.ambient import IdSource, inert
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import ModelStep, Text, UserStep
 from ohmo.contracts.outbox import PartState, PostRow
 from ohmo.contracts.turns import Claim, End, Seat
-from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 
 TEXT = (

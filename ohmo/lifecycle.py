@@ -1,20 +1,22 @@
-"""How things live and die: supervision, back-off, signals, and the notes a service manager wants to
-hear."""
+"""The process: supervision of tasks, back-off, signals, the heap, and what a service manager is
+told."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import random
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import structlog
 
 log = structlog.get_logger("ohmo.lifecycle")
+_ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
 T = TypeVar("T")
 
 
@@ -137,3 +139,13 @@ def notify(environ: Mapping[str, str], state: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def share_one_heap() -> None:
+    """All threads take memory from one heap: holes that one leaves are filled by another, and a
+    daemon of months needs no more than one of an hour.
+
+    To be called before the first thread begins: a heap that one was given stays, and grows.
+    ``mallopt(3)`` of glibc; elsewhere nothing happens."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)

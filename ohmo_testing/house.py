@@ -12,19 +12,19 @@ from pathlib import Path
 
 from channels.contract import Capabilities
 from channels.record import record
+from ohmo.ambient import Failpoint, inert
 from ohmo.assembly.channels import Wired
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import load
-from ohmo.failpoints import Failpoint, inert
 from ohmo.gateway.access import Policy
 from ohmo.gateway.activity import Mode
 from ohmo.gateway.internal_channel import InternalChannel
 from ohmo.gateway.link import LinkSettings
 from ohmo.lifecycle import failure_of
 from ohmo.providers.build import Model, chain
-from ohmo.providers.manifest import Endpoint
 from ohmo.providers.middleware import Patience
+from ohmo.providers.models import Endpoint
 from ohmo.sessions.clock import HeldClock
 from ohmo.storefile.open_store import open_store
 from ohmo_testing.channels import EVERYTHING, FakeChannel, FakePlatform, Shown

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import field
 
 from channels.record import record
+from ohmo.ambient import IdSource
 from ohmo.contracts.errors import ProviderError
 from ohmo.contracts.messages import Json, ModelStep, Text, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
-from ohmo.ids import IdSource
 
 
 @record

@@ -10,14 +10,13 @@ from typing import Literal
 from channels.contract import Address
 from channels.record import record
 from channels.text import literal
+from ohmo.ambient import Failpoint, NewId
 from ohmo.approvals.cards import closing, elsewhere, is_whole
 from ohmo.approvals.granting import Granting, remembered, remembered_by
 from ohmo.commands.contract import Decide
 from ohmo.contracts.inwriter import Card
 from ohmo.contracts.outbox import Asked, PostRow, Remembered, Ruling, Scope
 from ohmo.contracts.store import Store
-from ohmo.failpoints import Failpoint
-from ohmo.ids import NewId
 
 _ALLOWED: dict[Scope, str] = {
     "once": "Allowed once by {}",

@@ -8,11 +8,11 @@ from dataclasses import replace
 from channels.contract import Address, Choice, Hint, Outbound
 from channels.split import split_markdown
 from channels.text import literal
+from ohmo.ambient import NewId
 from ohmo.approvals.job_people import JobPeople
 from ohmo.contracts.inwriter import Card, Closing, in_writer
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, OutRow, PostRow
 from ohmo.contracts.tool import Question
-from ohmo.ids import NewId
 from ohmo.sessions import stale_messages
 
 # Characters of a question in a chat: some messages of a small platform, one of a large.

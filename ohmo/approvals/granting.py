@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from channels.contract import Clock
 from channels.record import record
+from ohmo.ambient import NewId
 from ohmo.contracts.outbox import Asked, Grant, Remembered, Scope
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Store
-from ohmo.ids import NewId
 from ohmo.permissions.wording import in_words
 
 

@@ -16,6 +16,7 @@ from datetime import datetime
 from channels.contract import Address, Choice, Clock, Hint, Person, PersonId, Said
 from channels.record import record
 from channels.text import literal
+from ohmo.ambient import NewId, derived
 from ohmo.approvals.answering import NOT_YOURS
 from ohmo.approvals.cards import closing, elsewhere, is_whole
 from ohmo.commands.contract import Standing
@@ -26,7 +27,6 @@ from ohmo.contracts.outbox import Asked, Lapsed, OutRow, PostRow
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted
-from ohmo.ids import NewId, derived
 from ohmo.lifecycle import within
 from ohmo.sessions import stale_messages
 

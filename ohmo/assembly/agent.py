@@ -12,6 +12,7 @@ from typing import Any
 
 from channels.contract import Address
 from channels.record import record
+from ohmo.ambient import Failpoint
 from ohmo.config.load import Config
 from ohmo.config.models import Pricing
 from ohmo.contracts.cron import JobTools
@@ -22,15 +23,13 @@ from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
-from ohmo.failpoints import Failpoint
 from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy_of import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
-from ohmo.providers.manifest import Call
 from ohmo.providers.model_list import has, in_words
-from ohmo.providers.models import Price
+from ohmo.providers.models import Call, Price
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.inputs import explain
 from ohmo.tools.workbench import Limits, Workbench

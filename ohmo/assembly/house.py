@@ -51,12 +51,12 @@ from ohmo.gateway.orders import Orders, OrdersDeps, Turns
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.logs.turn_log import TurnLog
 from ohmo.permissions.policy_of import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
+from ohmo.tracing.turn_log import TurnLog
 from ohmo.upkeep.cgroup import memory_share
 from ohmo.upkeep.full_auto import FullAuto
 from ohmo.upkeep.memory_watch import MemoryWatch

@@ -12,11 +12,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from channels.record import record
+from ohmo.ambient import Failpoint, IdSource, NewId, inert
 from ohmo.control.metrics import Metrics
 from ohmo.cron.scheduler import Alarm
-from ohmo.failpoints import Failpoint, inert
-from ohmo.ids import IdSource, NewId
-from ohmo.providers.manifest import Call
+from ohmo.providers.models import Call
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 
 

@@ -18,8 +18,8 @@ from ohmo.config.problems import nearest
 from ohmo.contracts.errors import ConfigError
 from ohmo.discovery import scan
 from ohmo.providers import build
-from ohmo.providers.manifest import Endpoint
 from ohmo.providers.model_list import offered
+from ohmo.providers.models import Endpoint
 from ohmo.setup import platforms
 from ohmo.setup.answers import Answers
 
@@ -57,7 +57,7 @@ class SetupChecks:
         return self._model_answers(config, environ) and self._channels_connect(environ)
 
     def _model_answers(self, config: Config, environ: Mapping[str, str]) -> bool:
-        from ohmo.providers.trial import try_model
+        from ohmo.providers.build import try_model
 
         result = asyncio.run(
             try_model(config, environ, config.profile_name, config.profile, limit=_TIMEOUT)

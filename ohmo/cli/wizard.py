@@ -20,10 +20,9 @@ from ohmo.config.home import Home, environment, find_home
 from ohmo.config.problems import nearest
 from ohmo.config.secrets import Secret
 from ohmo.contracts.errors import ConfigError
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 from ohmo.setup import openharness, platforms
-from ohmo.setup.answers import Answers, Value, merged, variable
-from ohmo.setup.furnish import Done, earlier, furnish, lay_out
+from ohmo.setup.answers import Answers, Done, Value, earlier, furnish, lay_out, merged, variable
 
 
 @record

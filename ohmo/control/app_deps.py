@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from channels.contract import Clock
 from channels.record import record
+from ohmo.ambient import NewId
 from ohmo.control.event_hub import EventHub
 from ohmo.control.keys import Keys
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
-from ohmo.ids import NewId
 from ohmo.processes.peer_process import Ancestry
 
 

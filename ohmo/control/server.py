@@ -24,6 +24,7 @@ from typing import cast
 
 from channels.contract import Clock
 from channels.record import record
+from ohmo.ambient import IdSource, NewId
 from ohmo.contracts.agent import Event
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.app_deps import AppDeps
@@ -32,7 +33,6 @@ from ohmo.control.keys import Keys, load_token
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.discovery import load
-from ohmo.ids import IdSource, NewId
 from ohmo.processes.peer_process import Ancestry
 
 Heard = Callable[[str, Event], None]

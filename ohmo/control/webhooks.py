@@ -17,12 +17,12 @@ from aiohttp import web
 
 from channels.contract import Address, ChatId, Clock, Outbound
 from channels.record import record
+from ohmo.ambient import derived
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Accepted
 from ohmo.control.responses import DoubledKey, Refusal, answer, refuse_doubled_keys
 from ohmo.cron.wakes import DEADLINE, SILENT
-from ohmo.ids import derived
 
 TIMESTAMP, SIGNATURE = "X-Ohmo-Timestamp", "X-Ohmo-Signature"
 MOST = 1 << 20  # bytes of a body

@@ -10,6 +10,7 @@ from aiohttp import web
 from pydantic import Field
 
 from channels.contract import Address, ChatId, Clock
+from ohmo.ambient import NewId
 from ohmo.approvals.answering import Answerer, Refused
 from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake
@@ -18,7 +19,6 @@ from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.turns import FREE, ThreadSettings
 from ohmo.control.ports import Approvals, Ports
 from ohmo.control.responses import Refusal, Wanted, answer, body_of
-from ohmo.ids import NewId
 
 PERSON = "owner"  # whoever holds the token, the socket or the cookie
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from channels.contract import Address, Clock
 from channels.errors import Unavailable
 from channels.record import record
+from ohmo.ambient import NewId
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import (
     OWNER,
@@ -44,7 +45,6 @@ from ohmo.cron.spec import (
 )
 from ohmo.cron.times import after
 from ohmo.cron.wakes import place_of, terms_of, wake_of
-from ohmo.ids import NewId
 
 Publish = Callable[[Wake], Awaitable[Accepted]]
 _SHOWN = 5  # slots a preview shows

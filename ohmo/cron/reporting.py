@@ -10,13 +10,13 @@ from pathlib import Path
 
 from channels.contract import Address, Outbound
 from channels.text import code_span
+from ohmo.ambient import derived
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import BY_A_PERSON, PREVIEW, JobRow, Jobs, OccurrenceRow, Passed, Report
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.cron.recipes import Recipe, attached, own_command, triage_report
 from ohmo.cron.spec import in_utc, span, when_words
 from ohmo.cron.wakes import SILENT
-from ohmo.ids import derived
 
 PATIENCE = 600.0  # seconds, of the command a report is made of
 SUMMARY = 600  # characters the model may say above a report that is posted word for word

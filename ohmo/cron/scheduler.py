@@ -16,6 +16,7 @@ import structlog
 from channels.contract import Clock
 from channels.errors import Unavailable
 from channels.record import record
+from ohmo.ambient import Failpoint
 from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint
@@ -24,7 +25,6 @@ from ohmo.cron.reporting import Incidents
 from ohmo.cron.spec import when_words
 from ohmo.cron.times import after, unreadable
 from ohmo.cron.wakes import NEVER, CatchingUp, Verdict, begins, coalesced, full, wake_of
-from ohmo.failpoints import Failpoint
 from ohmo.lifecycle import within
 
 log = structlog.get_logger("ohmo.cron")

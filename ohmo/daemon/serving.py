@@ -18,6 +18,7 @@ import structlog
 
 from channels.errors import Unavailable
 from channels.record import record
+from ohmo.ambient import from_environment
 from ohmo.assembly.house import House
 from ohmo.assembly.seams import Seams
 from ohmo.config.home import env_file
@@ -28,7 +29,6 @@ from ohmo.daemon.config_reload import ConfigReload
 from ohmo.daemon.event_loop import heartbeat, run
 from ohmo.daemon.startup import SETTLED, started, tasks
 from ohmo.discovery import load
-from ohmo.failpoints import from_environment
 from ohmo.lifecycle import notify, outcome, signals
 from ohmo.logs.writing import GRAVE, is_read_live, logging_to
 from ohmo.processes.process_tree import adopt_orphans, seal

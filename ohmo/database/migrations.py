@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ohmo.ambient import Failpoint
 from ohmo.contracts.errors import StoreError
-from ohmo.failpoints import Failpoint
 from ohmo.store.statements import Op
 
 # SQLite >= 3.37 and PostgreSQL >= 14. Ids: TEXT made by the house. Times: ms UTC. Bodies:

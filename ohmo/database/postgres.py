@@ -19,11 +19,11 @@ from typing import Any
 import asyncpg
 
 from channels.errors import Unavailable
+from ohmo.ambient import Failpoint
 from ohmo.contracts.errors import Conflict, StoreError
 from ohmo.contracts.store import Hint
 from ohmo.database.migrations import migrate
 from ohmo.database.sql_store import SqlStore
-from ohmo.failpoints import Failpoint
 from ohmo.store.statements import Driver, Instance, Listeners, MakeOp, Moment, Op, T, Undo
 
 GROUP = 64

@@ -14,10 +14,10 @@ from typing import Any
 
 import asyncpg
 
+from ohmo.ambient import inert
 from ohmo.contracts.errors import StoreError
 from ohmo.database.migrations import migrate
 from ohmo.database.postgres import drive
-from ohmo.failpoints import inert
 from ohmo.store.statements import Row
 
 

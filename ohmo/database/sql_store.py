@@ -7,12 +7,12 @@ from datetime import datetime
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec
 
+from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.turns import Claim
 from ohmo.database.cached_answer import CachedAnswer
 from ohmo.database.store_health import Availability, WatchedDriver, watch
-from ohmo.failpoints import Failpoint, inert
 from ohmo.store import (
     approvals,
     audit,

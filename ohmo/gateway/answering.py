@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from channels.contract import Answer, Inbound, Reacted, Said
 from channels.record import record
+from ohmo.ambient import NewId, derived
 from ohmo.approvals import reaction_lookup
 from ohmo.approvals.answering import NOT_YOURS, Answerer, Approvals, Refused
 from ohmo.approvals.cards import elsewhere, is_whole, parse_choice, stands, tried_again
@@ -19,7 +20,6 @@ from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted
 from ohmo.gateway.access import Access, is_free
 from ohmo.gateway.endings import Ended, notice
-from ohmo.ids import NewId, derived
 from ohmo.lifecycle import failure_of, within
 from ohmo.sessions.notice_text import parse_again
 

@@ -12,10 +12,10 @@ import structlog
 from channels.contract import Address, Clock, Inbound, Outbound, PersonId
 from channels.record import Recent, record
 from channels.text import wall
+from ohmo.ambient import derived
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.outbox import Asked, PostRow
 from ohmo.contracts.turns import Accepted, Seat
-from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, within
 
 log = structlog.get_logger("ohmo.intake")

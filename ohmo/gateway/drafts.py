@@ -21,6 +21,7 @@ import structlog
 from channels.contract import Address, Channel, Outbound, Receipt
 from channels.record import record
 from channels.text import quote_thinking
+from ohmo.ambient import NewId
 from ohmo.contracts.agent import (
     Event,
     ModelDone,
@@ -38,7 +39,6 @@ from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.gateway.activity import Activity
 from ohmo.gateway.draft_updates import DraftUpdates, Typing
 from ohmo.gateway.pace import Pace
-from ohmo.ids import NewId
 from ohmo.lifecycle import failure_of
 
 log = structlog.get_logger("ohmo.delivery")

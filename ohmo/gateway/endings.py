@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from channels.contract import Address, Outbound
 from channels.record import record
+from ohmo.ambient import NewId
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Ending, PersonRow, ThreadSettings
-from ohmo.ids import NewId
 
 
 async def _nothing() -> None:

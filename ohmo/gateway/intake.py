@@ -17,6 +17,7 @@ import structlog
 from channels.contract import Answer, Clock, Inbound, MessageId, Person, PersonId, Reacted
 from channels.errors import Unavailable
 from channels.record import record
+from ohmo.ambient import NewId
 from ohmo.approvals import reaction_lookup
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.outbox import PostRow
@@ -28,7 +29,6 @@ from ohmo.gateway.answering import Answering
 from ohmo.gateway.courtesies import Courtesies, Told
 from ohmo.gateway.endings import Ended, notice
 from ohmo.gateway.orders import Orders, Turns
-from ohmo.ids import NewId
 from ohmo.lifecycle import backoff, failure_of, within
 from ohmo.sessions.user_steps import steers
 

@@ -10,11 +10,11 @@ import structlog
 
 from channels.contract import Address, ChatId, Clock, Outbound
 from channels.errors import Unavailable
+from ohmo.ambient import NewId, derived
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.store import Outbox
-from ohmo.ids import NewId, derived
 
 log = structlog.get_logger("ohmo.notices")
 AGAIN = timedelta(hours=6)  # the same incident is told again after this

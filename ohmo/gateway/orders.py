@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from channels.contract import Clock, Inbound
 from channels.record import record
+from ohmo.ambient import NewId
 from ohmo.approvals.cards import closing
 from ohmo.commands.contract import (
     Choose,
@@ -30,7 +31,6 @@ from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, ThreadSettings
 from ohmo.gateway.answering import Answering
 from ohmo.gateway.endings import Ended, notice
-from ohmo.ids import NewId
 
 
 @record

@@ -9,6 +9,7 @@ from typing import Literal
 
 from channels.contract import Inbound, Outbound
 from channels.record import record
+from ohmo.ambient import derived
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.reports import ArrivalInfo, Reports
@@ -16,7 +17,6 @@ from ohmo.contracts.store import Store
 from ohmo.contracts.turns import PersonRow
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
-from ohmo.ids import derived
 
 Role = Literal["guest", "user", "admin"]
 LATEST = 1_000  # refused messages that are looked through for those of one person

@@ -14,13 +14,12 @@ import structlog
 from channels.contract import Channel, Clock, Part, Receipt, Repeat
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
 from channels.record import record
+from ohmo.ambient import Failpoint, base36
 from ohmo.approvals.hints import worded
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.outbox import OutRow, PartState
 from ohmo.contracts.store import Outbox
-from ohmo.failpoints import Failpoint
 from ohmo.gateway.pace import Pace
-from ohmo.ids import base36
 from ohmo.lifecycle import backoff, failure_of
 
 log = structlog.get_logger("ohmo.delivery")

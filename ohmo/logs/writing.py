@@ -1,26 +1,30 @@
-"""The thread that cleans and writes what is said, and the way from ``structlog`` and ``logging``
-into it."""
+"""Writes the log: a thread that redacts and writes, the way from ``structlog`` and ``logging`` into
+it, and the file that is rotated."""
 
 from __future__ import annotations
 
+import errno
+import gzip
 import json
 import logging
+import os
 import queue
 import select
+import shutil
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Collection, Generator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 import structlog
 
 from ohmo.logs.redaction import Redactor
-from ohmo.logs.rotating import RotatingFile
 
 GRAVE = frozenset({"warning", "error", "critical"})
 _HEAD = ("at", "level", "event")  # of a line that a person reads
@@ -78,16 +82,13 @@ class Writer(QueueListener):
         clean: dict[str, Any] = self._redactor.value(record)
         if self._grave is None or clean.get("level") in self._grave:
             self._show(clean)
-        self._write(clean)
-
-    def _write(self, event: dict[str, Any]) -> None:
         lost = self._lost
         try:
             if lost:
-                said = {"at": _now(), "level": "warning", "event": "log.lost", "lines": lost}
-                self._file.write(_line(said))
+                warning = {"at": _now(), "level": "warning", "event": "log.lost", "lines": lost}
+                self._file.write(_line(warning))
                 self._count(-lost)
-            self._file.write(_line(event))
+            self._file.write(_line(clean))
         except OSError:
             self._count(1)
 
@@ -99,12 +100,13 @@ class Writer(QueueListener):
         if self._human is None or not _takes(self._human):
             return
         at, level, name = (str(event.get(key, "")) for key in _HEAD)
-        fields = [
-            f"{key}={_short(value)}"
-            for key, value in event.items()
-            if key not in (*_HEAD, "exception") and value != ""
-        ]
-        lines = [" ".join([f"{at[:19]}Z", f"{level:7}", name, *fields])]
+        words = [f"{at[:19]}Z", f"{level:7}", name]
+        for key, value in event.items():
+            if key in (*_HEAD, "exception") or value == "":
+                continue
+            text = value if isinstance(value, str) else _json(value)
+            words.append(f"{key}={text if len(text) <= 200 else f'{text[:200]}…'}")
+        lines = [" ".join(words)]
         if "exception" in event:
             lines.append(event["exception"])
         try:
@@ -194,21 +196,15 @@ def _event(level: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
     failure = fields.pop("exc_info", None)
     found = {"at": _now(), "level": level, "event": str(fields.pop("event", ""))}
     found |= {key: _plain(value) for key, value in fields.items()}
-    if text := _exception(failure):
-        found["exception"] = text
-    return found
-
-
-def _exception(failure: object) -> str:
-    """``failure``: as ``logging`` takes it in ``exc_info``."""
+    # ``exc_info`` as ``logging`` takes it.
     if failure is True:
         failure = sys.exception()
     if isinstance(failure, tuple):
         parts = cast("tuple[Any, ...]", failure)
         failure = parts[1] if len(parts) > 1 else None
-    if not isinstance(failure, BaseException):
-        return ""
-    return "".join(traceback.format_exception(failure)).rstrip()
+    if isinstance(failure, BaseException):
+        found["exception"] = "".join(traceback.format_exception(failure)).rstrip()
+    return found
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
@@ -228,13 +224,105 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _line(event: Mapping[str, Any]) -> bytes:
-    return json.dumps(event, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+    return _json(event).encode("utf-8", "replace") + b"\n"
 
 
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 200 else f"{text[:200]}…"
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class RotatingFile:
+    """Appends lines; at ``max_bytes``, and at the first line of a new day (UTC), the file becomes
+    ``.1`` and the oldest of ``keep`` goes. ``.1`` stays as it is, so that whoever follows the log
+    reads it to its end; older ones are compressed. A file that cannot be turned over grows to twice
+    its size. Any OSError is the caller's to survive.
+
+    Not ``logging.handlers.RotatingFileHandler``: for all of this (also mode 0600, a line that was
+    cut, a full disk that is told of) each of its methods would have to be replaced."""
+
+    def __init__(
+        self,
+        path: Path,
+        max_bytes: int,
+        keep: int,
+        today: Callable[[], int] = lambda: int(time.time() // 86_400),
+    ) -> None:
+        self._path = path
+        self._max = max_bytes
+        self._keep = keep
+        self._today = today
+        self._file: BinaryIO | None = None
+        self._size = self._day = 0
+
+    def write(self, line: bytes) -> None:
+        """Raises OSError; the next call starts afresh."""
+        try:
+            if self._file is None:
+                self._open()
+            if self._size and (self._size + len(line) > self._max or self._day != self._today()):
+                try:
+                    self._rotate()
+                except OSError:
+                    self._open()
+                    if self._size + len(line) > 2 * self._max:
+                        raise
+                else:
+                    self._open()
+            assert self._file is not None
+            written = self._file.write(line)
+            self._size += written
+            if written < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(handle, "ab", buffering=0)
+        found = os.fstat(handle)
+        self._size = found.st_size
+        self._day = int(found.st_mtime // 86_400) if found.st_size else self._today()
+        last = os.pread(handle, 1, self._size - 1) if self._size else b""
+        if last not in (b"\n", b""):  # a line was cut by a full disk or a kill
+            self._size += self._file.write(b"\n")
+
+    def _rotate(self) -> None:
+        self.close()
+        for number in range(self._keep - 1, 0, -1):
+            # where both are there, the packed one was cut by a kill; the plain one takes its place
+            for ending in (".gz", ""):
+                older = self._numbered(number, ending)
+                if older.exists():
+                    older.replace(self._numbered(number + 1, ending))
+                    self._numbered(number + 1, "" if ending else ".gz").unlink(missing_ok=True)
+        self._path.replace(self._numbered(1, ""))
+        if self._keep > 1 and self._numbered(2, "").exists():
+            self._compress_second()
+
+    def _compress_second(self) -> None:
+        """What cannot be compressed (no room for both) stays as it is."""
+        plain, packed = self._numbered(2, ""), self._numbered(2, ".gz")
+        try:
+            with plain.open("rb") as old, packed.open("wb") as raw:
+                os.fchmod(raw.fileno(), 0o600)
+                with gzip.GzipFile("", "wb", 6, raw) as file:
+                    shutil.copyfileobj(old, file)
+        except OSError:
+            packed.unlink(missing_ok=True)
+            return
+        plain.unlink()
+
+    def _numbered(self, number: int, ending: str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}{ending}")

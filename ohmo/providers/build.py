@@ -1,5 +1,5 @@
-"""From profiles to a model one can ask: manifests, endpoints, the chain. The assembly calls this
-and nothing else of the room."""
+"""From profiles to a model one can ask: manifests, endpoints, the chain, and a trial of one
+profile."""
 
 from __future__ import annotations
 
@@ -9,13 +9,27 @@ from functools import partial
 from typing import cast
 
 from channels.record import record
+from ohmo.ambient import IdSource, NewId
 from ohmo.config.load import Config, key_is_optional
 from ohmo.config.models import Profile
-from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.provider import Provider
-from ohmo.ids import IdSource, NewId
+from ohmo.contracts.errors import (
+    BadKey,
+    ConfigError,
+    NoMoney,
+    NoSuchModel,
+    NotAllowed,
+    OutOfReach,
+    Overloaded,
+    ProviderError,
+    Refused,
+    TimedOut,
+    TooLong,
+)
+from ohmo.contracts.messages import Text, UserStep
+from ohmo.contracts.provider import ModelRequest, Provider, Reply, Section
+from ohmo.discovery import load, scan
+from ohmo.lifecycle import within
 from ohmo.providers.lazy_provider import LazyProvider
-from ohmo.providers.manifest import Call, Endpoint, Load, Manifest
 from ohmo.providers.middleware import (
     Alternative,
     Patience,
@@ -26,9 +40,10 @@ from ohmo.providers.middleware import (
     unprefixed,
     waiting,
 )
-from ohmo.providers.model_list import Detected, Probe, detect, offered, probe
-from ohmo.providers.models import Price
+from ohmo.providers.model_list import Detected, Probe, detect, in_words, offered, probe
+from ohmo.providers.models import Call, Endpoint, Load, Manifest, Price
 from ohmo.providers.request_bytes import Rendering
+from ohmo.providers.wire_parts import streaming
 
 _ASKED = 3.0  # seconds somebody waits who names a model that no profile has
 Scan = Callable[[str, str], dict[str, object]]
@@ -167,13 +182,114 @@ def chain(
 def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
     """A profile with its key looked up. Raises SecretMissing when the key is needed and not
     there."""
-    key = (
-        config.vault.find(profile.api_key)
-        if key_is_optional(profile)
-        else _revealed(profile, config)
-    )
+    if profile.api_key is None or key_is_optional(profile):
+        key = config.vault.find(profile.api_key)
+    else:
+        key = config.vault.reveal(profile.api_key)
     return Endpoint(profile.provider, profile.models, profile.base_url, key, name)
 
 
-def _revealed(profile: Profile, config: Config) -> str | None:
-    return config.vault.reveal(profile.api_key) if profile.api_key is not None else None
+@record
+class Trial:
+    """``who``: provider and model. ``text``: what is wrong; ``next``: the step."""
+
+    fine: bool
+    who: str
+    text: str = ""
+    next: str = ""
+    offline: bool = False
+
+
+async def try_model(
+    config: Config, environ: Mapping[str, str], name: str, profile: Profile, *, limit: float = 30.0
+) -> Trial:
+    """Asks for one word, without tools and without retries. ``limit``: seconds for everything, the
+    import of the SDK too."""
+    try:
+        wanted, known = endpoint_of(name, profile, config), manifests(scan)
+        built = await model([wanted], known, load, environ)
+    except ConfigError as error:
+        return Trial(False, profile.provider, str(error), "ohmo config edit")
+    who = f"{built.provider.name} {built.model}"
+    if built.model == "offline":
+        return Trial(True, "the offline provider", offline=True)
+    request = ModelRequest(
+        built.model,
+        (Section("base", "You are a health check. Answer with one word."),),
+        (),
+        (UserStep((Text("Say: ready"),), "doctor", "notice"),),
+        64,
+        None,
+        "check",
+    )
+    try:
+        answered = await within(limit, _answers(built, request))
+    except (ProviderError, TimeoutError) as error:
+        there = ()
+        if isinstance(error, NoSuchModel | NotAllowed) and wanted.provider in known:
+            there = await offered(settled(wanted, known, environ))
+        return _explained(who, built.model, error, limit, there)
+    finally:
+        await built.aclose()
+    if answered:
+        return Trial(True, who)
+    return Trial(
+        False,
+        who,
+        f"{who} answered with nothing",
+        "try another model of the endpoint, or raise its output limit; weak models do this at"
+        " times",
+    )
+
+
+async def _answers(built: Model, request: ModelRequest) -> bool:
+    """Whether the bare endpoint says anything; the chain would wait and try again."""
+    texts: list[str] = []
+    async with streaming(unprefixed(built.parts[0].stream), request) as events:
+        async for event in events:
+            if isinstance(event, Reply):
+                texts = [block.text for block in event.step.blocks if isinstance(block, Text)]
+    return any(text.strip() for text in texts)
+
+
+def _explained(who: str, model: str, error: Exception, limit: float, there: Sequence[str]) -> Trial:
+    """``there``: the models the endpoint has, where it was asked for them."""
+    line = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+    has = f"; it has {in_words(there, model)}" if there else ""
+    choose = "write one of these into models:" if there else "write a model it has into models:"
+    match error:
+        case NoSuchModel():
+            text, step = (
+                f"there is no model {model} at this endpoint ({line}){has}",
+                f"{choose}, or mend base_url",
+            )
+        case NotAllowed():
+            text = f"the key may not use this ({line}){has}"
+            step = "see in the provider's console what the key may use: models, project, region"
+        case BadKey():
+            text = f"the key is not accepted ({line})"
+            step = "make a new key in the provider's console, put it where api_key points"
+        case Overloaded():
+            text = f"the endpoint is overloaded or out of quota ({line})"
+            step = "wait, look at the plan's limits, or add a fallback profile"
+        case OutOfReach():
+            text = f"nobody answers there ({line})"
+            step = "start the model server, or mend base_url: host and port"
+        case TimedOut() | TimeoutError():
+            text = f"no answer within {limit:.0f} s ({line})"
+            step = "see that base_url is right and the network reaches it"
+        case TooLong():
+            text, step = (
+                f"even one word is too long for {model} ({line})",
+                "load the model with a larger context",
+            )
+        case NoMoney():
+            text = f"the account cannot pay ({line})"
+            step = "add credit in the provider's console, or add a fallback profile"
+        case Refused():
+            text = f"the endpoint refuses the request ({line})"
+            step = "see that provider and base_url speak the same wire (anthropic or openai)"
+        case _:
+            text = f"the endpoint cannot be used ({line})"
+            step = "see that base_url is right and something listens there"
+    return Trial(False, who, text, step)

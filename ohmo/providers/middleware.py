@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import replace
 
 from channels.record import record
+from ohmo.ambient import NewId
 from ohmo.contracts.errors import (
     CutOff,
     Empty,
@@ -23,10 +24,8 @@ from ohmo.contracts.errors import (
 )
 from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
-from ohmo.ids import NewId
-from ohmo.providers.manifest import Call
-from ohmo.providers.models import Price, known, plain_name
-from ohmo.providers.streams import streaming
+from ohmo.providers.models import Call, Price, known, plain_name
+from ohmo.providers.wire_parts import streaming
 
 
 def says_something(event: ModelEvent) -> bool:

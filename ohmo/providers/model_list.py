@@ -11,8 +11,7 @@ from typing import Any, cast
 import aiohttp
 
 from channels.record import record
-from ohmo.providers.manifest import Endpoint, Manifest
-from ohmo.providers.models import plain_name
+from ohmo.providers.models import Endpoint, Manifest, plain_name
 
 _MAKERS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 _NO_CHAT = ("embed", "rerank", "whisper", "tts", "moderation")

@@ -1,4 +1,5 @@
-"""What is known about models: windows, output limits and prices.
+"""What is known about models (windows, output limits, prices), and what a provider and a profile
+say of their endpoint before an SDK is imported.
 
 Prices are micro USD per token (the same number as USD per million tokens). Sources, read November
 2026: "Models overview" and each model's page on platform.claude.com; the model pages on
@@ -7,7 +8,12 @@ developers.openai.com. A model nobody knows has no price and a careful window.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from dataclasses import field
+from typing import Protocol
+
 from channels.record import record
+from ohmo.contracts.provider import ModelEvent, ModelRequest
 
 # what local servers commonly load a model with; a wrong guess is corrected by the endpoint's own
 # error
@@ -104,3 +110,52 @@ def known(model: str) -> Model:
         (window for start, window in _FAMILIES.items() if name.startswith(start)), UNKNOWN_WINDOW
     )
     return Model(window, window // 4, None)
+
+
+Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
+Load = Callable[[str], object]  # ohmo.discovery.load
+
+
+@record
+class Manifest:
+    """Exported as ``MANIFEST`` by every provider's package."""
+
+    name: str
+    title: str
+    models: tuple[str, ...]  # small to large; the last is the default
+    key_environment: str | None  # where the key is looked for when the profile names none
+    client: str  # "module:Class", built as Class(Endpoint); imports the SDK
+    heavy: bool = True  # import it late, in a thread
+    #: "module:function" of an Endpoint: the ways its requests become bytes, without the SDK.
+    renderings: str = ""
+    #: Import name of an SDK whose packages may come lean (``ohmo.providers.lazy_provider``).
+    sdk: str = ""
+
+
+@record
+class Endpoint:
+    """One profile, its secrets resolved."""
+
+    provider: str
+    models: tuple[str, ...] = ()
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    profile: str = "default"
+    window: int | None = None  # tokens; overrides the table
+    silence: float = 120.0  # seconds without a byte before TimedOut
+
+    @property
+    def model(self) -> str:
+        """The default model: the last of the tiers."""
+        return self.models[-1] if self.models else ""
+
+
+class Client(Protocol):
+    """The heavy half of a provider."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]: ...
+    def learnt_window(self, model: str) -> int | None:
+        """A window smaller than the table's that the endpoint has told us in an error."""
+        ...
+
+    async def aclose(self) -> None: ...

@@ -22,7 +22,7 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply, ToolSpec
-from ohmo.providers.manifest import Endpoint, Manifest
+from ohmo.providers.models import Endpoint, Manifest
 
 MANIFEST = Manifest(
     name="offline",

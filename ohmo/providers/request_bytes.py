@@ -23,7 +23,7 @@ from typing import Protocol
 from channels.record import record
 from ohmo.contracts.messages import Image, Step
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
-from ohmo.providers.step_groups import images, last_model_step, split
+from ohmo.providers.wire_parts import images, last_model_step, split
 
 _Key = tuple[str, int, str | None]
 _Held = tuple[tuple[Section, ...], tuple[ToolSpec, ...], "Head"]

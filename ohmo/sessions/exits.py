@@ -10,6 +10,7 @@ from dataclasses import replace
 from channels.contract import Hint, Outbound
 from channels.errors import Unavailable
 from channels.text import quote_thinking, without_thinking
+from ohmo.ambient import derived
 from ohmo.contracts.agent import OpenCall, RunEnding, TurnEnded
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import Report
@@ -19,7 +20,6 @@ from ohmo.contracts.outbox import Ask, OutRow, PostRow
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Claim, End, Work
 from ohmo.engine.executor import summary
-from ohmo.ids import derived
 from ohmo.lifecycle import backoff
 from ohmo.sessions import notice_text
 from ohmo.sessions.deps import SessionDeps

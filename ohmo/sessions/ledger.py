@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from channels.contract import Clock, Outbound
+from ohmo.ambient import NewId
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
@@ -16,7 +17,6 @@ from ohmo.contracts.provider import ModelRequest, ToolSpec
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.contracts.turns import TurnCost
-from ohmo.ids import NewId
 from ohmo.lifecycle import unbroken
 from ohmo.sessions.run import Run, allowed_before
 from ohmo.sessions.transcript import is_final, text_of

@@ -11,6 +11,7 @@ from typing import Literal
 from channels.contract import Outbound
 from channels.errors import ChannelError
 from channels.record import record
+from ohmo.ambient import derived
 from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked, TurnStarted
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import ConfigError
@@ -19,7 +20,6 @@ from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Claim, Work
 from ohmo.engine.stream import closable
-from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import notice_text, stale_messages
 from ohmo.sessions.deps import Busy, SessionDeps

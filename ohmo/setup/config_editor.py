@@ -37,11 +37,10 @@ from ohmo.contracts.setup import (
 from ohmo.discovery import scan
 from ohmo.logs.redaction import Redactor
 from ohmo.providers import build
-from ohmo.providers.build import endpoint_of
+from ohmo.providers.build import endpoint_of, try_model
 from ohmo.providers.model_list import offered
-from ohmo.providers.trial import try_model
 from ohmo.setup import platforms
-from ohmo.setup.answers import Answers, config_text
+from ohmo.setup.answers import Answers, config_text, put_secrets
 from ohmo.setup.config_changes import (
     ROLES,
     Change,
@@ -53,7 +52,6 @@ from ohmo.setup.config_changes import (
     secret_of,
     written_rules,
 )
-from ohmo.setup.furnish import put_secrets
 from ohmo.setup.platforms import connected_as
 
 _OVERRIDE = "OHMO__"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
+from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.store import Hint
-from ohmo.failpoints import Failpoint, inert
 from ohmo.store.beginnings import look_through
 from ohmo.store.statements import Driver, MakeOp, Moment, Op, Rows, Value, milliseconds
 

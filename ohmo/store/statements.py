@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 from channels.record import record
+from ohmo.ambient import IdSource, NewId
 from ohmo.contracts.store import Hint
-from ohmo.ids import IdSource, NewId
 
 Value = str | int | None
 Statement = tuple[str, tuple[Value, ...]]

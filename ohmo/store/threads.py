@@ -16,10 +16,10 @@ from functools import lru_cache
 
 from channels.contract import Address, ChatId, TopicId
 from channels.record import record
+from ohmo.ambient import base36
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Claim, ThreadSettings
-from ohmo.ids import base36
 from ohmo.store.codec import column, from_column, read_settings, write_settings
 from ohmo.store.statements import Moment, Op, Row, Undo
 

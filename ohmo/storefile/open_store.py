@@ -12,11 +12,11 @@ from uuid import uuid4
 import structlog
 
 from channels.errors import Unavailable
+from ohmo.ambient import Failpoint
 from ohmo.contracts.errors import ConfigError, StoreError
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.database.sql_store import SqlStore
 from ohmo.database.sqlite import SqliteDriver
-from ohmo.failpoints import Failpoint
 from ohmo.store.beginnings import look_through
 from ohmo.store.statements import Driver, Instance, Op
 from ohmo.storefile.inspection import AS_USUAL, WholeCheck, late_check

@@ -16,9 +16,9 @@ from typing import Literal
 from channels.durable import settle_path, take_place
 from channels.errors import Unavailable
 from channels.record import record
+from ohmo.ambient import Failpoint
 from ohmo.database.migrations import migrate, newest, sqlite_statement
 from ohmo.database.writer import failure
-from ohmo.failpoints import Failpoint
 from ohmo.store.statements import milliseconds
 from ohmo.storefile.inspection import FULL_CHECK_BYTES, problem_of
 from ohmo.storefile.salvage import fill_in, salvage

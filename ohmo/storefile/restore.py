@@ -17,8 +17,8 @@ from typing import Any
 
 from channels.durable import settle_path, write_whole
 from channels.record import record
+from ohmo.ambient import Failpoint, inert
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.failpoints import Failpoint, inert
 from ohmo.storefile.archive import DATABASE, MANIFEST, BackupError, unpack
 from ohmo.storefile.recovery import create
 from ohmo.storefile.restore_reconcile import Reconciled, reconcile

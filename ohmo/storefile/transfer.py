@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.errors import StoreError
 from ohmo.database.migrations import MIGRATIONS, TABLES, newest
-from ohmo.failpoints import Failpoint, inert
 from ohmo.storefile.inspection import problem_of, reading
 from ohmo.storefile.recovery import create, into_place
 

@@ -9,11 +9,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from channels.contract import Choice
+from ohmo.ambient import derived
 from ohmo.contracts.cron import BadJob
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
 from ohmo.cron.spec import rhythm, when_words
-from ohmo.ids import derived
 from ohmo.permissions.wording import argument
 from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.scheduled_jobs import caller, has_scheduler, scheduler_of

@@ -6,10 +6,10 @@ import asyncio
 from contextlib import suppress
 
 from channels.contract import Clock, Outbound
+from ohmo.ambient import derived
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.reports import Reports, ThreadInfo
 from ohmo.contracts.store import Store
-from ohmo.ids import derived
 from ohmo.lifecycle import within
 
 CLOCK = 60.0  # seconds between two looks at a ``full_auto`` that will end

@@ -10,8 +10,8 @@ from typing import Protocol
 import structlog
 
 from channels.contract import Outbound
+from ohmo.ambient import NewId
 from ohmo.contracts.status import OwnerNotices
-from ohmo.ids import NewId
 
 log = structlog.get_logger("ohmo.store")
 AGAIN = 600.0  # seconds in which a store that comes and goes is told of once

@@ -125,7 +125,7 @@ def test_what_the_house_measures_and_logs_is_told_to_who_operates_it() -> None:
     logged = set(
         re.findall(
             r'log\.\w+\(\s*"(\w+)"',
-            (ROOT / "ohmo" / "logs" / "turn_log.py").read_text(encoding="utf-8"),
+            (ROOT / "ohmo" / "tracing" / "turn_log.py").read_text(encoding="utf-8"),
         )
     )
     assert len(logged) == 3

@@ -42,11 +42,8 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.processes",
         "ohmo.shell",
         "ohmo.logs",
-        "ohmo.heap",
         "ohmo.discovery",
         "ohmo.media",
-        "ohmo.ids",
-        "ohmo.failpoints",
         "ohmo.ambient",
         "ohmo.tracing",
         "channels",
@@ -80,14 +77,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
 }
 # Small trades that carry no state and that every room above or beside them may use; they know
 # nothing themselves.
-PLAIN = (
-    "ohmo.ids",
-    "ohmo.failpoints",
-    "ohmo.ambient",
-    "channels.record",
-    "channels.contract",
-    "channels.errors",
-)
+PLAIN = ("ohmo.ambient", "channels.record", "channels.contract", "channels.errors")
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
     "telegram": "channels.telegram.client",

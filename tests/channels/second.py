@@ -15,7 +15,7 @@ import aiohttp
 
 from channels.contract import Address, Channel, Outbound
 from channels.errors import Ambiguous
-from ohmo.ids import IdSource
+from ohmo.ambient import IdSource
 
 new_id = IdSource()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from channels.contract import Address, Arrival, Options, Outbound
+from ohmo.ambient import IdSource
 from ohmo.bus.events import EventStream
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Accepted, CursorSave
@@ -22,7 +23,6 @@ from ohmo.gateway.notices import Notices
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
-from ohmo.ids import IdSource
 from tests.faults.daemon import until
 from tests.faults.scene import RIGS
 from tests.faults.storm import doors

@@ -16,8 +16,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ohmo.ambient import inert
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.failpoints import inert
 from ohmo.storefile.archive import make_backup
 from ohmo.storefile.inspection import problem
 from ohmo.storefile.recovery import examine

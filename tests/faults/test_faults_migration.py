@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ohmo.ambient import inert
 from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
-from ohmo.failpoints import inert
 from ohmo.storefile.recovery import bring_forward, create
 from tests.faults.daemon import ROOT
 
@@ -27,7 +27,7 @@ LATER = {**MIGRATIONS, NEXT: STATEMENTS}
 DYING = """
 import sys
 from pathlib import Path
-from ohmo.failpoints import from_environment
+from ohmo.ambient import from_environment
 from ohmo.storefile.recovery import bring_forward
 from tests.faults.test_faults_migration import LATER
 bring_forward(Path(sys.argv[1]), from_environment({"OHMO_FAILPOINTS": f"migrate.step=kill@{sys.argv[2]}"}), LATER)

@@ -123,5 +123,5 @@ async def test_a_loop_that_hangs_is_ended_by_its_watchdog_with_the_cause_in_the_
         said = scene.daemon.said
         assert "no sign of life" in said
         assert "Fatal Python error: Aborted" in said
-        assert "failpoints.py" in said, "the stack names what held the loop up"
+        assert "ambient.py" in said, "the stack names what held the loop up"
         await scene.check()

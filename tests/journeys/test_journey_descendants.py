@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ohmo.ambient import inert
 from ohmo.contracts.turns import PersonRow
 from ohmo.control.peers import INSIDE
 from ohmo.cron.recipes import BUNDLED
-from ohmo.failpoints import inert
 from ohmo.gateway.pairing import code_hash
 from ohmo.storefile.open_store import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until

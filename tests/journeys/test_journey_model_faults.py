@@ -15,8 +15,8 @@ import pytest
 from ohmo.contracts.messages import CallResult, ModelStep, ToolCall
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
-from ohmo.providers.manifest import Endpoint
 from ohmo.providers.middleware import Patience
+from ohmo.providers.models import Endpoint
 from ohmo.sessions import notice_text
 from ohmo_testing.house import World, eventually, house
 from tests.platforms.model.script import Asked, Call, Turn

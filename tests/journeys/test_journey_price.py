@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, UnixConnector
 
+from ohmo.ambient import inert
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.failpoints import inert
 from ohmo.storefile.recovery import create
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.platforms.model.server import ModelServer

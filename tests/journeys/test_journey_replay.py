@@ -16,7 +16,7 @@ import pytest
 
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 from ohmo_testing.house import World, house
 from tests.faults.daemon import ROOT, Daemon, until
 from tests.platforms.model.script import Call, Turn

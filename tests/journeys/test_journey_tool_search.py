@@ -13,7 +13,7 @@ import pytest
 from ohmo.contracts.messages import CallResult
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 from ohmo_testing.house import World, house
 from tests.faults.daemon import Daemon, until
 from tests.platforms.model.script import Asked, Call, Turn

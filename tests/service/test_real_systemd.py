@@ -108,7 +108,7 @@ def test_a_system_unit_that_hangs_is_restarted_with_its_stack_in_the_journal(
     assert third["restarts"] >= 1
     log = run("logs --system -n 400")
     assert "Fatal Python error: Aborted" in log
-    assert "failpoints.py" in log
+    assert "ambient.py" in log
     run("stop --system")
     run("uninstall --system")
     assert "not installed" in run("status --system", code=1)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.needs("glibc")
 _THREAD = """
 import re, sys, threading
 from pathlib import Path
-from ohmo.heap import share_one_heap
+from ohmo.lifecycle import share_one_heap
 if sys.argv[1] == "shared":
     share_one_heap()
 kept = []

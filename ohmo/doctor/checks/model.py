@@ -6,7 +6,7 @@ import asyncio
 
 from ohmo.config.load import Config
 from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, skipped
-from ohmo.providers.trial import Trial, try_model
+from ohmo.providers.build import Trial, try_model
 
 
 @needs(config)

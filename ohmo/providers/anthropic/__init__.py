@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ohmo.providers.manifest import Manifest
+from ohmo.providers.models import Manifest
 
 MANIFEST = Manifest(
     name="anthropic",

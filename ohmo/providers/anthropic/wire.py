@@ -29,10 +29,9 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
-from ohmo.providers.manifest import Endpoint
-from ohmo.providers.models import known, plain_name
+from ohmo.providers.models import Endpoint, known, plain_name
 from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, true_type
-from ohmo.providers.step_groups import (
+from ohmo.providers.wire_parts import (
     GO_ON,
     MISSING_RESULT,
     NOTHING_SAID,

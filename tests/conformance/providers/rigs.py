@@ -21,7 +21,7 @@ from ohmo.contracts.provider import ModelRequest, Reply, Section, ToolSpec
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests
 from ohmo.providers.lazy_provider import LazyProvider
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 from tests.platforms.model.server import ModelServer, serving
 
 SYSTEM = (

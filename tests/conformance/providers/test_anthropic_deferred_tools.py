@@ -13,7 +13,7 @@ from ohmo.contracts.messages import CallResult, CallStarted, ToolCall, ToolResul
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.anthropic.client import AnthropicClient
 from ohmo.providers.anthropic.wire import keeps_tools_back
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 from tests.conformance.providers.rigs import TOOLS, Conversation, shared_prefix
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving

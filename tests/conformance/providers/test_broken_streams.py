@@ -14,7 +14,7 @@ from ohmo.contracts.errors import BadKey, ProviderError
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.anthropic.client import AnthropicClient
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 from ohmo.providers.openai.client import OpenAIClient
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"

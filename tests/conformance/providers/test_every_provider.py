@@ -26,7 +26,7 @@ from ohmo.contracts.provider import Delta, ModelEvent, Reply
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests
 from ohmo.providers.lazy_provider import LazyProvider
-from ohmo.providers.manifest import Endpoint
+from ohmo.providers.models import Endpoint
 from tests.conformance.providers.rigs import Conversation, Rig, rig, shared_prefix
 from tests.platforms.model.script import Call, Turn
 

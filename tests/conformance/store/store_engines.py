@@ -8,7 +8,7 @@ from pathlib import Path
 
 from store_words import Clock, FullStore
 
-from ohmo.failpoints import inert
+from ohmo.ambient import inert
 from ohmo.storefile.open_store import open_sqlite
 from tests.store_model.store import MemoryStore
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from store_words import CHAT, OTHER, Clock, FullStore, Scene, reacted, said, wake
 
 from channels.contract import Attachment, Inbound, Person, PersonId
+from ohmo.ambient import inert
 from ohmo.contracts.reports import Beginning, Spender, ThreadInfo
 from ohmo.contracts.turns import Seat
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.database.sql_store import SqlStore
-from ohmo.failpoints import inert
 from ohmo.store.beginnings import look_through
 from ohmo.storefile.open_store import open_sqlite
 from ohmo.storefile.recovery import create

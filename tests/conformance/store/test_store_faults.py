@@ -31,11 +31,11 @@ from store_words import (
     told,
 )
 
+from ohmo.ambient import inert
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.outbox import Ruling
 from ohmo.contracts.turns import End
 from ohmo.database.sql_store import SqlStore
-from ohmo.failpoints import inert
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
 from ohmo.storefile.open_store import open_sqlite
 
@@ -147,8 +147,8 @@ sys.path.insert(0, sys.argv[2])
 from store_words import Clock, closing, ident, model, part, row, said, told, CHAT
 from channels.contract import Address, ChatId
 from ohmo.contracts.store import End, Seat
-from ohmo.failpoints import inert
-from ohmo.ids import IdSource
+from ohmo.ambient import inert
+from ohmo.ambient import IdSource
 from ohmo.storefile.open_store import open_sqlite
 
 async def main() -> None:

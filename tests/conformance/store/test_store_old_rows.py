@@ -10,10 +10,10 @@ from pathlib import Path
 from store_engines import sqlite_store
 from store_words import Clock, told
 
+from ohmo.ambient import inert
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.tool import BegunUnder
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.failpoints import inert
 from ohmo.storefile.recovery import bring_forward, create
 
 ROWS = Path(__file__).with_name("form_4.sql")

@@ -32,11 +32,11 @@ from store_words import (
     wake,
 )
 
+from ohmo.ambient import inert
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.outbox import Ruling
 from ohmo.contracts.turns import CursorSave, End, Seat
 from ohmo.database.sql_store import SqlStore
-from ohmo.failpoints import inert
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
 from ohmo.storefile.open_store import open_sqlite
 

@@ -14,12 +14,12 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from channels.contract import Address, ChatId
+from ohmo.ambient import IdSource
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.tool import CallContext, Judged, Tool
 from ohmo.contracts.turns import Accepted, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
-from ohmo.ids import IdSource
 from ohmo.permissions.policy import paths_of
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
+from ohmo.ambient import IdSource
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
@@ -12,7 +13,6 @@ from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.turns import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
-from ohmo.ids import IdSource
 from tests.store_model.store import MemoryStore
 
 NOW = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)

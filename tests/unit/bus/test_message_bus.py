@@ -15,13 +15,13 @@ import pytest
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import Unavailable
+from ohmo.ambient import inert
 from ohmo.bus import EventStream, MessageBus
 from ohmo.bus.bus import CROWD
 from ohmo.contracts.agent import TextDelta
 from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.turns import Accepted, Seat
-from ohmo.failpoints import inert
 from ohmo.storefile.open_store import open_sqlite
 from ohmo_testing.house import eventually
 

@@ -11,7 +11,7 @@ import pytest
 
 from channels.competing_instance import CONFLICTS, REMEMBERED, CompetingInstance
 from channels.errors import AuthFailed, InUse
-from ohmo.ids import derived
+from ohmo.ambient import derived
 from tests.channels.second import Clock, key_of, millis, note
 
 CAME = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ohmo.cli.tail import growing
-from ohmo.logs.rotating import RotatingFile
+from ohmo.logs.writing import RotatingFile
 
 
 def lines(*numbers: int) -> bytes:

@@ -28,6 +28,7 @@ from channels.contract import (
 )
 from channels.web import WebSettings
 from channels.web.adapter import Web
+from ohmo.ambient import IdSource
 from ohmo.approvals.answering import Answerer
 from ohmo.commands.contract import Decide
 from ohmo.contracts.agent import (
@@ -75,7 +76,6 @@ from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Listen, Place
 from ohmo.control.webhooks import Webhooks
-from ohmo.ids import IdSource
 from ohmo.processes.peer_process import Ancestry
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from channels.contract import Address, ChatId
+from ohmo.ambient import IdSource
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.turns import Accepted, Seat
@@ -20,7 +21,6 @@ from ohmo.control.peers import Peers
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED, read_recipe
 from ohmo.cron.spec import spec_of
-from ohmo.ids import IdSource
 from ohmo_testing.house import ManualClock
 from tests.store_model.store import MemoryStore
 

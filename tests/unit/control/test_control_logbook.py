@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from ohmo.control.logs import Logbook, Wanted
-from ohmo.logs.rotating import RotatingFile
+from ohmo.logs.writing import RotatingFile
 from tests.unit.control.small_house import SmallHouse
 
 ALL = Wanted()

@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from ohmo.ambient import IdSource
 from ohmo.control.app_deps import AppDeps
 from ohmo.control.application import _application
 from ohmo.control.event_hub import EventHub
@@ -26,7 +27,6 @@ from ohmo.control.peers import INSIDE, UNCLEAR
 from ohmo.control.ports import Ports
 from ohmo.control.server import Doors
 from ohmo.cron.desk import CronDesk, DeskParts
-from ohmo.ids import IdSource
 from ohmo.processes.peer_process import Ancestry
 from ohmo_testing.house import ManualClock
 from tests.store_model.store import MemoryStore

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from channels.contract import Address, ChatId
 from channels.errors import Unavailable
+from ohmo.ambient import IdSource
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Text, UserStep
@@ -17,7 +18,6 @@ from ohmo.contracts.turns import Accepted, End, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.reporting import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
-from ohmo.ids import IdSource
 from ohmo.lifecycle import supervised
 from ohmo_testing.house import ManualClock, eventually
 from tests.store_model.store import MemoryStore

@@ -28,6 +28,7 @@ from pathlib import Path
 import structlog
 
 from channels.contract import Address, ChatId
+from ohmo.ambient import IdSource, inert
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import JobRow, Report
 from ohmo.contracts.messages import Text, UserStep
@@ -36,8 +37,6 @@ from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.reporting import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.cron.times import after
-from ohmo.failpoints import inert
-from ohmo.ids import IdSource
 from ohmo.store.statements import instant
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 from ohmo_testing.house import ManualClock

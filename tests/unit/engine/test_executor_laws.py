@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ohmo.ambient import inert
 from ohmo.contracts.agent import OpenCall, Parked, ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.messages import (
@@ -38,8 +39,7 @@ from ohmo.contracts.tool import (
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.stream import merged
-from ohmo.failpoints import inert
-from ohmo.providers.streams import arguments
+from ohmo.providers.wire_parts import arguments
 
 Run = Callable[[Any, CallContext], Awaitable[ToolOutput]]
 Effect = Literal["none", "house", "repeatable", "once"]

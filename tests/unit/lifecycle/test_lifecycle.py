@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.ids import derived
+from ohmo.ambient import derived
 from ohmo.lifecycle import backoff, failure_of, notify, supervised, unbroken
 
 

@@ -16,8 +16,7 @@ import pytest
 import structlog
 
 from ohmo.logs.redaction import BLOT, REDACTED, Redactor
-from ohmo.logs.rotating import RotatingFile
-from ohmo.logs.writing import GRAVE, Writer, logging_to
+from ohmo.logs.writing import GRAVE, RotatingFile, Writer, logging_to
 
 SHAPES = [
     "sk-ant-api03-AbCdEfGh12345678",

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ohmo.providers.lean_imports import re_exports
+from ohmo.providers.lazy_provider import re_exports
 
 ROOT = Path(__file__).parents[3]
 LOOK = """
 import importlib, json, sys
-from ohmo.providers.lean_imports import lean
+from ohmo.providers.lazy_provider import lean
 sdk, off, wanted = sys.argv[1], sys.argv[2] == "off", json.load(sys.stdin)
 with lean(sdk, off=off):
     importlib.import_module(f"ohmo.providers.{sdk}.client")

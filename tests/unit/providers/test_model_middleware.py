@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
+from ohmo.ambient import IdSource
 from ohmo.contracts.errors import (
     BadKey,
     CutOff,
@@ -26,8 +27,6 @@ from ohmo.contracts.provider import (
     Restarted,
     ToolSpec,
 )
-from ohmo.ids import IdSource
-from ohmo.providers.manifest import Call
 from ohmo.providers.middleware import (
     DECLINED,
     Alternative,
@@ -39,6 +38,7 @@ from ohmo.providers.middleware import (
     tool_name,
     waiting,
 )
+from ohmo.providers.models import Call
 
 REQUEST = ModelRequest(
     "m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn"

@@ -38,13 +38,12 @@ from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model, settled
 from ohmo.providers.failures import classify, retry_after, told_window
 from ohmo.providers.lazy_provider import LazyProvider
-from ohmo.providers.manifest import Endpoint
 from ohmo.providers.middleware import price_of
 from ohmo.providers.model_list import Listed, detect, has, probe
-from ohmo.providers.models import UNKNOWN_WINDOW, Price, known
+from ohmo.providers.models import UNKNOWN_WINDOW, Endpoint, Price, known
 from ohmo.providers.offline import asked_for
 from ohmo.providers.openai.client import with_version
-from ohmo.providers.streams import arguments
+from ohmo.providers.wire_parts import arguments
 from ohmo_testing.scripted import Says, ScriptedProvider
 from tests.platforms.model.server import ModelServer, serving
 
@@ -431,7 +430,7 @@ def test_keys_are_not_shown() -> None:
     assert "secret" not in repr(Endpoint("openai", api_key="secret"))
 
 
-@pytest.mark.parametrize("spec", ["nowhere", "ohmo.nowhere:Thing", "ohmo.ids:Nothing"])
+@pytest.mark.parametrize("spec", ["nowhere", "ohmo.nowhere:Thing", "ohmo.ambient:Nothing"])
 def test_what_cannot_be_loaded_is_one_line(spec: str) -> None:
     with pytest.raises(ConfigError, match=spec.split(":", maxsplit=1)[0]):
         load(spec)

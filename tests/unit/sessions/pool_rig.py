@@ -25,7 +25,7 @@ from channels.contract import (
     PersonId,
 )
 from channels.errors import Unavailable
-from ohmo.ambient import Ambient
+from ohmo.ambient import Ambient, Failpoint, IdSource, inert
 from ohmo.contracts.agent import Agent, Event, TurnEnded
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import (
@@ -55,8 +55,6 @@ from ohmo.contracts.turns import Accepted, Claim, Seat, Work
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
-from ohmo.failpoints import Failpoint, inert
-from ohmo.ids import IdSource
 from ohmo.sessions.deps import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.poison_turns import PoisonTurns

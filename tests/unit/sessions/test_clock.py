@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from channels.errors import Unavailable
-from ohmo.ids import IdSource
+from ohmo.ambient import IdSource
 from ohmo.sessions.clock import Clockwatch, HeldClock, MarkFile
 from ohmo_testing.house import BIRTH, ManualClock
 

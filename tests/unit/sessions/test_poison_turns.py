@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from ohmo.ids import IdSource
+from ohmo.ambient import IdSource
 from ohmo.sessions.poison_turns import DEATHS, QUIET, PoisonTurns
 from ohmo_testing.scripted import Says
 from tests.unit.sessions.pool_rig import PLACE, Rig, eventually

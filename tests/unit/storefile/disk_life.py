@@ -11,8 +11,8 @@ from pathlib import Path
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import Unavailable
+from ohmo.ambient import inert
 from ohmo.contracts.turns import Seat
-from ohmo.failpoints import inert
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 
 MANY = 30

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
+from ohmo.ambient import inert
 from ohmo.contracts.turns import Seat
 from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
-from ohmo.failpoints import inert
 from ohmo.storefile.inspection import WholeCheck
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 from ohmo.storefile.recovery import Health, bring_forward, create, examine, suspicion

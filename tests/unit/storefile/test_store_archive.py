@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
+from ohmo.ambient import inert
 from ohmo.contracts.errors import StoreError
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.failpoints import inert
 from ohmo.storefile.archive import backups, make_backup, prune, wrong_with
 from ohmo.storefile.compaction import compact
 from ohmo.storefile.lock import hold_home
@@ -458,7 +458,7 @@ def test_a_store_is_moved_row_by_row_into_an_empty_file_only(home: Path) -> None
 
 _MOVING = """
 import sys
-from ohmo.failpoints import from_environment
+from ohmo.ambient import from_environment
 from ohmo.storefile.transfer import transfer
 transfer(sys.argv[1], sys.argv[2], from_environment({"OHMO_FAILPOINTS": "move.step=kill@2"}))
 """

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ohmo.ambient import inert
 from ohmo.contracts.errors import ConfigError
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.failpoints import inert
 from ohmo.storefile.archive import BackupError, backups, make_backup
 from ohmo.storefile.lock import hold_home
 from ohmo.storefile.open_store import open_sqlite

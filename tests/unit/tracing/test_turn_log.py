@@ -16,7 +16,7 @@ from ohmo.contracts.agent import (
     TurnStarted,
 )
 from ohmo.contracts.messages import ToolResult, Usage
-from ohmo.logs.turn_log import TurnLog
+from ohmo.tracing.turn_log import TurnLog
 
 
 def test_a_turn_leaves_a_line_for_each_tool_each_failure_and_its_end_and_no_words_of_anybody() -> (
