@@ -30,13 +30,11 @@ from channels.contract import (
 )
 from channels.discord import Settings, render
 from channels.discord.client import Wire
-from channels.discord.client_line import Line
-from channels.discord.doubles import Doubles
-from channels.discord.failures import Refused
-from channels.discord.frames import Pace
+from channels.discord.client_line import Line, Pace, Refused
+from channels.discord.history import Doubles
 from channels.discord.inbound import moment
 from channels.discord.listening import Listening
-from channels.discord.presses import EPHEMERAL, Presses
+from channels.discord.memory import EPHEMERAL, Presses
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.payloads import Body
 from channels.platform_calls import DraftPause, checked, downloaded, plain_name

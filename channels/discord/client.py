@@ -19,9 +19,16 @@ import discord
 from discord.gateway import DiscordClientWebSocketResponse
 from discord.http import HTTPClient, MultipartParameters, Route
 
-from channels.discord.client_line import Line
-from channels.discord.failures import Lost, Refused, answered, object_of, seconds, settled
-from channels.discord.frames import Pace
+from channels.discord.client_line import (
+    Line,
+    Lost,
+    Pace,
+    Refused,
+    answered,
+    object_of,
+    seconds,
+    settled,
+)
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.no_retry import NoRetry
 from channels.platform_calls import proxy_for, save

@@ -1,33 +1,58 @@
 """One gateway connection: the SDK says hello, beats and resumes; what would die silently or go
-unnoticed in it is ours."""
+unnoticed in it is ours. And what Discord's answers and close codes mean."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import aiohttp
 import discord
 import yarl
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
-from channels.discord.failures import Over, Unreachable, closed
-from channels.discord.frames import Frame, Pace
-from channels.errors import NotReady
+from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.record import record
 
 Body = dict[str, Any]
+T = TypeVar("T")
 
 # What the SDK raises for a frame of another shape than it expects.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
-WAITING = (
-    2000  # events taken from the socket but not stored yet; then the socket is not read any more
-)
+_ENDED = (ReconnectWebSocket, discord.ConnectionClosed, aiohttp.ClientError, OSError)
+# Events taken from the socket but not stored yet; then the socket is not read any more.
+WAITING = 2000
+
+
+@record
+class Pace:
+    """How long the wire waits, in seconds."""
+
+    call: float = 30.0  # one REST call as a whole
+    connect: float = 10.0  # one TCP connection
+    hello: float = 20.0  # a gateway handshake up to Hello
+    mute: float = 55.0  # without a single frame: a socket that is half open
+    rest: float = 5.0  # least time between two gateway connections in a row
+    identify: float = 5.0  # least time between two new sessions
+    upload: float = 300.0  # the bytes of one file, one way
+
+
+@record
+class Frame:
+    """One dispatch of a session. ``data`` None: it could not be read, ``raw`` is what came."""
+
+    session: str
+    number: int
+    event: str
+    data: Body | None
+    raw: object = None
 
 
 def patience(beat: float, most: float) -> float:
@@ -69,15 +94,6 @@ class _Socket(DiscordWebSocket):
         beat = self._keep_alive.interval if self._keep_alive is not None else None
         self._max_heartbeat_timeout = patience(beat or most, most)
 
-    def _answered_for(self) -> None:
-        """Gateway, "Sending heartbeats": a connection that does not acknowledge them is a zombie,
-        also when it goes on telling. The SDK counts any frame."""
-        if self._keep_alive is None:
-            return
-        heard = self._keep_alive._last_ack  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        if time.perf_counter() - heard > self._max_heartbeat_timeout:
-            raise ReconnectWebSocket(self.shard_id)
-
     def log_receive(self, data: Any, /) -> None:
         self._text = data
 
@@ -87,10 +103,13 @@ class _Socket(DiscordWebSocket):
         self._text = msg
         try:
             await super().received_message(msg)
-            self._answered_for()
-        except (
-            zlib.error
-        ) as error:  # the stream of compressed frames cannot go on without one of its parts
+            # Gateway, "Sending heartbeats": a connection that does not acknowledge them is a
+            # zombie, also when it goes on telling. The SDK counts any frame.
+            if (beats := self._keep_alive) is not None:
+                heard = beats._last_ack  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                if time.perf_counter() - heard > self._max_heartbeat_timeout:
+                    raise ReconnectWebSocket(self.shard_id)
+        except zlib.error as error:  # a stream of compressed frames cannot go on without a part
             raise ReconnectWebSocket(self.shard_id) from error
         except _UNREADABLE as error:
             if self.line is None:
@@ -111,13 +130,12 @@ class _Parsers(dict[str, Callable[[Any], None]]):
         return partial(self._hand_on, event)
 
     def _hand_on(self, event: str, data: Any) -> None:
-        session, number = self._socket.session_id or "", self._socket.sequence or 0
-        whole = cast("Body", data) if isinstance(data, dict) else None
-        self._line.take(
-            Frame(
-                session, number, event, whole, None if whole is not None else cast("object", data)
-            )
-        )
+        session = self._socket.session_id or ""
+        number = self._socket.sequence or 0
+        if isinstance(data, dict):
+            self._line.take(Frame(session, number, event, cast("Body", data)))
+        else:
+            self._line.take(Frame(session, number, event, None, raw=cast("object", data)))
 
 
 class Line:
@@ -144,12 +162,7 @@ class Line:
             raise Unreachable(
                 f"Discord: the gateway cannot be reached: {str(error) or type(error).__name__}"
             ) from error
-        except (
-            ReconnectWebSocket,
-            discord.ConnectionClosed,
-            aiohttp.ClientError,
-            OSError,
-        ) as error:
+        except _ENDED as error:
             raise self._why(error, "Discord: the gateway cannot be reached") from error
         self._socket.mute_after(pace.mute)
 
@@ -180,12 +193,7 @@ class Line:
         assert self._socket is not None
         try:
             await self._socket.poll_event()
-        except (
-            ReconnectWebSocket,
-            discord.ConnectionClosed,
-            aiohttp.ClientError,
-            OSError,
-        ) as error:
+        except _ENDED as error:
             raise self._why(error, "Discord: the gateway connection was lost") from error
 
     def take(self, frame: Frame) -> None:
@@ -217,9 +225,164 @@ class Line:
             code = self._socket.socket.close_code
         if isinstance(error, ReconnectWebSocket) and not error.resume:
             return Over("Discord: the gateway session is not valid any more", resume=False)
-        reason = (
-            f"{text}: {str(error) or type(error).__name__}"
-            if isinstance(error, aiohttp.ClientError | OSError)
-            else text
+        if isinstance(error, aiohttp.ClientError | OSError):
+            text = f"{text}: {str(error) or type(error).__name__}"
+        return closed(code, text)
+
+
+# What Discord's answers and close codes mean
+
+_CONSOLE = "discord.com/developers/applications, your app, Bot"
+
+# Opcodes and status codes, "Gateway close event codes": those with "Reconnect: false", each with
+# what to do about it.
+_FATAL = {
+    4004: (
+        f"the bot token is not valid: put the one from {_CONSOLE}, Reset Token, into"
+        " channels.discord.token"
+    ),
+    4010: (
+        "the gateway refuses the shard (4010); ohmo asks for none: a proxy in between must not"
+        " add one"
+    ),
+    4011: (
+        "the bot is in so many guilds that Discord wants it sharded (4011); ohmo serves bots of"
+        " fewer than 2500 guilds"
+    ),
+    4012: "the gateway does not speak API version 10 (4012): update ohmo",
+    4013: "the gateway does not know an intent that ohmo asks for (4013): update ohmo",
+    4014: (
+        f"an intent is not allowed (4014): switch on Message Content Intent at {_CONSOLE},"
+        " Privileged Gateway Intents"
+    ),
+}
+# Not identified, invalid number, session timed out: only IDENTIFY helps.
+_NEW_SESSION = frozenset({4003, 4007, 4009})
+# JSON error codes that a person can do something about.
+_ADVICE = {
+    50001: ": the bot may not see this channel: give its role View Channel",
+    50007: ": this person takes no direct messages from the bot",
+    50013: (
+        ": give the bot's role the permissions Send Messages, Send Messages in Threads, Attach"
+        " Files and Read Message History"
+    ),
+    40005: ": the file is larger than this place takes",
+}
+
+
+class Refused(Rejected):
+    """Discord said no. ``code``: its JSON error code, 0 without one; ``status``: of HTTP."""
+
+    def __init__(self, text: str, status: int, code: int) -> None:
+        super().__init__(text)
+        self.status = status
+        self.code = code
+
+
+class Lost(ChannelError):
+    """The call was made; nobody knows whether it was carried out."""
+
+
+class Unreachable(NotReady):
+    """A gateway address where nobody answers."""
+
+
+class Over(NotReady):
+    """The gateway connection ended. ``resume``: whether its session may be resumed."""
+
+    def __init__(self, text: str, *, resume: bool) -> None:
+        super().__init__(text)
+        self.resume = resume
+
+
+def closed(code: int | None, text: str) -> ChannelError:
+    """Why a gateway connection ended: AuthFailed for the codes after which Discord wants no new
+    try."""
+    if code in _FATAL:
+        return AuthFailed(f"Discord: {_FATAL[code]}")
+    return Over(f"{text} ({code})" if code else text, resume=code not in _NEW_SESSION)
+
+
+async def settled(call: Awaitable[T], *, once: bool) -> T:
+    """``once``: the call may have shown something, and a second one might show it twice."""
+    try:
+        return await call
+    except Lost as lost:
+        raise (Ambiguous if once else NotReady)(str(lost)) from lost
+
+
+def answered(call: str, status: int, headers: Mapping[str, str], content: bytes) -> Any:
+    """The decoded body of a success. Raises AuthFailed, RateLimited, Refused; Lost for a failure of
+    Discord's own, and for a success that cannot be read.
+
+    The SDK waits for a 429 only when it carries a ``Via`` header, repeats 500, 502, 504 by itself
+    but not 503, and looks into a body only when its type is spelled the usual way; here each answer
+    is judged by what it is."""
+    try:
+        body: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        if 200 <= status < 300 and content.strip():
+            raise Lost(f"Discord: {call}: an answer that cannot be read") from error
+        body = None
+    if 200 <= status < 300:
+        return body
+    said = object_of(body)
+    if status == 429:
+        lowered = {name.lower(): value for name, value in headers.items()}
+        raise RateLimited(_retry_after(said, lowered))
+    if status >= 500:
+        raise Lost(f"Discord: {call}: HTTP {status}")
+    text = f"Discord: {call}: HTTP {status}: {said.get('message') or 'no reason given'}"
+    code = said.get("code")
+    if isinstance(code, int) and code:
+        text += f" ({code})"
+    else:
+        code = 0
+    if status == 401:
+        raise AuthFailed(
+            f"{text}: put the token from {_CONSOLE}, Reset Token, into channels.discord.token"
         )
-        return closed(code, reason)
+    details = "; ".join(_details(said.get("errors"), ()))
+    raise Refused(text + (f": {details}" if details else _ADVICE.get(code, "")), status, code)
+
+
+def _retry_after(body: Mapping[str, Any], headers: Mapping[str, str]) -> float:
+    """Rate limits, "Exceeding a rate limit": retry_after in the body is finer than the header; an
+    answer of Cloudflare has no body of Discord's."""
+    for value in (
+        body.get("retry_after"),
+        headers.get("retry-after"),
+        headers.get("x-ratelimit-reset-after"),
+    ):
+        try:
+            if value is not None:
+                return max(0.0, float(value))
+        except (TypeError, ValueError):
+            continue
+    return 60.0
+
+
+def _details(errors: object, path: tuple[str, ...]) -> Iterator[str]:
+    """Reference, "Error messages": a tree whose leaves are lists under _errors."""
+    if not isinstance(errors, dict) or len(path) > 10:
+        return
+    for name, below in cast("dict[str, Any]", errors).items():
+        if name == "_errors" and isinstance(below, list):
+            for one in cast("list[Any]", below)[:5]:
+                told = cast("dict[str, Any]", one).get("message") if isinstance(one, dict) else one
+                yield f"{'.'.join(path) or 'body'}: {told}"
+        else:
+            yield from _details(below, (*path, name))
+
+
+def object_of(value: object) -> dict[str, Any]:
+    """For answers: whatever is no object is an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def seconds(headers: Mapping[str, str], name: str) -> float | None:
+    """A header's number of seconds."""
+    try:
+        return max(0.0, float(headers[name]))
+    except (KeyError, ValueError):
+        return None

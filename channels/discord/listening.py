@@ -12,14 +12,10 @@ from channels.catch_up import Backlog
 from channels.contract import Arrival, ChannelContext, Clock, Cursor
 from channels.discord import inbound
 from channels.discord.client import Wire
-from channels.discord.client_line import Line
-from channels.discord.doubles import Doubles
-from channels.discord.failures import Over, Refused, Unreachable, object_of
-from channels.discord.frames import Frame
-from channels.discord.history import MissedChannels
+from channels.discord.client_line import Frame, Line, Over, Refused, Unreachable, object_of
+from channels.discord.history import Doubles, MissedChannels
 from channels.discord.inbound import Spot
-from channels.discord.memory import Memory, Session, number_of, rows_of, session_from
-from channels.discord.presses import Presses
+from channels.discord.memory import Memory, Presses, Session, number_of, rows_of, session_from
 from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable, main_error
 from channels.payloads import Body, Malformed, Quarantine
 

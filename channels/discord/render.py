@@ -1,35 +1,38 @@
-"""What the house wants said, as frozen calls of Discord's REST API. Pure."""
+"""What the house wants said, as frozen calls of Discord's REST API, and CommonMark as its Markdown
+("Markdown Text 101" of Discord's help centre; Reference, "Message formatting"). Pure."""
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
-from channels.discord.markup import escape, is_visible, markdown, units
 from channels.errors import Rejected
-from channels.payloads import clean
+from channels.payloads import Body, clean
 from channels.split import split_markdown
+from channels.text import around, disclosed, is_link, parse, plain_inline, table
 
-Body = dict[str, Any]
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 MAX_TEXT = 2000  # Message resource, Create Message: content, "up to 2000 characters"
 MAX_CARD = 4096  # Embed limits: description
-_WAITS, _SETTLED = (
-    0xF0B232,
-    0x80848E,
-)  # colours of a card: somebody has to answer; nobody has to any more
+_WAITS = 0xF0B232  # colour of a card that somebody has to answer
+_SETTLED = 0x80848E  # of one that nobody has to answer any more
 MAX_FILES = 10  # attachments of one message
-MAX_ROWS, MAX_IN_ROW = 5, 5  # Component reference: five action rows of five buttons
-MAX_LABEL, MAX_ID = 80, 100  # Component reference, button: label, custom_id
+MAX_ROWS = 5  # Component reference: five action rows of five buttons
+MAX_IN_ROW = 5
+MAX_LABEL = 80  # Component reference, button: label, custom_id
+MAX_ID = 100
 SUPPRESS_EMBEDS = 1 << 2  # Message flags: no previews of links
 MARK = "-# may be a duplicate"
 _ROOM = len(MARK) + 2  # kept free in every message, so that mark() never passes the limit
 _NOTHING_SAID = "(nothing to say)"
+_NUMBER = re.compile(r"\d{1,20}")
 _STYLES = {"plain": 2, "good": 3, "danger": 4}  # Button styles: secondary, success, danger
 
 
@@ -40,23 +43,27 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     Raises Rejected for a choice that Discord cannot hold."""
     bodies = _bodies(outbound)
     channel = place_of(outbound.address)
-    old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
-    gone = [
-        *old[len(bodies) :],
-        *(receipt.message for receipt in outbound.replaces if is_file(receipt.message)),
-    ]
-    parts = [
-        _part("edit", channel, {"components": [], "embeds": [], **body}, target)
-        for body, target in zip(bodies, old, strict=False)
-    ]
-    for index, body in enumerate(bodies[len(old) :]):
-        parts.append(
-            _part("post", channel, body | (_reply(outbound) if index == 0 and not old else {}))
-        )
-    parts += [_part("delete", channel, {}, target) for target in gone]
+    messages = [receipt.message for receipt in outbound.replaces]
+    old = [message for message in messages if not is_file(message)]
+    reply = {} if old and bodies else _reply(outbound)
+    parts: list[Part] = []
+    for index, body in enumerate(bodies):
+        if index < len(old):
+            edited: Body = {"components": [], "embeds": [], **body}
+            parts.append(Part("edit", _payload(channel, edited), old[index]))
+        else:
+            parts.append(Part("post", _payload(channel, body | reply if index == 0 else body)))
+    surplus = [*old[len(bodies) :], *filter(is_file, messages)]
+    parts += [Part("delete", _payload(channel, {}), message) for message in surplus]
     for start in range(0, len(outbound.files), MAX_FILES):
-        reply = _reply(outbound) if not bodies and start == 0 else {}
-        parts.append(_files(channel, outbound.files[start : start + MAX_FILES], reply))
+        paths = outbound.files[start : start + MAX_FILES]
+        names = [{"id": index, "filename": path.name} for index, path in enumerate(paths)]
+        shown: Body = {"attachments": names, "allowed_mentions": {"parse": []}}
+        if start == 0 and not bodies:
+            shown |= reply
+        uploads = [str(path) for path in paths]
+        whole = _json({"channel": channel, "paths": uploads, "body": shown})
+        parts.append(Part("file", whole))
     return tuple(parts)
 
 
@@ -88,10 +95,11 @@ def is_file(message: MessageId) -> bool:
 
 
 def number(message: MessageId | str) -> str:
-    found = re.fullmatch(r"f?(\d{1,20})", message)
-    if found is None:
+    """The id of a message, also of one with files. Raises Rejected."""
+    plain = message.removeprefix("f")
+    if not _NUMBER.fullmatch(plain):
         raise Rejected(f"Discord: {message!r} is no message of Discord")
-    return found.group(1)
+    return plain
 
 
 def _bodies(outbound: Outbound) -> list[Body]:
@@ -99,30 +107,32 @@ def _bodies(outbound: Outbound) -> list[Body]:
     if not text.strip() and outbound.files and not outbound.choices:
         return []
     rendered = escape if outbound.plain else markdown
-    called = _called(outbound)
+    # A reply rings its author by itself.
+    people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
+    called = list(dict.fromkeys(person for person in people if _NUMBER.fullmatch(person)))
     calls = " ".join(f"<@{person}>" for person in called)
     room = MAX_TEXT - _ROOM - len(calls) - 1
     head, embed = _card(outbound, text, room)
-    if embed:
-        pieces = [head]
-    else:
-        pieces = [rendered(piece) for piece in split_markdown(text, _fits(rendered, room))]
-        pieces = [cut for piece in pieces for cut in _cut(piece, room) if is_visible(cut)] or [
-            _NOTHING_SAID
-        ]
+    pieces = [head] if embed else []
+    if not embed:
+        for source in split_markdown(text, _fits(rendered, room)):
+            pieces += filter(is_visible, _cut(rendered(source), room))
+        pieces = pieces or [_NOTHING_SAID]
     if calls:
         pieces[0] = f"{calls} {pieces[0]}"
     rings = outbound.reply_to is not None and bool(outbound.mentions)
-    bodies = [
-        _message(piece, called if index == 0 else (), author=rings and index == 0)
-        for index, piece in enumerate(pieces)
+    bodies = [_message(pieces[0], called, author=rings) | embed]
+    bodies += [_message(piece, ()) for piece in pieces[1:]]
+    choices = {choice.value: choice for choice in outbound.choices}
+    buttons = [_button(choice) for choice in choices.values()]
+    rows = [
+        {"type": 1, "components": buttons[at : at + MAX_IN_ROW]}
+        for at in range(0, len(buttons), MAX_IN_ROW)
     ]
-    bodies[0] |= embed
-    keyboards = _keyboards(outbound.choices)
-    for index, keyboard in enumerate(keyboards):
-        if index:
+    for at in range(0, len(rows), MAX_ROWS):  # more than five rows stand under another message
+        if at:
             bodies.append(_message("…", ()))
-        bodies[-1]["components"] = keyboard
+        bodies[-1]["components"] = rows[at : at + MAX_ROWS]
     return bodies
 
 
@@ -165,12 +175,6 @@ def _cut(text: str, most: int) -> list[str]:
     return [*pieces, text]
 
 
-def _called(outbound: Outbound) -> Sequence[PersonId]:
-    """A reply rings its author by itself."""
-    people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
-    return tuple(dict.fromkeys(person for person in people if re.fullmatch(r"\d{1,20}", person)))
-
-
 def _message(content: str, called: Sequence[PersonId], *, author: bool = False) -> Body:
     """Allowed mentions: nobody but the people we mean hears a bell, whatever the text says.
     ``author``: of the message this answers."""
@@ -182,19 +186,8 @@ def _reply(outbound: Outbound) -> Body:
     """A message that is gone is no reason not to answer (message_reference, fail_if_not_exists)."""
     if outbound.reply_to is None:
         return {}
-    return {
-        "message_reference": {"message_id": number(outbound.reply_to), "fail_if_not_exists": False}
-    }
-
-
-def _keyboards(choices: Sequence[Choice]) -> list[list[Body]]:
-    """Rows of one message; what does not fit into five of them stands under another."""
-    buttons = [_button(choice) for choice in {choice.value: choice for choice in choices}.values()]
-    rows = [
-        {"type": 1, "components": buttons[at : at + MAX_IN_ROW]}
-        for at in range(0, len(buttons), MAX_IN_ROW)
-    ]
-    return [rows[at : at + MAX_ROWS] for at in range(0, len(rows), MAX_ROWS)]
+    answered = {"message_id": number(outbound.reply_to), "fail_if_not_exists": False}
+    return {"message_reference": answered}
 
 
 def _button(choice: Choice) -> Body:
@@ -208,22 +201,196 @@ def _button(choice: Choice) -> Body:
     return {"type": 2, "style": _STYLES[choice.style], "label": label, "custom_id": choice.value}
 
 
-def _files(channel: str, paths: Sequence[Path], more: Body) -> Part:
-    names = [{"id": index, "filename": path.name} for index, path in enumerate(paths)]
-    body: Body = {"attachments": names, "allowed_mentions": {"parse": []}, **more}
-    return Part(
-        "file", _json({"channel": channel, "paths": [str(path) for path in paths], "body": body})
-    )
-
-
-def _part(
-    kind: Literal["post", "edit", "delete"],
-    channel: str,
-    body: Body,
-    target: MessageId | None = None,
-) -> Part:
-    return Part(kind, _json({"channel": channel, "body": body}), target)
+def _payload(channel: str, body: Body) -> str:
+    return _json({"channel": channel, "body": body})
 
 
 def _json(body: Body) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+_FENCE = "```"
+# Discord makes a link of it by itself, and a backslash would be a part of it.
+_URL = re.compile(r"https?://[^\s<>\\]*[^\s<>.,:;\"'\])*_~|\\`]")
+_SPECIAL = re.compile(r"[\\*_~`|\[<]")
+_LINE_START = re.compile(
+    r"^([ \t]*)(-#|#{1,3}(?=\s)|[-+*](?=\s)|>)|^([ \t]*\d{1,9})(?=[.)]\s)", re.MULTILINE
+)
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
+_BOLD = re.compile(r"(?<!\\)\*\*")
+
+
+def markdown(source: str) -> str:
+    """The message as Discord's Markdown; what would show nothing (a lone link definition) stays as
+    it was written."""
+    lines: list[str] = []
+    for block in filter(None, map(_block, parse(source).children)):
+        # An empty line between blocks, but none after a heading, which has room of its own.
+        if lines and not lines[-1].startswith("#"):
+            lines.append("")
+        lines.append(block)
+    text = "\n".join(lines)
+    return text if is_visible(text) else escape(source)
+
+
+def escape(text: str) -> str:
+    """The text as it is: whatever Discord would take for markup loses its meaning."""
+    return _lines(_text(text))
+
+
+def is_visible(text: str) -> bool:
+    """Whether Discord would show anything: a message of white space and format characters alone is
+    refused as empty."""
+    return any(
+        unicodedata.category(character)[0] not in "ZC"
+        and character not in "\u2800\u3164\u115f\u1160"
+        for character in text
+    )
+
+
+def units(text: str) -> int:
+    """Length in UTF-16 code units: never less than Discord counts."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _block(node: SyntaxTreeNode, *, inside: bool = False) -> str:
+    match node.type:
+        case "paragraph":
+            return _lines(_inline(node))
+        case "heading":
+            # Discord knows three levels, and none inside of other blocks; bold does for the rest.
+            words = _inline(node).replace("\n", " ").strip()
+            level = int(node.tag[1:])
+            if words and (level > 3 or inside):
+                return f"**{_BOLD.sub('', words)}**"
+            return f"{'#' * level} {words}" if words else ""
+        case "fence" | "code_block":
+            return _fenced(node.content.rstrip("\n"), node.info if node.type == "fence" else "")
+        case "blockquote":
+            blocks = filter(None, (_block(child, inside=True) for child in node.children))
+            inner = "\n\n".join(blocks)
+            if inside or not inner:
+                return inner  # quotes cannot be nested
+            return "> " + inner.replace("\n", "\n> ")
+        case "bullet_list" | "ordered_list":
+            number = int(node.attrs.get("start", 1))
+            items: list[str] = []
+            for item in node.children:
+                items.append(_item("- " if node.type == "bullet_list" else f"{number}. ", item))
+                number += 1
+            return "\n".join(items)
+        case "table":
+            return _fenced(table(node), "")
+        case "hr":
+            return "———"
+        case _:
+            return escape(node.content.rstrip("\n"))
+
+
+def _item(mark: str, item: SyntaxTreeNode) -> str:
+    margin = " " * len(mark)
+    blocks: list[str] = []
+    for block in filter(None, (_block(child, inside=True) for child in item.children)):
+        # Code stands at the margin: blanks before it would be a part of it.
+        is_code = block.startswith(_FENCE)
+        blocks.append(block if is_code else margin + block.replace("\n", "\n" + margin))
+    if blocks and blocks[0].startswith(_FENCE):
+        return "\n".join([mark.rstrip(), *blocks])
+    return mark + "\n".join(blocks).removeprefix(margin)
+
+
+def _fenced(code: str, info: str) -> str:
+    """Discord ends a block at the next three backticks, wherever they stand: between them goes a
+    space of no width."""
+    language = _LANGUAGE.match(info.strip())
+    body = code.replace(_FENCE, "`\u200b`\u200b`")
+    body = body + "\u200b" if body.endswith("`") else body
+    return f"{_FENCE}{language.group() if language is not None else ''}\n{body or ' '}\n{_FENCE}"
+
+
+def _inline(node: SyntaxTreeNode) -> str:
+    return "".join(map(_span, node.children))
+
+
+def _span(node: SyntaxTreeNode) -> str:
+    match node.type:
+        case "text" | "html_inline":
+            return _text(node.content)
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "code_inline":
+            return _code(node.content)
+        case "strong" | "em" | "s":
+            return _styled(_inline(node), {"strong": "**", "em": "*", "s": "~~"}[node.type])
+        case "link":
+            plain = "".join(map(plain_inline, node.children))
+            return _link(str(node.attrs.get("href", "")), plain, _inline(node), around(node))
+        case "image":
+            address = str(node.attrs.get("src", ""))
+            return _link(address, node.content, _text(node.content), around(node))
+        case _:
+            return _inline(node)
+
+
+def _safe(mark: re.Match[str]) -> str:
+    """An underscore inside a word and a mark between blanks mean nothing to Discord; everything
+    else gets its backslash."""
+    character, text = mark.group(), mark.string
+    before = text[mark.start() - 1 : mark.start()]
+    after = text[mark.end() : mark.end() + 1]
+    if character == "_" and before.isalnum() and after.isalnum():
+        return character
+    if character in "*<" and before == " " and after == " ":
+        return character
+    return "\\" + character
+
+
+def _text(text: str) -> str:
+    """Addresses stay whole; marks at the head of a line are judged when the paragraph is whole."""
+    pieces: list[str] = []
+    last = 0
+    for link in _URL.finditer(text):
+        pieces += [_SPECIAL.sub(_safe, text[last : link.start()]), link.group()]
+        last = link.end()
+    return "".join([*pieces, _SPECIAL.sub(_safe, text[last:])])
+
+
+def _lines(text: str) -> str:
+    """A paragraph whose lines begin with what Discord would take for a block. Our own bold and
+    italics are never followed by a blank."""
+    return _LINE_START.sub(lambda mark: f"{mark[3] or mark[1]}\\{mark[2] or ''}", text)
+
+
+def _styled(inner: str, mark: str) -> str:
+    """Marks must touch words; the same mark inside or beside itself would end it, so it is left out
+    there."""
+    words = inner.strip()
+    within = words.replace("**", "") if mark == "*" else words
+    if not words or re.search(rf"(?<!\\){re.escape(mark)}", within) is not None:
+        return inner
+    start = inner.index(words)
+    return f"{inner[:start]}{mark}{words}{mark}{inner[start + len(words) :]}"
+
+
+def _code(content: str) -> str:
+    """As many backticks around as stand nowhere inside; three or more would begin a block."""
+    runs = {len(run) for run in re.findall("`+", content)}
+    fence = next((size for size in (1, 2) if size not in runs), 0)
+    if not fence:
+        content, fence = content.replace("`", "`\u200b"), 2
+    edge = " " if content.startswith("`") or content.endswith("`") else ""
+    return f"{'`' * fence}{edge}{content or ' '}{edge}{'`' * fence}"
+
+
+def _link(address: str, plain: str, words: str, read: str) -> str:
+    """Masked links take web addresses only, and no address for their words; in angle brackets an
+    address shows no preview."""
+    if not is_link(address) or address[:4].lower() != "http":
+        shown = not address or address in {plain, f"mailto:{plain}"}
+        return words if shown else f"{words} ({_text(address)})"
+    if not plain.strip() or plain == address:
+        return f"<{address}>"
+    breaks = "://" in plain or "]" in plain or "`" in words or "](" in words
+    if breaks or disclosed(plain, address, read):
+        return f"{words} (<{address}>)"
+    return f"[{words.replace(chr(10), ' ').strip()}](<{address}>)"

@@ -28,14 +28,12 @@ from channels.contract import (
 )
 from channels.errors import Ambiguous, NotReady, Rejected
 from channels.feishu import Settings, render
+from channels.feishu.chats import Own
 from channels.feishu.client import Pace, Refused, Wire
 from channels.feishu.client_line import Feed, feed
-from channels.feishu.fields import milliseconds, moment, word
+from channels.feishu.content import milliseconds, moment, word
+from channels.feishu.feedback import BUSY, Presses, Streams, Typing
 from channels.feishu.listening import Listening
-from channels.feishu.memory import Own
-from channels.feishu.presses import Presses
-from channels.feishu.streams import BUSY, Streams
-from channels.feishu.typing import Typing
 from channels.payloads import Body, Malformed, soft
 from channels.platform_calls import DraftPause, Names, checked, downloaded, plain_name
 from channels.stale_typing import OpenIndicators

@@ -26,8 +26,8 @@ from aiohttp import (
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.feishu import client_sdk as sdk
-from channels.feishu.client_http import Answer, Pace, Transport
-from channels.feishu.fields import rows_of, word
+from channels.feishu.client_sdk import Answer, Pace, Transport
+from channels.feishu.content import rows_of, word
 from channels.payloads import Body, soft
 from channels.platform_calls import save
 

@@ -23,7 +23,7 @@ from channels.contract import (
     TopicId,
 )
 from channels.feishu import content
-from channels.feishu.fields import milliseconds, moment, order, rows_of, word
+from channels.feishu.content import milliseconds, moment, order, rows_of, word
 from channels.payloads import Body, Malformed, body_of, clean, cleaned, soft, text_of
 from channels.record import record
 

@@ -15,14 +15,12 @@ from channels.catch_up import Backlog, CatchUp, Missed
 from channels.contract import Address, Answer, Arrival, ChannelContext, ChatId, Clock, Inbound
 from channels.errors import AuthFailed, NotReady, RateLimited, Rejected, finish_all, main_error
 from channels.feishu import inbound
+from channels.feishu.chats import PRIVATE_NAME, Extras, History, Memory, Own
 from channels.feishu.client import Wire
 from channels.feishu.client_line import Delivery, Feed, feed
-from channels.feishu.enrich import Extras
-from channels.feishu.fields import moment, word
-from channels.feishu.history import History
+from channels.feishu.content import moment, word
+from channels.feishu.feedback import Presses
 from channels.feishu.inbound import Place, Spoken
-from channels.feishu.memory import PRIVATE_NAME, Memory, Own
-from channels.feishu.presses import Presses
 from channels.payloads import Body, Malformed, Quarantine, soft
 from channels.platform_calls import Names, why_lost
 
@@ -71,7 +69,7 @@ class Listening:
         self._memory = Memory()
         self._unreadable = Quarantine(context.state / "malformed", "feishu")
         self._history = History(wire, self._unreadable)
-        self._extras = Extras(self._history, wire.app, bot, own)
+        self._extras = Extras(wire, own)
         self._place = Place(
             app=wire.app,
             bot=bot,

@@ -34,13 +34,10 @@ from channels.payloads import Body
 from channels.platform_calls import DraftPause, Names, checked
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
-from channels.slack.doubles import Doubles, key_of
-from channels.slack.files import GONE, Files
-from channels.slack.history import next_cursor
+from channels.slack.history import Doubles, key_of, next_cursor
 from channels.slack.inbound import moment, order
 from channels.slack.listening import Listening
-from channels.slack.slashes import Slashes
-from channels.slack.streams import Streams
+from channels.slack.surfaces import GONE, Files, Slashes, Streams
 from channels.stale_typing import OpenIndicators
 
 _log = logging.getLogger(__name__)

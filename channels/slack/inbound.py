@@ -24,7 +24,7 @@ from channels.contract import (
 )
 from channels.payloads import Body, Malformed, bodies_of, body_of, clean, cleaned, soft, text_of
 from channels.record import record
-from channels.slack import shown
+from channels.slack.mrkdwn import attachments_of, files_of, words_of
 
 # Reference, "message" event subtypes: these are people or programs talking; the others are Slack's
 # own lines (joins, topics, pins) or copies. The last one was seen, and is not documented.
@@ -207,8 +207,8 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
 def _whole(row: Body, place: Place) -> str:
     """Its words, and what was forwarded with them or is said in attachments and blocks, which the
     words do not hold."""
-    pieces = [readable(shown.words_of(row) if is_bots(row) else text_of(row, "text", ""), place)]
-    for head, words in shown.beside(row, program=is_bots(row)):
+    pieces = [readable(words_of(row) if is_bots(row) else text_of(row, "text", ""), place)]
+    for head, words in attachments_of(row, program=is_bots(row)):
         pieces += [f"[{clean(head)}]" if head else "", readable(words, place)]
     return "\n".join(piece for piece in pieces if piece)
 
@@ -372,7 +372,7 @@ def _attachments(row: Body) -> list[Attachment]:
     """File object: ``ref`` is the file's id and its private address, which the bot token opens for
     as long as the file lives."""
     found: list[Attachment] = []
-    for file in shown.files(row):
+    for file in files_of(row):
         name, url = (
             text_of(file, "name", "") or text_of(file, "title", "") or "file",
             text_of(file, "url_private_download", "") or text_of(file, "url_private", ""),

@@ -17,13 +17,10 @@ from channels.platform_calls import Names, why_lost
 from channels.slack import inbound
 from channels.slack.client import Feed, Wire
 from channels.slack.client_socket import Frame
-from channels.slack.courtesies import Courtesies
-from channels.slack.doubles import Doubles
-from channels.slack.history import Conversation, History, Memory
+from channels.slack.history import Conversation, Doubles, History, Memory
 from channels.slack.inbound import Place, order
 from channels.slack.mrkdwn import escape
-from channels.slack.slashes import Slashes
-from channels.slack.streams import Streams
+from channels.slack.surfaces import Courtesies, Slashes, Streams
 from channels.stale_typing import OpenIndicators
 
 _log = logging.getLogger(__name__)

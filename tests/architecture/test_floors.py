@@ -283,7 +283,6 @@ TOO_LONG = {
     "channels.discord.inbound": 437,
     "channels.matrix.inbound": 419,
     "channels.matrix.sync": 437,
-    "channels.slack.adapter": 405,
     "channels.slack.inbound": 442,
     "ohmo.assembly.house": 466,
     "ohmo.sessions.pool": 426,

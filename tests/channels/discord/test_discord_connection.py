@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from channels.contract import Address, Answer, Attachment, ChatId, Choice, Edited, Outbound, Reacted
-from channels.discord.client_line import patience
-from channels.discord.frames import Pace
+from channels.discord.client_line import Pace, patience
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, live, texts

@@ -17,7 +17,7 @@ from channels.contract import Address, ChatId, Options
 from channels.errors import InUse
 from channels.slack.adapter import Slack
 from channels.slack.client import Pace, Wire
-from channels.slack.doubles import Doubles
+from channels.slack.history import Doubles
 from ohmo_testing.channels import FakeContext
 from tests.channels.second import answers, key, millis, new_id, posted, stopped
 from tests.conformance.channels.stage import live, texts

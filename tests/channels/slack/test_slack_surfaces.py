@@ -430,7 +430,7 @@ def test_the_manifest_names_every_scope_that_a_call_of_the_code_needs() -> None:
 
 
 def test_the_manifest_subscribes_to_every_event_that_is_read_and_has_the_scope_for_it() -> None:
-    source = "\n".join((SOURCE / name).read_text() for name in ("inbound.py", "courtesies.py"))
+    source = "\n".join((SOURCE / name).read_text() for name in ("inbound.py", "surfaces.py"))
     for event in EVENTS:
         assert EVENT_SCOPES.get(event, "commands") in SCOPES, event
         assert (

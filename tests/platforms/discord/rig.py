@@ -10,7 +10,7 @@ from typing import Any
 from channels.contract import Options
 from channels.discord import Settings
 from channels.discord.adapter import Discord
-from channels.discord.frames import Pace
+from channels.discord.client_line import Pace
 from tests.conformance.rig import Visible
 from tests.platforms.discord.rules import Rules
 from tests.platforms.discord.server import Server

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.discord.markup import markdown
-from channels.feishu.markup import markup
+from channels.discord.render import markdown
+from channels.feishu.render import markup
 from channels.matrix.render import to_html
 from channels.slack.mrkdwn import mrkdwn
 from channels.slack.render import streamed

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from channels.discord import adapter as discord
-from channels.discord.frames import Pace as DiscordPace
+from channels.discord.client_line import Pace as DiscordPace
 from channels.feishu import adapter as feishu
 from channels.feishu.client import Pace as FeishuPace
 

@@ -21,7 +21,7 @@ from channels.contract import (
     TopicId,
 )
 from channels.discord import render
-from channels.discord.markup import escape, is_visible, markdown, units
+from channels.discord.render import escape, is_visible, markdown, units
 from channels.errors import Rejected
 from channels.payloads import clean
 from tests.platforms.discord.rest import _check_components

@@ -23,8 +23,16 @@ from channels.contract import (
     Receipt,
     TopicId,
 )
-from channels.feishu.markup import markup
-from channels.feishu.render import MAX_TEXT, MOST_BYTES, draft, file_receipt, mark, render, size
+from channels.feishu.render import (
+    MAX_TEXT,
+    MOST_BYTES,
+    draft,
+    file_receipt,
+    mark,
+    markup,
+    render,
+    size,
+)
 from channels.payloads import clean
 from channels.text import plain
 from tests.platforms.feishu import cards
