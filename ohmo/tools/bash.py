@@ -15,7 +15,6 @@ from ohmo.processes.job import Command, JobEnded, Stream
 from ohmo.processes.keeper import COLUMNS, ROWS
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
-from ohmo.tools.background import Background
 from ohmo.tools.inputs import SafeText
 from ohmo.tools.interactive_commands import waits_for_keyboard
 from ohmo.tools.results import (
@@ -26,7 +25,7 @@ from ohmo.tools.results import (
     split_room,
     text_result,
 )
-from ohmo.tools.workbench import Workbench
+from ohmo.tools.workbench import Background, Workbench
 
 
 class BashInput(BaseModel):
@@ -92,23 +91,23 @@ class Bash:
             return error_result(context, f"not run: {error}")
         except OSError as error:
             return error_result(context, f"not run: {error.strerror or error}")
-        return self._told(ended, context, f"{seconds:.3g} s; {way_out}")
+        text = job_report(ended, self._limits.bash_output, f"{seconds:.3g} s; {way_out}")
+        for secret in context.secrets.values():
+            text = text.replace(secret, "********")  # what it was lent it tells nobody
+        result = error_result if ended.code != 0 else text_result
+        return result(context, text, spill=ended.spill)
 
     def _time(self, wanted: float | None, left: float) -> tuple[float, str]:
         """Seconds the command gets, and what would give it more. ``left``: seconds of the turn."""
         most = self._limits.bash_timeout_most
         # Room to end it and to say so.
-        asked, left = (min(wanted or self._limits.bash_timeout, most), left - 3.0)
+        left -= 3.0
+        asked = min(wanted or self._limits.bash_timeout, most)
         if left < asked:
             return max(0.1, left), "that is all that was left of this turn"
-        return (
-            asked,
-            (
-                "give a longer `timeout` or run_in_background"
-                if asked < most
-                else "there is no longer one, but run_in_background has none"
-            ),
-        )
+        if asked < most:
+            return asked, "give a longer `timeout` or run_in_background"
+        return asked, "there is no longer one, but run_in_background has none"
 
     def _order(self, arguments: BashInput, context: CallContext, seconds: float | None) -> Command:
         environ = {
@@ -139,19 +138,6 @@ class Bash:
             context, f"running in the background as {name}; BashOutput reads it, KillShell ends it"
         )
         return replace(running, result=replace(running.result, tools=("BashOutput", "KillShell")))
-
-    def _told(self, ended: JobEnded, context: CallContext, limit: str) -> ToolOutput:
-        text = job_report(ended, self._limits.bash_output, limit)
-        for (
-            value
-        ) in context.secrets.values():  # a command that prints what it was lent tells it nobody
-            text = text.replace(value, "********")
-        wrong = ended.code != 0
-        return (
-            error_result(context, text, spill=ended.spill)
-            if wrong
-            else text_result(context, text, spill=ended.spill)
-        )
 
 
 def job_report(ended: JobEnded, room: int, limit: str = "") -> str:
@@ -186,11 +172,10 @@ def _end(ended: JobEnded, limit: str) -> str:
         )
     if ended.reason:
         return f"[ended: {ended.reason}]"
-    left = (
-        f"; {ended.left} processes it left running were ended, use run_in_background to keep one"
-        if ended.left
-        else ""
-    )
+    left = ""
+    if ended.left:
+        left = f"; {ended.left} processes it left running were ended"
+        left += ", use run_in_background to keep one"
     if ended.signal:
         return f"[ended by {ended.signal}{left}]"
     return f"[exit code {ended.code}{left}]" if ended.code or left else ""

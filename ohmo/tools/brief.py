@@ -6,7 +6,6 @@ import os
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -35,10 +34,6 @@ class BriefInput(BaseModel):
     attachments: list[PathText] = Field(default_factory=list[PathText], max_length=MOST_FILES)
 
 
-def _can_show(workbench: Workbench) -> bool:
-    return workbench.place is not None
-
-
 class Brief:
     """The files are copied when they are shown: what the person gets is what they were then,
     however long the platform is away."""
@@ -46,7 +41,9 @@ class Brief:
     name = "Brief"
     input = BriefInput
 
-    ready = staticmethod(_can_show)
+    @staticmethod
+    def ready(workbench: Workbench) -> bool:
+        return workbench.place is not None
 
     def __init__(self, workbench: Workbench) -> None:
         assert workbench.place is not None
@@ -95,10 +92,14 @@ class Brief:
             opened = [stack.enter_context(opening.file(path)) for path in context.judged.reads]
             _check_sizes(paths, [os.fstat(file.fileno()).st_size for file in opened], channel, most)
             folder = self._bench.spill / "shown" / context.call.replace("/", "_")
-            numbered = enumerate(zip(paths, opened, strict=True))
-            return tuple(
-                _copied(file, folder / str(number) / path.name) for number, (path, file) in numbered
-            )
+            copies: list[Path] = []
+            for number, (path, file) in enumerate(zip(paths, opened, strict=True)):
+                there = folder / str(number) / path.name
+                there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with replacing(there) as copy:
+                    shutil.copyfileobj(file, copy)
+                copies.append(there)
+            return tuple(copies)
 
 
 def _check_sizes(paths: list[Path], sizes: list[int], channel: str, most: int | None) -> None:
@@ -114,13 +115,6 @@ def _check_sizes(paths: list[Path], sizes: list[int], channel: str, most: int | 
             f"the files have {sum(sizes)} bytes, at most {MOST_BYTES} can be shown at once; show"
             " fewer or smaller ones"
         )
-
-
-def _copied(source: BinaryIO, there: Path) -> Path:
-    there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with replacing(there) as copy:
-        shutil.copyfileobj(source, copy)
-    return there
 
 
 TOOL = Brief

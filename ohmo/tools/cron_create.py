@@ -16,8 +16,7 @@ from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.permissions.wording import argument
 from ohmo.tools.results import description, error_result, text_result
-from ohmo.tools.scheduled_jobs import caller, has_scheduler, scheduler_of
-from ohmo.tools.workbench import Workbench
+from ohmo.tools.workbench import Workbench, caller, has_scheduler, scheduler_of
 
 _CHOICES = (Choice("once", "Make this job", "good"), Choice("deny", "Do not", "danger"))
 
@@ -62,9 +61,10 @@ class CronCreate:
         # What it may and whom it tells stand before its words, which could imitate them.
         parts = [note]
         if spec.rules:
-            parts.append(
-                "It may then, without asking:\n" + "\n".join(_rule(rule) for rule in spec.rules)
-            )
+            rules = [
+                f"- `{rule}`" if "`" not in rule else argument("-", rule) for rule in spec.rules
+            ]
+            parts.append("\n".join(["It may then, without asking:", *rules]))
         if spec.to is not None:
             parts.append(
                 f"{argument('Its reports go to', spec.to)}\n\nOnly the owner or an admin can allow"
@@ -99,10 +99,6 @@ class CronCreate:
             f"Made the job {row.name}: {rhythm(spec)} in {spec.tz}; first run"
             f" {when_words(row.next_at, spec.tz)}; report goes {where}.",
         )
-
-
-def _rule(rule: str) -> str:
-    return f"- `{rule}`" if "`" not in rule else argument("-", rule)
 
 
 def _fields(arguments: CronCreateInput) -> dict[str, object]:

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.cron import BadJob, NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.results import description, error_result, text_result
-from ohmo.tools.scheduled_jobs import caller, has_scheduler, scheduler_of
-from ohmo.tools.workbench import Workbench
+from ohmo.tools.workbench import Workbench, caller, has_scheduler, scheduler_of
 
 
 class CronDeleteInput(BaseModel):

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ohmo.contracts.cron import NoSuchJob
+from ohmo.contracts.cron import JobRow, NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.cron.spec import when_words
+from ohmo.cron.spec import rhythm, when_words
 from ohmo.tools.results import description, error_result, text_result
-from ohmo.tools.scheduled_jobs import caller, has_scheduler, job_line, scheduler_of
-from ohmo.tools.workbench import Workbench
+from ohmo.tools.workbench import Workbench, caller, has_scheduler, scheduler_of
 
 
 class CronListInput(BaseModel):
@@ -50,6 +49,13 @@ class CronList:
             for one in runs
         ]
         return text_result(context, "\n".join([job_line(row), *told]))
+
+
+def job_line(row: JobRow) -> str:
+    """One job in one line."""
+    spec = row.body.spec
+    due = when_words(row.next_at, spec.tz) if row.enabled else "paused"
+    return f"{row.name}: {rhythm(spec)} ({spec.tz}); next {due}; {spec.prompt[:80]}"
 
 
 TOOL = CronList

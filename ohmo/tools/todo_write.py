@@ -3,7 +3,6 @@ transcript is the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -53,16 +52,12 @@ class TodoWrite:
             for number, todo in enumerate(todos, 1)
         ]
         text = "\n".join([f"Plan: {done} of {len(todos)} done", *lines]) if todos else "Plan: empty"
-        return replace(text_result(context, text), plan=_state(todos))
-
-
-def _state(todos: Sequence[Todo]) -> PlanState:
-    """What is in progress; without such a step the first one that is not done; at the end the
-    last."""
-    open_ones = [number for number, todo in enumerate(todos, 1) if todo.status != "completed"]
-    running = [number for number in open_ones if todos[number - 1].status == "in_progress"]
-    step = next(iter(running or open_ones), len(todos))
-    return PlanState(step, len(todos), todos[step - 1].content if step else "")
+        # What is in progress; without such a step the first that is not done; at the end the last.
+        numbers = [number for number, todo in enumerate(todos, 1) if todo.status == "in_progress"]
+        numbers += [number for number, todo in enumerate(todos, 1) if todo.status == "pending"]
+        step = next(iter(numbers), len(todos))
+        plan = PlanState(step, len(todos), todos[step - 1].content if step else "")
+        return replace(text_result(context, text), plan=plan)
 
 
 TOOL = TodoWrite

@@ -1,4 +1,5 @@
-"""What assembly hands to every tool: limits, folders and seams to the outside."""
+"""What assembly hands to every tool: limits, folders, doors to the outside, and the commands that
+run in the background."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from pathlib import Path
 
 from channels.contract import Address
 from channels.record import record
-from ohmo.contracts.cron import JobTools
-from ohmo.contracts.tool import Judged
+from ohmo.contracts.cron import By, JobTools
+from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.tool import CallContext, Judged
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.processes.job import ProcessRunner
-from ohmo.tools.background import BackgroundJobs
-from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.writing import FileStamps
+from ohmo.processes.job import Job, ProcessRunner
+from ohmo.tools.files.opening import FileStamps, Opening
+from ohmo.tools.results import ToolError
 from ohmo.tools.web.addresses import is_elsewhere
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -80,3 +81,77 @@ class Workbench:
         return Opening(
             lambda path: sensitive.hides(path) or judged.forbidden(path), sensitive.aliases()
         )
+
+
+@record
+class Background:
+    """A command in the background."""
+
+    thread: str
+    command: str
+    job: Job
+
+
+class BackgroundJobs:
+    """By id; each thread sees its own. Ended jobs stay readable until room is needed."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: dict[str, Background] = {}
+        self._count = 0
+
+    def check(self, thread: str) -> None:
+        """Raises ToolError when the thread has too many running."""
+        own = [name for name, each in self._jobs.items() if each.thread == thread]
+        if sum(not self._jobs[name].job.ended.done() for name in own) >= self._most:
+            raise ToolError(
+                f"{self._most} commands run in the background already ({', '.join(own)}); stop one"
+                " with KillShell"
+            )
+
+    def add(self, background: Background) -> str:
+        ended = [name for name, each in self._jobs.items() if each.job.ended.done()]
+        for name in ended[: max(0, len(ended) - 32)]:
+            del self._jobs[name]
+        self._count += 1
+        name = f"bash_{self._count}"
+        self._jobs[name] = background
+        return name
+
+    def get(self, name: str, thread: str) -> Background:
+        """Raises ToolError when there is no such job in this thread."""
+        found = self._jobs.get(name)
+        if found is None or found.thread != thread:
+            own = [each for each, job in self._jobs.items() if job.thread == thread]
+            raise ToolError(
+                f"no background command {name!r}; there is"
+                f" {', '.join(own) if own else 'none (a restart ends them)'}"
+            )
+        return found
+
+    async def close(self) -> None:
+        """Ends all of them; call it when the daemon stops."""
+        for each in self._jobs.values():
+            each.job.stop()
+        for each in self._jobs.values():
+            await each.job.close()
+
+
+def has_scheduler(workbench: Workbench) -> bool:
+    """Whether there is a clock to make jobs for."""
+    return workbench.cron is not None
+
+
+def scheduler_of(workbench: Workbench) -> JobTools:
+    """Raises ConfigError: ``has_scheduler`` was not asked."""
+    if workbench.cron is None:
+        raise ConfigError("tools: there is no clock to make jobs for")
+    return workbench.cron
+
+
+async def caller(door: JobTools, context: CallContext) -> tuple[By, Address | None]:
+    """On whose behalf the turn acts, and where it is."""
+    place = await door.place(context.thread)
+    account = place.account if place is not None else ""
+    person = "owner" if context.role == "owner" else context.person
+    return By(person, account, everything=context.role in ("owner", "admin")), place

@@ -7,9 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.files.opening import Opening
+from ohmo.tools.files.opening import MOST, Opening, replace_file
 from ohmo.tools.files.text import Coding, decode, encode, windows_ends
-from ohmo.tools.files.writing import MOST, replace_file
 from ohmo.tools.inputs import PathText
 from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench
@@ -39,8 +38,10 @@ class Write:
         opening = self._bench.opening(context.judged)
 
         def write() -> str:
-            did = self._write(opening, target, arguments.content, context.thread)
-            return f"{did} {path} {_lines(arguments.content)}"
+            content = arguments.content
+            did = self._write(opening, target, content, context.thread)
+            lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+            return f"{did} {path} ({lines} line{'' if lines == 1 else 's'})"
 
         return await change_in_thread(context, path, write, "nothing was written")
 
@@ -60,11 +61,6 @@ class Write:
             thread, path, replace_file(opening, path, _bytes(content, coding), known)
         )
         return "created" if known is None else "replaced"
-
-
-def _lines(content: str) -> str:
-    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-    return f"({lines} line{'' if lines == 1 else 's'})"
 
 
 def _bytes(content: str, coding: Coding) -> bytes:

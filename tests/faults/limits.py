@@ -34,7 +34,7 @@ from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import Command, ProcessRunner
 from ohmo.shell.parsing import Shell
 from ohmo.tools.results import ToolError
-from ohmo.tools.web.fetch import Fetcher
+from ohmo.tools.webfetch import Fetcher
 
 WIDTH = 8
 GRACE = 30.0  # seconds until nobody may be left

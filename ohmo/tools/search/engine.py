@@ -1,12 +1,16 @@
-"""Chooses between ripgrep and searching in process, and keeps either within bounds."""
+"""Searches with the ``rg`` program, which ends with the call and with the daemon, or in process,
+and keeps either within bounds."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import re
+import shutil
 import stat
+import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -14,9 +18,9 @@ from typing import TypeVar
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.results import ToolError, in_thread
-from ohmo.tools.search import inprocess, ripgrep
+from ohmo.tools.search import inprocess
 from ohmo.tools.search.inprocess import walk
-from ohmo.tools.search.request import Hit, Search
+from ohmo.tools.search.request import Hit, Line, Search
 
 Found = TypeVar("Found")
 SECONDS = 60.0
@@ -49,7 +53,7 @@ class SearchEngine:
             found: list[str] = []
             async with asyncio.timeout(self._seconds):
                 async with aclosing(
-                    ripgrep.files(self._program, root, self._sensitive.excluded_globs())
+                    ripgrep_files(self._program, root, self._sensitive.excluded_globs())
                 ) as paths:
                     async for path in paths:
                         if accepts(path) and not _left_out(root, path, opening):
@@ -105,7 +109,7 @@ class SearchEngine:
             return
         batch = list[str]()
         async with aclosing(
-            ripgrep.matching(program, request, self._sensitive.excluded_globs())
+            ripgrep_candidates(program, request, self._sensitive.excluded_globs())
         ) as found:
             async for path in found:
                 if not _left_out(request.root, path, opening):
@@ -162,7 +166,7 @@ async def _looked(
 
         await in_thread(opened)
         if files:
-            async with aclosing(ripgrep.search(program, request, files)) as hits:
+            async with aclosing(ripgrep_hits(program, request, files)) as hits:
                 async for hit in hits:
                     yield hit
 
@@ -196,3 +200,139 @@ def _enough(hits: Iterator[Hit], most: int) -> Iterator[Hit]:
         rows += _rows(hit)
         if rows > most:
             return
+
+
+_LINE = 16 * 1024 * 1024
+_DESCRIPTORS = "/dev/fd/"
+_ROW = re.compile(rb"(?P<number>\d+)(?P<mark>[:-])(?P<text>.*)", re.DOTALL)
+
+
+def find_ripgrep(path: str | None) -> Path | None:
+    """``rg`` beside this Python (the wheel puts it there), else on ``path``."""
+    beside = Path(sys.executable).with_name("rg")
+    if beside.is_file():
+        return beside
+    found = shutil.which("rg", path=path)
+    return Path(found) if found else None
+
+
+def _pattern(request: Search) -> list[str]:
+    words = ["--color=never", "--null", "--no-mmap", "--no-messages", "--no-config"]
+    words += ["--ignore-case"] if request.ignore_case else ["--case-sensitive"]
+    words += ["--multiline", "--multiline-dotall"] if request.multiline else []
+    return [*words, "--regexp", request.pattern]
+
+
+def _tree(excluded: Iterable[str]) -> list[str]:
+    """Hidden files yes, git's ignore rules in repositories, nothing of the person's own ripgrep or
+    git settings."""
+    words = ["--no-config", "--hidden", "--no-ignore-dot", "--no-ignore-global"]
+    words += ["--no-ignore-exclude", "--sort=path", "--no-messages"]
+    for pattern in (".git", *excluded):
+        words += ["--iglob", f"!{pattern}"]
+    return words
+
+
+async def _output(
+    program: Path, words: Sequence[str], cwd: Path, end: bytes, files: Sequence[int] = ()
+) -> AsyncGenerator[bytes, None]:
+    """Records of rg's output. ``files``: descriptors it inherits. Raises ToolError with rg's own
+    words when it refuses."""
+    launcher = shutil.which("setpriv")
+    prefix = [launcher, "--pdeathsig", "KILL", "--"] if launcher else []
+    process = await asyncio.create_subprocess_exec(
+        *prefix,
+        str(program),
+        *words,
+        cwd=cwd,
+        env={"LANG": "C.UTF-8"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        limit=_LINE,
+        pass_fds=files,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        while True:
+            try:
+                record = await process.stdout.readuntil(end)
+            except asyncio.IncompleteReadError as rest:
+                if rest.partial:
+                    yield rest.partial
+                break
+            except asyncio.LimitOverrunError as over:
+                await process.stdout.readexactly(over.consumed)
+                continue
+            yield record[: -len(end)]
+        problem = (await process.stderr.read(4096)).decode("utf-8", "replace").strip()
+        if await process.wait() == 2 and problem:
+            raise ToolError(f"ripgrep: {problem.splitlines()[-1]}")
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await asyncio.shield(process.wait())
+
+
+async def ripgrep_files(
+    program: Path, root: Path, excluded: Sequence[str]
+) -> AsyncGenerator[str, None]:
+    """Relative paths of all files in path order."""
+    async with aclosing(
+        _output(program, ["--files", "--null", *_tree(excluded), "--", "./"], root, b"\0")
+    ) as records:
+        async for record in records:
+            yield _relative(record)
+
+
+async def ripgrep_candidates(
+    program: Path, request: Search, excluded: Sequence[str]
+) -> AsyncGenerator[str, None]:
+    """Relative paths below the root where there may be a match, in path order. ripgrep walks and
+    opens by name, and what has a name may be exchanged meanwhile: only ``ripgrep_hits`` says what
+    is in a file."""
+    words = [*_pattern(request), *_tree(excluded), "--files-with-matches", "--", "./"]
+    async with aclosing(_output(program, words, request.root, b"\0")) as records:
+        async for record in records:
+            if request.accepts(path := _relative(record)):
+                yield path
+
+
+async def ripgrep_hits(
+    program: Path, request: Search, files: Mapping[int, str]
+) -> AsyncGenerator[Hit, None]:
+    """Those of ``files`` with matches, in their order: descriptors of opened files, and how each is
+    called."""
+    path = ""
+    count = 0
+    lines: list[Line] = []
+    words = [*_pattern(request), "--no-heading", "--with-filename", "--line-number", "--threads=1"]
+    if request.mode == "content":
+        words += [f"--before-context={request.before}", f"--after-context={request.after}"]
+    words += ["--", *(f"{_DESCRIPTORS}{number}" for number in files)]
+    async with aclosing(_output(program, words, Path("/"), b"\n", tuple(files))) as records:
+        async for record in records:
+            name, null, rest = record.partition(b"\0")
+            row = _ROW.fullmatch(rest) if null else None
+            if row is None:
+                continue  # the "--" between groups
+            where = files[int(name.removeprefix(_DESCRIPTORS.encode()))]
+            if where != path:
+                if count:
+                    yield Hit(path, count, tuple(lines))
+                path = where
+                count = 0
+                lines = []
+            matched = row["mark"] == b":"
+            count += matched
+            if request.mode == "content":
+                text = row["text"].decode("utf-8", "replace")
+                lines.append(Line(int(row["number"]), text, matched))
+    if count:
+        yield Hit(path, count, tuple(lines))
+
+
+def _relative(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape").removeprefix("./")

@@ -14,7 +14,7 @@ from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools
-from ohmo.tools.search.ripgrep import find_ripgrep
+from ohmo.tools.search.engine import find_ripgrep
 from ohmo.tools.workbench import Workbench
 
 

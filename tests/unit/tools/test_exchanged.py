@@ -30,7 +30,7 @@ from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.shell.parsing import Shell
 from ohmo.tools.catalogue import load_tools
-from ohmo.tools.search.ripgrep import find_ripgrep
+from ohmo.tools.search.engine import find_ripgrep
 from ohmo.tools.workbench import Limits, Workbench
 
 SWAPS = int(os.environ.get("OHMO_SWAPS", "2000"))

@@ -14,8 +14,7 @@ from tool_calls import Call, opening
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.search.engine import SearchEngine
 from ohmo.tools.search.request import Search
-from ohmo.tools.web.fetch import Page
-from ohmo.tools.webfetch import readable
+from ohmo.tools.webfetch import Page, readable
 
 
 def page(kind: str, body: bytes, charset: str = "") -> Page:

@@ -21,8 +21,7 @@ from tool_calls import Call, opening
 from ohmo.contracts.tool import Judged
 from ohmo.permissions.file_aliases import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.writing import replace_file
+from ohmo.tools.files.opening import Opening, replace_file
 from ohmo.tools.results import ToolError
 
 DEEP = ("one", "two", "three")

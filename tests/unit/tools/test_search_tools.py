@@ -20,10 +20,9 @@ from ohmo.tools.catalogue import load_tools
 from ohmo.tools.files.opening import Opening
 from ohmo.tools.results import ToolError
 from ohmo.tools.search import inprocess
-from ohmo.tools.search.engine import SearchEngine
+from ohmo.tools.search.engine import SearchEngine, find_ripgrep
 from ohmo.tools.search.inprocess import walk
 from ohmo.tools.search.request import Hit, Search, glob_regex, portable
-from ohmo.tools.search.ripgrep import find_ripgrep
 from ohmo.tools.workbench import Limits, Workbench
 
 NAMES = st.sampled_from(

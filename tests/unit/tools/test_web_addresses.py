@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ohmo.tools.results import ToolError
 from ohmo.tools.web.addresses import is_elsewhere, is_own, is_public, literal, name_problem
-from ohmo.tools.web.fetch import checked_url
+from ohmo.tools.webfetch import checked_url
 
 # IANA, "IPv4 Special-Purpose Address Registry" (2024-10-22), each row; with RFC 5771 and hosts
 ROWS4 = """

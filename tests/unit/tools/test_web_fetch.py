@@ -15,8 +15,8 @@ from ohmo.contracts.tool import CallContext
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.results import ToolError
 from ohmo.tools.web.addresses import is_public
-from ohmo.tools.web.fetch import Fetcher, url_host
 from ohmo.tools.web.markdown import to_markdown
+from ohmo.tools.webfetch import Fetcher, url_host
 from ohmo.tools.workbench import Limits, Workbench
 
 REFUSED = """
