@@ -57,10 +57,8 @@ from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.pool import Pool
 from ohmo.tracing.turn_log import TurnLog
-from ohmo.upkeep.cgroup import memory_share
 from ohmo.upkeep.full_auto import FullAuto
-from ohmo.upkeep.memory_watch import MemoryWatch
-from ohmo.upkeep.store_watch import StoreWatch
+from ohmo.upkeep.watches import MemoryWatch, StoreWatch, memory_share
 
 
 @record(kw_only=True)

@@ -23,11 +23,10 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
 from ohmo.lifecycle import supervised
 from ohmo.processes.housekeeping import give_back, reap, trimming
+from ohmo.storefile.lock import sweep
 from ohmo.storefile.open_store import open_store
 from ohmo.storefile.restore import finish_restore
-from ohmo.storefile.staging_dir import sweep
-from ohmo.upkeep.backups import keep_backups
-from ohmo.upkeep.retention import let_go
+from ohmo.upkeep.housekeeping import keep_backups, let_go
 
 log = structlog.get_logger("ohmo.daemon")
 FIRST = 1.0  # seconds a page waits for channels that start: what hears is awake first

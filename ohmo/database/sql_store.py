@@ -15,7 +15,6 @@ from ohmo.database.cached_answer import CachedAnswer
 from ohmo.database.store_health import Availability, WatchedDriver, watch
 from ohmo.store import (
     approvals,
-    audit,
     beginnings,
     cron_jobs,
     inbox,
@@ -148,8 +147,8 @@ class SqlStore(_OverDriver):
     save_person = writes(known_people.save_person)
     lease = writes(known_people.lease)
     unlease = writes(known_people.unlease)
-    audit_report = reads(audit.audit_report, slow=True)
-    audit = writes(audit.audit)
+    audit_report = reads(maintenance.audit_report, slow=True)
+    audit = writes(maintenance.audit)
 
     # speaking
     post = writes(outbox.post)

@@ -15,7 +15,7 @@ from dataclasses import field
 from pathlib import Path
 
 from channels.record import record
-from ohmo.upkeep.cgroup import memory_share
+from ohmo.upkeep.watches import memory_share
 
 
 def _program(name: str) -> bool:

@@ -22,8 +22,7 @@ from channels.record import record
 from ohmo.contracts.errors import StoreError
 from ohmo.database.migrations import NewerSchema
 from ohmo.storefile.inspection import PASSING, counts, problem, reading, version
-from ohmo.storefile.lock import is_held
-from ohmo.storefile.staging_dir import staging_dir, sweep
+from ohmo.storefile.lock import is_held, staging_dir, sweep
 
 FORMAT = 1
 DATABASE = "ohmo.db"

@@ -13,9 +13,10 @@ from pathlib import Path
 import structlog
 
 from channels.record import record
+from ohmo.contracts.errors import StoreError
 from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.database.writer import run
-from ohmo.store.audit import audit_report
+from ohmo.store.maintenance import audit_report
 
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree
@@ -219,3 +220,24 @@ def _fault(connection: sqlite3.Connection) -> str | None:
             return str(error)
         log.warning("store_not_checked", error=str(error))
         return None
+
+
+def compact(path: Path) -> tuple[int, int]:
+    """Bytes before and after. The caller owns the home. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
+            before = _size(path)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return before, _size(path)
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"{path}: cannot be made smaller ({error}); it takes as much free disk as the store is"
+            " large"
+        ) from error
+
+
+def _size(path: Path) -> int:
+    log = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)

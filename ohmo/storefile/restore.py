@@ -20,10 +20,9 @@ from channels.record import record
 from ohmo.ambient import Failpoint, inert
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.storefile.archive import DATABASE, MANIFEST, BackupError, unpack
+from ohmo.storefile.lock import staging_dir
 from ohmo.storefile.recovery import create
-from ohmo.storefile.restore_reconcile import Reconciled, reconcile
-from ohmo.storefile.salvage import salvage
-from ohmo.storefile.staging_dir import staging_dir
+from ohmo.storefile.salvage import Reconciled, reconcile, salvage
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
 _WITH_DATABASE = tuple(

@@ -1,4 +1,9 @@
-"""Carrying over what can still be read from a damaged store."""
+"""Carrying over what can still be read from a damaged store, and reconciling the store of a backup
+with what happened after the backup was made.
+
+What was open then has gone on since: it is neither done again nor dropped in silence. Messages and
+answers that were open become dead letters, which a person sees and may bring back; from the store
+that is replaced, as far as it can be read, is learnt what it had heard and said since."""
 
 # ruff: noqa: S608  # statements are put together from constants of this room, values are always
 # bound
@@ -8,14 +13,15 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ohmo.database.migrations import TABLES
+from channels.record import record
+from ohmo.database.migrations import TABLES, NewerSchema
 from ohmo.storefile.archive import DATABASE, BackupError, backups, unpack
-from ohmo.storefile.restore_reconcile import reconcile
-from ohmo.storefile.staging_dir import staging_dir
+from ohmo.storefile.inspection import problem
+from ohmo.storefile.lock import staging_dir
 
 # What points at something that could not be read would break every later write; what ran must be
 # looked at again.
@@ -140,3 +146,172 @@ def fill_in(folder: Path, store: Path, now: int) -> tuple[int, datetime | None]:
             reconcile(copy, now)
             return sum(carry_over(copy, store, now).values()), one.made
     return 0, None
+
+
+@record
+class Reconciled:
+    """``open``: messages that became dead letters. ``unsent``: answers of which nobody knows that
+    they came, dead letters as well. ``later``: whether the store that is replaced said what came
+    after the backup."""
+
+    open: int
+    later: bool
+    unsent: int = 0
+
+
+def reconcile(copy: Path, now: int, replaced: Path | None = None) -> Reconciled:
+    """``copy``: the store of a backup, changed in place. ``replaced``: the store that it takes the
+    place of, only read. ``now``: ms. Raises sqlite3.Error, OSError."""
+    with closing(sqlite3.connect(copy, isolation_level=None, uri=True)) as store:
+        store.execute("PRAGMA foreign_keys = ON")
+        told = replaced is not None and _readable(replaced)
+        if told and replaced is not None:
+            store.execute("ATTACH ? AS later", (f"{replaced.resolve().as_uri()}?mode=ro",))
+        store.execute("BEGIN IMMEDIATE")
+        for statement in _OPENED:
+            store.execute(statement, {"now": now} if ":now" in statement else {})
+        if told:
+            try:
+                store.execute("SAVEPOINT later")
+                _learn(store, now)
+            except sqlite3.Error:  # of another form, or a page of it cannot be read
+                store.execute("ROLLBACK TO later")
+                told = False
+        messages, posts = _dead(store, now)
+        store.execute("COMMIT")
+    return Reconciled(messages, told, posts)
+
+
+def _learn(store: sqlite3.Connection, now: int) -> None:
+    """What only the replaced store knows, attached as ``later``."""
+    for statement in _LATER:
+        store.execute(statement, {"now": now} if ":now" in statement else {})
+    store.execute(
+        "CREATE TEMP TABLE moved (thread TEXT, seq INTEGER, fresh INTEGER, PRIMARY KEY (thread,"
+        " seq))"
+    )
+    for table, strange in (("inbox", _LETTERS), ("outbox", _POSTS)):
+        for thread, seq in store.execute(_STRAYS.format(table=table, strange=strange)).fetchall():
+            ((fresh,),) = store.execute(_NEXT, (thread,)).fetchall()
+            store.execute("INSERT INTO moved VALUES (?, ?, ?)", (thread, seq, fresh))
+    for statement in _DEAD:
+        store.execute(statement, {"now": now} if ":now" in statement else {})
+
+
+def _dead(store: sqlite3.Connection, now: int) -> tuple[int, int]:
+    """Messages and posts that became dead letters at this moment."""
+    inbox, outbox = (
+        store.execute(
+            f"SELECT COUNT(*) FROM main.{table} WHERE ended_at = ? AND {column} = 'dead'", (now,)
+        ).fetchone()[0]
+        for table, column in (("inbox", "ending"), ("outbox", "state"))
+    )
+    return int(inbox), int(outbox)
+
+
+def _readable(path: Path) -> bool:
+    with suppress(sqlite3.Error, OSError, NewerSchema):
+        return path.is_file() and problem(path) is None
+    return False
+
+
+# --- What was open when the backup was made. Every backup of a working daemon may hold such rows.
+
+_OPENED = (
+    # Messages that waited or were in a turn: nobody knows whether they were answered since.
+    """UPDATE inbox SET state = 'ended', ending = 'dead', turn = NULL, ended_at = :now,
+    reason = 'it was open in the backup; say it again if it was never answered'
+    WHERE state IN ('waiting','taken')""",
+    # Turns that ran or waited for an answer: their process is long gone.
+    """UPDATE turns SET state = 'failed', ended = :now, reason = 'it was open in the backup'
+    WHERE state IN ('running','parked')""",
+    # Posts on their way: they may have come. A draft was replaced by its turn's end since.
+    """UPDATE outbox SET state = CASE WHEN kind = 'draft' THEN 'dropped' ELSE 'dead' END,
+    ended_at = :now,
+    error = 'it was on its way when the backup was made, and may have come since'
+    WHERE state IN ('ready','sending')""",
+    # Questions whose turns have just ended.
+    "UPDATE approvals SET state = 'void' WHERE state IN ('queued','asked')",
+    # Runs of jobs that were not over: left so, their job would never run again.
+    """UPDATE occurrences SET state = 'failed', reason = 'it was open in the backup'
+    WHERE state = 'claimed'""",
+    # Threads that were held, ready or parked: nothing in them is open any more.
+    "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 0",
+    # Leases of the process that made the backup, or of one before it.
+    "DELETE FROM leases",
+)
+
+# --- What only the replaced store knows. It is attached as ``later`` and only read.
+
+_LEFT = "(ended_at IS NULL OR state = 'dead')"  # posts that nobody has read
+_UNHEARD = "(ended_at IS NULL OR ending = 'dead')"  # messages that nobody has answered
+# An arrival and the same one in another store. What a platform said has its name there, anything
+# else bears its key.
+_SAME = """i.thread = l.thread AND i.message = l.message AND i.kind = l.kind
+AND ((l.message <> '' AND i.sort = l.sort) OR i.body = l.body)"""
+
+_LATER = (
+    # Events heard since the backup: they are no news when a platform tells them again.
+    """INSERT OR IGNORE INTO main.seen
+    SELECT channel, account, event_key, thread, seq, at FROM later.seen""",
+    # Jobs that have run since: their next slot lies behind those runs.
+    """UPDATE main.jobs SET next_at = l.next_at FROM later.jobs l WHERE l.job = main.jobs.job
+    AND l.revision = main.jobs.revision AND l.next_at > main.jobs.next_at""",
+    # People who were shown out since the backup stay out.
+    """INSERT OR REPLACE INTO main.people
+    (channel, account, person, name, role, code_hash, expires, by, at)
+    SELECT channel, account, person, name, role, code_hash, expires, by, at
+    FROM later.people WHERE role = 'revoked'""",
+    # Where each thread of the backup ended, before it is moved on: see ``_STRAYS``.
+    "CREATE TEMP TABLE ends AS SELECT thread, next_seq FROM main.threads",
+    # Threads that went on: no number and no generation is given out twice.
+    """UPDATE main.threads SET next_seq = MAX(main.threads.next_seq, l.next_seq),
+    generation = MAX(main.threads.generation, l.generation)
+    FROM later.threads l WHERE l.thread = main.threads.thread""",
+    # Threads begun since the backup in which something is unanswered or unsaid.
+    f"""INSERT OR IGNORE INTO main.threads
+    (thread, channel, account, chat, topic, person, next_seq, generation)
+    SELECT thread, channel, account, chat, topic, person, next_seq, generation FROM later.threads
+    WHERE thread IN (SELECT thread FROM later.inbox WHERE {_UNHEARD})
+    OR thread IN (SELECT thread FROM later.outbox WHERE {_LEFT})""",
+    # Messages that were open in the backup and have ended otherwise since: no dead letters.
+    f"""UPDATE main.inbox AS i SET ending = l.ending, reason = l.reason FROM later.inbox l
+    WHERE i.ending = 'dead' AND l.ending <> 'dead' AND {_SAME}""",
+    # Posts that were on their way in the backup and were said since.
+    """UPDATE main.outbox SET state = 'dropped' WHERE ended_at = :now
+    AND id IN (SELECT id FROM later.outbox WHERE state IN ('sent','dropped'))""",
+)
+
+# The number of a row in its thread. A store that took another way since (another home, an older
+# restore) has given it to something else: then the row gets the next one that is free.
+_STRAYS = """SELECT l.thread, l.seq FROM later.{table} l
+JOIN temp.ends e ON e.thread = l.thread AND l.seq < e.next_seq WHERE {strange}"""
+_NEXT = "UPDATE main.threads SET next_seq = next_seq + 1 WHERE thread = ? RETURNING next_seq - 1"
+_NUMBER = """COALESCE(
+(SELECT m.fresh FROM temp.moved m WHERE m.thread = l.thread AND m.seq = l.seq), l.seq)"""
+
+_KNOWN = "thread IN (SELECT thread FROM main.threads)"
+_INBOX = "thread, sort, kind, message, album, person, said_at, at, ready_at, body"
+_POST = "id, thread, channel, account, turn, body, attempts, at, ready_at, expires, ttl"
+_LETTERS = f"{_UNHEARD} AND l.{_KNOWN} AND NOT EXISTS (SELECT 1 FROM main.inbox i WHERE {_SAME})"
+# Whole and as a message of its own: what an edit would replace may not be known here.
+_POSTS = f"""{_LEFT} AND l.kind <> 'draft' AND l.{_KNOWN}
+AND NOT EXISTS (SELECT 1 FROM main.outbox o WHERE o.id = l.id)"""
+
+_DEAD = (
+    # Messages that came after the backup and were not answered.
+    f"""INSERT INTO main.inbox ({_INBOX}, seq, state, ending, reason, ended_at)
+    SELECT {_INBOX}, {_NUMBER}, 'ended', 'dead',
+    COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
+    FROM later.inbox l WHERE {_LETTERS}""",
+    # Posts that were written after the backup and not said.
+    f"""INSERT INTO main.outbox ({_POST}, seq, kind, state, ended_at, error)
+    SELECT {_POST}, {_NUMBER}, 'message', 'dead', :now,
+    COALESCE(error, 'it was not sent before the store was replaced')
+    FROM later.outbox l WHERE {_POSTS}""",
+    # Names of events whose rows have got another number above.
+    """UPDATE main.seen AS s SET seq = m.fresh FROM temp.moved m
+    JOIN later.seen l ON l.thread = m.thread AND l.seq = m.seq
+    WHERE s.channel = l.channel AND s.account = l.account AND s.event_key = l.event_key
+    AND s.thread = m.thread AND s.seq = m.seq""",
+)

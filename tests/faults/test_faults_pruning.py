@@ -71,7 +71,7 @@ async def test_a_kill_while_the_house_lets_go_of_what_is_old_loses_nothing_that_
     soon = built(
         tmp_path / "soon",
         ohmo.__version__,
-        also=(("upkeep/retention.py", "FIRST = 60.0", "FIRST = 0.1"),),
+        also=(("upkeep/housekeeping.py", "FIRST = 60.0", "FIRST = 0.1"),),
     )
     keep = {
         "retention": {"inbox": "30d", "transcripts": "30d"},

@@ -62,7 +62,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
 def compact() -> None:
     """Give empty pages back to the disk. Refuses while the daemon runs."""
     from ohmo.cli.home_config import load_config
-    from ohmo.storefile.compaction import compact as shrink
+    from ohmo.storefile.inspection import compact as shrink
     from ohmo.storefile.lock import hold_home
 
     path = _file()

@@ -24,12 +24,11 @@ from ohmo.ambient import inert
 from ohmo.contracts.errors import StoreError
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.storefile.archive import backups, make_backup, prune, wrong_with
-from ohmo.storefile.compaction import compact
-from ohmo.storefile.lock import hold_home
+from ohmo.storefile.inspection import compact
+from ohmo.storefile.lock import hold_home, staging_dir, sweep
 from ohmo.storefile.recovery import examine
 from ohmo.storefile.restore import JOURNAL, finish_restore, restore
-from ohmo.storefile.restore_reconcile import Reconciled
-from ohmo.storefile.staging_dir import staging_dir, sweep
+from ohmo.storefile.salvage import Reconciled
 from ohmo.storefile.transfer import transfer
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -620,9 +619,9 @@ _DYING = """
 import os, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from ohmo.storefile import staging_dir
+from ohmo.storefile.lock import staging_dir
 home = Path(sys.argv[1])
-with staging_dir.staging_dir(home) as room:
+with staging_dir(home) as room:
     (room / "copy").write_text("secret")
     os.kill(os.getpid(), 9)
 """

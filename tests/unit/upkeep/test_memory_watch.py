@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.upkeep.cgroup import memory_share
-from ohmo.upkeep.memory_watch import MemoryWatch
+from ohmo.upkeep.watches import MemoryWatch, memory_share
 
 MIB = 1 << 20
 

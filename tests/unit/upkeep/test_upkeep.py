@@ -12,8 +12,7 @@ import pytest
 
 from ohmo.config.load import Config, load
 from ohmo.storefile.archive import backups
-from ohmo.upkeep.backups import keep_backups
-from ohmo.upkeep.retention import let_go, sweep
+from ohmo.upkeep.housekeeping import keep_backups, let_go, sweep
 from tests.store_model.store import MemoryStore
 from tests.unit.storefile.homes import furnished
 

@@ -1,10 +1,12 @@
-"""One backup every ``backups.every``, the newest ``backups.keep`` of them."""
+"""Retention and backups: what a daemon lets go of, and what it keeps a copy of, while it lives."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import structlog
 
@@ -12,13 +14,69 @@ import ohmo
 from ohmo.config.load import Config
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.status import OwnerNotices
-from ohmo.storefile import staging_dir
+from ohmo.contracts.store import Store
+from ohmo.storefile import lock
 from ohmo.storefile.archive import backups, make_backup, prune
 
 log = structlog.get_logger("ohmo.upkeep")
+FOREVER = timedelta(days=36_500)
+OFTEN = 600.0  # seconds between two looks at what is old
+# seconds from a start to the first of them: a house that is started anew every few minutes lets go,
+# too
+FIRST = 60.0
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def let_go(
+    config: Config,
+    store: Store,
+    before: Callable[[timedelta], datetime],
+    sleep: Sleep = asyncio.sleep,
+) -> None:
+    """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits
+    without an original are ended. ``before``: the moment that lies so far back."""
+    keep, pause = config.retention, FIRST
+    while True:
+        await sleep(pause)
+        pause = OFTEN
+        await store.prune(
+            before(keep.inbox or FOREVER), transcripts=before(keep.transcripts or FOREVER)
+        )
+        for folder, span in (
+            (config.home.spill, keep.spill),
+            (config.home.media, keep.media),
+            (
+                config.home.state("web") / "files",
+                keep.media,
+            ),  # what was put into the page, sent or never sent
+            (config.home.log.parent, keep.logs),
+        ):
+            if span is not None and (
+                gone := await asyncio.to_thread(
+                    sweep, folder, before(span).timestamp(), config.home.log
+                )
+            ):
+                log.info("files_let_go", folder=str(folder), files=gone)
+
+
+def sweep(folder: Path, before: float, but: Path) -> int:
+    """Deletes files last written before ``before`` (seconds since 1970) and folders that became
+    empty; never ``but``. Returns how many files."""
+    gone = 0
+    for path in sorted(folder.rglob("*"), reverse=True):  # what is inside comes before its folder
+        with suppress(OSError):
+            found = path.lstat()
+            if path.is_dir() and not path.is_symlink():
+                if found.st_mtime < before:
+                    path.rmdir()  # only when it is empty
+            elif found.st_mtime < before and path != but:
+                path.unlink()
+                gone += 1
+    return gone
+
+
 SOON = timedelta(minutes=2)  # after a start, when a backup is due
 AGAIN = 3_600.0  # seconds after a backup that failed
-Sleep = Callable[[float], Awaitable[None]]
 
 
 async def keep_backups(
@@ -32,7 +90,7 @@ async def keep_backups(
     ``backups.every``; where it is set forward, one is due at once."""
     every, keep = config.backups.every, config.backups.keep
     folder = config.backups.folder or config.home.backups
-    await asyncio.to_thread(staging_dir.sweep, folder)  # what a killed backup left
+    await asyncio.to_thread(lock.sweep, folder)  # what a killed backup left
     if every is None:
         return
     due: datetime | None = None
