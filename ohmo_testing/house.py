@@ -18,9 +18,9 @@ from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import load
 from ohmo.gateway.access import Policy
-from ohmo.gateway.activity import Mode
+from ohmo.gateway.connections import LinkSettings
+from ohmo.gateway.draft_updates import Mode
 from ohmo.gateway.internal_channel import InternalChannel
-from ohmo.gateway.link import LinkSettings
 from ohmo.lifecycle import failure_of
 from ohmo.providers.build import Model, chain
 from ohmo.providers.middleware import Patience

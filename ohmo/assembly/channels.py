@@ -19,9 +19,9 @@ from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy
 from ohmo.gateway.access import Access, Policy, Roles, Standing
 from ohmo.gateway.accounts import Accounts, activity_of
-from ohmo.gateway.activity import Mode
+from ohmo.gateway.connections import LinkSettings
+from ohmo.gateway.draft_updates import Mode
 from ohmo.gateway.internal_channel import InternalChannel
-from ohmo.gateway.link import LinkSettings
 
 ELSEWHERE = frozenset((*SAME, *INSTEAD))
 INDOORS = ("web", "console")  # platforms that live in this very process, without an SDK

@@ -44,9 +44,17 @@ from ohmo.gateway.access import Access
 from ohmo.gateway.accounts import Accounts
 from ohmo.gateway.answering import Answering, AnsweringDeps
 from ohmo.gateway.connections import Connections
-from ohmo.gateway.courtesies import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
 from ohmo.gateway.intake import Intake, IntakeDeps
-from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
+from ohmo.gateway.notices import (
+    DASHBOARD,
+    INDOORS,
+    Courtesies,
+    EphemeralNotice,
+    LateNotice,
+    Notices,
+    WaitingNotice,
+    owners_of,
+)
 from ohmo.gateway.orders import Orders, OrdersDeps, Turns
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent

@@ -19,8 +19,7 @@ from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.tool import BegunUnder, Mode, Standing, strictest
 from ohmo.contracts.turns import Claim, Work
-from ohmo.gateway.access import Access, lower
-from ohmo.gateway.standing import standing_of
+from ohmo.gateway.access import Access, lower, standing_of
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
 from ohmo.sessions.plan import TurnPlan

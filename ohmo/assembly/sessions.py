@@ -13,9 +13,9 @@ from ohmo.assembly.deps import Deps
 from ohmo.assembly.plans import Plans
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import TurnCost, Work
-from ohmo.gateway.activity import footnote
-from ohmo.gateway.fetch_attachments import AttachmentFetcher
-from ohmo.gateway.standing import standing_of
+from ohmo.gateway.access import standing_of
+from ohmo.gateway.connections import AttachmentFetcher
+from ohmo.gateway.draft_updates import footnote
 from ohmo.media import Media
 from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool

@@ -10,11 +10,10 @@ from channels.record import Recent
 from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
 from ohmo.commands.contract import Command
+from ohmo.gateway.connections import LinkSettings
 from ohmo.gateway.delivery import Sending
 from ohmo.gateway.drafts import DraftRows, Drafts, Look, way_of
-from ohmo.gateway.link import LinkSettings
-from ohmo.gateway.pace import Pace, Rate
-from ohmo.gateway.sending import Sender, Sent, TimedSender
+from ohmo.gateway.sending import Pace, Rate, Sender, Sent, TimedSender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.sessions.pool import Pool
 

@@ -321,3 +321,22 @@ def _open_group(policy: Policy, place: Address) -> bool:
 def is_free(question: Question) -> bool:
     """Whether words answer it; a permission needs a button or a command, never chance words."""
     return question.kind == "question"
+
+
+def standing_of(first: Arrival, access: Access) -> Standing:
+    """``first``: what the turn begins with."""
+    if isinstance(first, Wake):
+        if first.again is not None and first.terms is None:
+            return first.again.standing
+        if first.terms is not None and first.terms.standing is not None:
+            return first.terms.standing
+        return "owner" if first.person == "owner" else _of_wake(first, access)
+    private = first.private if isinstance(first, Inbound) else True
+    return access.let_in(first, private=private) or "guest"
+
+
+def _of_wake(wake: Wake, access: Access) -> Standing:
+    channel, colon, person = wake.person.partition(":")
+    if colon:  # the wake of somebody's job runs in the house, but never with more than their rights
+        return access.of_absent(channel, wake.account, person) or "guest"
+    return access.of_absent(wake.place.channel, wake.place.account, wake.person) or "guest"

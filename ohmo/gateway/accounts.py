@@ -10,7 +10,7 @@ from typing import Literal
 from ohmo.config.channels import Opened
 from ohmo.contracts.outbox import OWN_CHANNELS
 from ohmo.gateway.access import Policy
-from ohmo.gateway.activity import Mode
+from ohmo.gateway.draft_updates import Mode
 
 _DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = (
     "off",

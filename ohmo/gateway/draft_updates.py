@@ -1,23 +1,67 @@
-"""The calls that show people a turn that still runs: newer texts of its draft, and that somebody is
-typing. One after the other, and none is cut off once it has begun."""
+"""What is shown of a turn that still runs: newer texts of its draft, that somebody is typing, and
+which tools are at work. Calls to the platform come one after the other, and none is cut off once it
+has begun."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
 
 import structlog
 
 from channels.contract import Address, Channel, Receipt
 from channels.errors import RateLimited
-from ohmo.gateway.pace import Pace
+from channels.payloads import clean
+from channels.text import code_span
+from ohmo.contracts.messages import CallResult, ModelStep, ToolCall, ToolResult, Usage
+from ohmo.contracts.turns import TurnCost
+from ohmo.engine.executor import summary
+from ohmo.gateway.sending import Pace
 from ohmo.lifecycle import failure_of, within
 
 log = structlog.get_logger("ohmo.delivery")
-LONGEST = 10.0  # seconds one revision may take; what follows it waits so long
+UPDATE_LIMIT = 10.0  # seconds one revision may take; what follows it waits so long
 SAID_WITHIN = 0.5  # seconds that what follows waits for a call under way
 OFF = 4.0  # seconds for taking it back
+Mode = Literal["live", "keep", "off"]
+ACTIVITY_LINES = 20  # lines; what is over is counted
+ARGUMENT_WIDTH = 120  # characters of an argument
+_ICONS = {
+    "Read": "📖",
+    "Write": "✏️",
+    "Edit": "✏️",
+    "MultiEdit": "✏️",
+    "NotebookEdit": "✏️",
+    "Bash": "💻",
+    "BashOutput": "💻",
+    "KillShell": "💻",
+    "Glob": "🔍",
+    "Grep": "🔍",
+    "Symbols": "🔍",
+    "ToolSearch": "🔍",
+    "WebFetch": "🌐",
+    "WebSearch": "🌐",
+    "RemoteTrigger": "🌐",
+    "TodoWrite": "📋",
+    "AskUser": "❓",
+    "Brief": "📎",
+    "Agent": "🤖",
+    "SendMessage": "✉️",
+    "Skill": "📚",
+    "Sleep": "💤",
+}
+_FAMILIES = (
+    ("mcp__", "🔌"),
+    ("Cron", "⏰"),
+    ("Memory", "🧠"),
+    ("Task", "🤖"),
+    ("Team", "🤖"),
+    ("Image", "🖼️"),
+)
 
 
 class DraftUpdates:
@@ -40,7 +84,7 @@ class DraftUpdates:
         platform would still carry it out, perhaps after what follows, which waits for it
         (``settled``)."""
         await self.settled(what)  # a turn that goes on may find the last call of its earlier run
-        one = failure_of(within(LONGEST, self._channel.revise(address, receipt, text)))
+        one = failure_of(within(UPDATE_LIMIT, self._channel.revise(address, receipt, text)))
         task = self._running[what] = asyncio.create_task(one, name=f"revise.{what}")
         task.add_done_callback(lambda done: self._ended(what, address.chat, done))
         await asyncio.shield(task)
@@ -115,3 +159,116 @@ class Typing:
 
 def _loop_time() -> float:
     return asyncio.get_running_loop().time()
+
+
+def icon(tool: str) -> str:
+    """One for each kind of tool."""
+    found = _ICONS.get(tool)
+    return found or next((sign for family, sign in _FAMILIES if tool.startswith(family)), "🔧")
+
+
+@dataclass(slots=True)
+class _Line:
+    tool: str
+    argument: str
+    outcome: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(
+            part
+            for part in (icon(self.tool), self.tool, code_span(self.argument), self.outcome)
+            if part
+        )
+
+
+@dataclass(slots=True)
+class Activity:
+    """Of one run of a turn, fed with what happens. ``line``: what is said about it besides (the
+    model is waited for)."""
+
+    line: str = ""
+    _lines: dict[str, _Line] = field(default_factory=dict[str, _Line])
+    _input: int = 0
+    _output: int = 0
+    _models: int = 0
+
+    def started(self, call: str, tool: str, argument: str) -> None:
+        self._lines[call] = _Line(_name(tool), _one_line(argument))
+
+    def ended(self, call: str, result: ToolResult) -> None:
+        if (line := self._lines.get(call)) is not None:
+            line.outcome = outcome(result)
+
+    def asked(self, usage: Usage) -> None:
+        """The model was."""
+        self._models += 1
+        self._input += usage.sent
+        self._output += usage.output
+
+    def shown(self, seconds: float, *, tools: bool = True) -> str:
+        """CommonMark; without ``tools`` only what is said besides."""
+        said = [f"_{self.line}_"] if self.line else []
+        if not self._lines or not tools:
+            return "".join(said)
+        foot = footer(self._input, self._output, seconds, self._models, len(self._lines))
+        return "\n".join([*_cut([str(line) for line in self._lines.values()]), *said, foot])
+
+
+def outcome(result: ToolResult) -> str:
+    """How a call ended, its result told in lines."""
+    count = len(result.text.splitlines())
+    lines = "1 line" if count == 1 else f"{count} lines"
+    if not result.text.strip():
+        lines = "no output"
+    return f"✗ {lines}" if result.error else f"→ {lines}"
+
+
+def footer(tokens_in: int, tokens_out: int, seconds: float, turns: int, calls: int) -> str:
+    """In and out tokens · seconds · turns of the model · calls of tools."""
+    return (
+        f"_{_short(tokens_in)} in / {_short(tokens_out)} out · {max(0, round(seconds))} s"
+        f" · {turns} turn{'' if turns == 1 else 's'} · {calls} call{'' if calls == 1 else 's'}_"
+    )
+
+
+def footnote(mode: Mode, cost: TurnCost, redact: Callable[[str], str] = str) -> str:
+    """What stands beneath an answer: nothing when no tool was used. ``keep``: the lines too."""
+    if mode == "off" or not cost.tool_calls:
+        return ""
+    foot = footer(cost.input, cost.output, cost.seconds, cost.model_calls, cost.tool_calls)
+    if mode != "keep":
+        return foot
+    results = [step.result for step in cost.steps if isinstance(step, CallResult)]
+    ended = {result.call: outcome(result) for result in results}
+    steps = [step for step in cost.steps if isinstance(step, ModelStep)]
+    calls = [block for step in steps for block in step.blocks if isinstance(block, ToolCall)]
+    lines = [
+        str(_Line(_name(call.name), _one_line(summary(call, redact)), ended.get(call.id, "")))
+        for call in calls
+    ]
+    return "\n".join([*_cut(lines), foot])
+
+
+def _cut(lines: list[str]) -> list[str]:
+    return (
+        lines
+        if len(lines) <= ACTIVITY_LINES
+        else [*lines[:ACTIVITY_LINES], f"+{len(lines) - ACTIVITY_LINES} more"]
+    )
+
+
+def _one_line(text: str) -> str:
+    line = " ↵ ".join(clean(text).splitlines())
+    return line if len(line) <= ARGUMENT_WIDTH else line[: ARGUMENT_WIDTH - 1] + "…"
+
+
+def _name(tool: str) -> str:
+    """The model may call what does not exist, under any name; letters of markup are not part of
+    one."""
+    return re.sub(r"[^\w.:-]", "", tool)[:80] or "?"
+
+
+def _short(number: int) -> str:
+    if number < 1_000:
+        return str(number)
+    return f"{number / 1_000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"

@@ -36,9 +36,8 @@ from ohmo.contracts.agent import (
 )
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.outbox import OutRow, PostRow
-from ohmo.gateway.activity import Activity
-from ohmo.gateway.draft_updates import DraftUpdates, Typing
-from ohmo.gateway.pace import Pace
+from ohmo.gateway.draft_updates import Activity, DraftUpdates, Typing
+from ohmo.gateway.sending import Pace
 from ohmo.lifecycle import failure_of
 
 log = structlog.get_logger("ohmo.delivery")

@@ -23,12 +23,12 @@ from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, Seat
-from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering
-from ohmo.gateway.courtesies import Courtesies, Told
 from ohmo.gateway.endings import Ended, notice
+from ohmo.gateway.notices import Courtesies, Told
 from ohmo.gateway.orders import Orders, Turns
+from ohmo.gateway.people import pairing_request, pairing_text
 from ohmo.lifecycle import backoff, failure_of, within
 from ohmo.sessions.user_steps import steers
 
@@ -179,13 +179,13 @@ class Intake:
         access = self._deps.access
         async with self._alone(f"{place.channel}:{place.account}:{said.person.id}"):
             known = access.known(place.channel, place.account, said.person.id)
-            asking = pairing.asking(said, known, self._deps.clock())
+            asking = pairing_request(said, known, self._deps.clock())
             if asking is None:
                 told = Ended("refused", "unknown person; a pairing code was told")
                 await self._end(accepted, told)
                 return
             row, code = asking
-            posts = (notice(self._deps.new_id, place, pairing.words(said, code)),)
+            posts = (notice(self._deps.new_id, place, pairing_text(said, code)),)
             told = Ended("refused", "unknown person; pairing code told", posts, person=row)
             await self._end(accepted, told)
             access.learn([row])

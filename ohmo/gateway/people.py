@@ -1,13 +1,16 @@
-"""Who is let in, as what, and what they hear of it."""
+"""Who is let in, as what, and what they hear of it. A stranger is told a code that the owner types;
+codes are stored as hashes and live for an hour."""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
-from channels.contract import Inbound, Outbound
+from channels.contract import Inbound, Outbound, Said
 from channels.record import record
 from ohmo.ambient import derived
 from ohmo.contracts.arrivals import Arrival
@@ -15,10 +18,19 @@ from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.reports import ArrivalInfo, Reports
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import PersonRow
-from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
 
 Role = Literal["guest", "user", "admin"]
+CODE_LIFE = timedelta(hours=1)
+_LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # none that look alike
+MAY = {
+    "guest": "A guest may talk and ask; nothing is changed for a guest.",
+    "user": "A user may have things done, and allows what their own messages ask for.",
+    "admin": (
+        "An admin may have things done, allows what anybody's messages ask for, and sees all"
+        " channels and jobs."
+    ),
+}
 LATEST = 1_000  # refused messages that are looked through for those of one person
 
 
@@ -40,7 +52,7 @@ class PeopleDesk:
 
     async def pair(self, code: str, role: Role | None = None) -> PersonRow | None:
         known = await self.store.people()
-        row = pairing.admitted(known, code, role or self.role(known), "owner", self.clock())
+        row = admitted(known, code, role or self.role(known), "owner", self.clock())
         if row is None:
             return None
         said = await self._said(row)  # before the row forgets since when they ask
@@ -50,7 +62,7 @@ class PeopleDesk:
             told = PostRow(
                 derived("let in", said[0].key, row.role),
                 "notice",
-                Outbound(place, pairing.welcome(row.role)),
+                Outbound(place, welcome(row.role)),
             )
             await self.store.post([told])
             await self.publish([replace(one, key=f"let in:{one.key}", aliases=()) for one in said])
@@ -58,7 +70,7 @@ class PeopleDesk:
 
     async def _said(self, row: PersonRow) -> list[Inbound]:
         """What they said in private while their code lived, oldest first."""
-        since = self.clock() - pairing.LIFE
+        since = self.clock() - CODE_LIFE
         refused = await self.reports.inbox(state="refused", limit=LATEST)
         return [
             one
@@ -107,3 +119,73 @@ def _by(info: ArrivalInfo, row: PersonRow, since: datetime) -> Inbound | None:
         if (place.channel, place.account, said.person.id) == (row.channel, row.account, row.person)
         else None
     )
+
+
+def new_code() -> str:
+    """Eight characters, 39 bits."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(8))
+
+
+def code_hash(code: str) -> str:
+    """What is stored of a code; spaces, dashes and case do not count."""
+    plain = "".join(char for char in code.upper() if char.isalnum())
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def pairing_request(
+    said: Said, known: PersonRow | None, now: datetime
+) -> tuple[PersonRow, str] | None:
+    """The row of a stranger and the code to tell; None: a code was told and still lives, so nothing
+    more is said."""
+    if (
+        known is not None
+        and known.role == "asking"
+        and known.expires is not None
+        and known.expires > now
+    ):
+        return None
+    code = new_code()
+    place = said.address
+    return (
+        PersonRow(
+            place.channel,
+            place.account,
+            said.person.id,
+            said.person.name,
+            "asking",
+            code_hash(code),
+            now + CODE_LIFE,
+        ),
+        code,
+    )
+
+
+def pairing_text(said: Said, code: str) -> str:
+    """What the stranger is told."""
+    return (
+        f"I do not know you yet ({said.address.channel}:{said.person.id}). If you belong here, give"
+        f" the owner this code within an hour:\n\n`{code}`\n\nThe owner says `ohmo pairing approve"
+        f" {code}`; then what you wrote is answered."
+    )
+
+
+def welcome(role: str) -> str:
+    """What somebody hears who was let in."""
+    return f"You are let in as {role}. {MAY[role]} `/help` shows what can be said."
+
+
+def admitted(
+    rows: list[PersonRow], code: str, role: str, by: str, now: datetime
+) -> PersonRow | None:
+    """The row of whoever was told this code, let in; None: nobody was, or it is too late."""
+    wanted = code_hash(code)
+    for row in rows:
+        if (
+            row.role == "asking"
+            and row.code_hash is not None
+            and secrets.compare_digest(row.code_hash, wanted)
+        ):
+            if row.expires is None or row.expires <= now:
+                return None
+            return replace(row, role=role, code_hash=None, expires=None, by=by)  # pyright: ignore[reportArgumentType]
+    return None

@@ -28,10 +28,8 @@ from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import Store
-from ohmo.gateway.connections import Connections
-from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
-from ohmo.gateway.drafts import Drafts
-from ohmo.gateway.link import (
+from ohmo.gateway.connections import (
+    Connections,
     Health,
     LinkContext,
     LinkParts,
@@ -40,6 +38,8 @@ from ohmo.gateway.link import (
     SetSince,
     never_set,
 )
+from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
+from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.notices import Notices
 from ohmo.lifecycle import backoff, failure_of, within
 

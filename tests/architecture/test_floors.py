@@ -284,7 +284,7 @@ TOO_LONG = {
     "channels.matrix.inbound": 419,
     "channels.matrix.sync": 437,
     "channels.slack.inbound": 442,
-    "ohmo.assembly.house": 466,
+    "ohmo.assembly.house": 474,
     "ohmo.sessions.pool": 426,
     "ohmo.assembly.clockwork:build_clockwork": 66,
     "ohmo.assembly.house:build_house": 102,

@@ -16,12 +16,10 @@ from ohmo.ambient import IdSource
 from ohmo.bus.events import EventStream
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Accepted, CursorSave
-from ohmo.gateway.connections import Connections
+from ohmo.gateway.connections import DEAF, Connections, LinkSettings
 from ohmo.gateway.drafts import DraftRows, Drafts
-from ohmo.gateway.link import DEAF, LinkSettings
 from ohmo.gateway.notices import Notices
-from ohmo.gateway.pace import Pace, Rate
-from ohmo.gateway.sending import Sender
+from ohmo.gateway.sending import Pace, Rate, Sender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from tests.faults.daemon import until
 from tests.faults.scene import RIGS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.gateway.link import DEAF
+from ohmo.gateway.connections import DEAF
 from tests.faults.conftest import RIGS
 from tests.faults.daemon import until
 from tests.faults.houses import house

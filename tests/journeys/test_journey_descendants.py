@@ -19,7 +19,7 @@ from ohmo.ambient import inert
 from ohmo.contracts.turns import PersonRow
 from ohmo.control.peers import INSIDE
 from ohmo.cron.recipes import BUNDLED
-from ohmo.gateway.pairing import code_hash
+from ohmo.gateway.people import code_hash
 from ohmo.storefile.open_store import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until
 

@@ -15,7 +15,7 @@ from ohmo.cli.show import (
     print_rows,
     until,
 )
-from ohmo.gateway.pairing import MAY
+from ohmo.gateway.people import MAY
 
 
 @click.group("pairing", cls=Group, help=__doc__)

@@ -10,7 +10,7 @@ import pytest
 
 from channels.contract import Address, Attachment, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
-from ohmo.gateway.fetch_attachments import AttachmentFetcher
+from ohmo.gateway.connections import AttachmentFetcher
 from ohmo.media import Media
 
 NOTES = Attachment("f1", "notes.txt", "text/plain", 5)

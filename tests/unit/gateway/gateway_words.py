@@ -13,8 +13,7 @@ from typing import Any
 from channels.contract import Address, Capabilities, ChatId, Choice, Outbound, Part, Repeat, TopicId
 from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Pauses
-from ohmo.gateway.pace import Pace, Rate
-from ohmo.gateway.sending import Sender
+from ohmo.gateway.sending import Pace, Rate, Sender
 from ohmo_testing.channels import EVERYTHING, FakeChannel, FakePlatform
 from tests.store_model.store import MemoryStore
 

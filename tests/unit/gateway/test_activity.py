@@ -7,7 +7,7 @@ import pytest
 from channels.text import parse
 from ohmo.contracts.messages import CallResult, ModelStep, Text, ToolCall, ToolResult, Usage
 from ohmo.contracts.turns import TurnCost
-from ohmo.gateway.activity import MOST, Activity, footer, footnote, icon
+from ohmo.gateway.draft_updates import ACTIVITY_LINES, Activity, footer, footnote, icon
 
 USAGE = Usage("m", "turn", 1_000, 200, 34, 56, 0)
 
@@ -54,7 +54,7 @@ def test_after_twenty_lines_the_rest_is_counted_before_the_footer() -> None:
         seen.started(str(number), "Read", str(number))
     seen.asked(USAGE)
     lines = seen.shown(7.4).splitlines()
-    assert len(lines) == MOST + 2
+    assert len(lines) == ACTIVITY_LINES + 2
     assert lines[-2:] == ["+5 more", "_1.2k in / 56 out · 7 s · 1 turn · 25 calls_"]
 
 
@@ -107,7 +107,7 @@ def test_beneath_an_answer_stands_the_footer_and_the_lines_when_they_are_to_be_k
         "📖 Read `/w/1` → 2 lines",
         foot,
     ]
-    assert footnote("keep", worked(25)).splitlines()[MOST] == "+5 more"
+    assert footnote("keep", worked(25)).splitlines()[ACTIVITY_LINES] == "+5 more"
     assert footnote("off", worked(2)) == footnote("live", worked(0)) == ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from ohmo.gateway.link import DEAF, PROOF, Health
+from ohmo.gateway.connections import DEAF, PROOF, Health
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 SILENCE = timedelta(seconds=30)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import NotReady
 from ohmo.contracts.turns import Seat
-from ohmo.gateway.courtesies import WAITING, EphemeralNotice
+from ohmo.gateway.notices import WAITING, EphemeralNotice
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 REFUSED = Seat("", "message", "refused", "U1 is not in channels.fake.allow.people")

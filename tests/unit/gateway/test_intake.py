@@ -43,8 +43,8 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, Claim, PersonRow
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.answering import Answering, AnsweringDeps
-from ohmo.gateway.courtesies import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
 from ohmo.gateway.intake import Intake, IntakeDeps
+from ohmo.gateway.notices import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
 from ohmo.gateway.orders import Orders, OrdersDeps, Turns
 from tests.store_model.store import MemoryStore
 

@@ -13,9 +13,9 @@ from channels.contract import Address, ChatId, Inbound, MessageId, Person, Perso
 from channels.errors import Unavailable
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import PersonRow
-from ohmo.gateway import pairing
+from ohmo.gateway import people
 from ohmo.gateway.notices import AGAIN, DASHBOARD, Notices, owners_of
-from ohmo.gateway.pace import Pace, Rate
+from ohmo.gateway.sending import Pace, Rate
 from tests.store_model.store import MemoryStore
 
 
@@ -244,13 +244,13 @@ def said(person: str = "eve") -> Inbound:
 
 
 def asked(at: Clock, known: PersonRow | None = None) -> tuple[PersonRow, str]:
-    found = pairing.asking(said(), known, at())
+    found = people.pairing_request(said(), known, at())
     assert found is not None
     return found
 
 
 def test_a_code_is_short_unlike_every_other_and_without_letters_that_look_alike() -> None:
-    codes = {pairing.new_code() for _ in range(500)}
+    codes = {people.new_code() for _ in range(500)}
     assert len(codes) == 500
     assert all(len(code) == 8 for code in codes)
     assert not set("".join(codes)) & set("ILO01")
@@ -259,7 +259,7 @@ def test_a_code_is_short_unlike_every_other_and_without_letters_that_look_alike(
 def test_a_code_lets_in_whoever_was_told_it_in_any_spelling(clock: Clock) -> None:
     row, code = asked(clock)
     typed = f" {code[:4].lower()}-{code[4:]} "
-    admitted = pairing.admitted([row], typed, "user", "owner", clock())
+    admitted = people.admitted([row], typed, "user", "owner", clock())
     assert admitted is not None
     assert (admitted.person, admitted.role, admitted.by, admitted.code_hash, admitted.expires) == (
         "eve",
@@ -272,24 +272,24 @@ def test_a_code_lets_in_whoever_was_told_it_in_any_spelling(clock: Clock) -> Non
 
 def test_a_code_lives_for_an_hour_and_then_a_new_one_is_told(clock: Clock) -> None:
     row, code = asked(clock)
-    assert pairing.asking(said(), row, clock() + timedelta(minutes=59)) is None
-    assert pairing.admitted([row], code, "user", "owner", clock() + timedelta(hours=1)) is None
+    assert people.pairing_request(said(), row, clock() + timedelta(minutes=59)) is None
+    assert people.admitted([row], code, "user", "owner", clock() + timedelta(hours=1)) is None
     clock.tick(3_600)
     again, other = asked(clock, row)
     assert other != code
-    assert pairing.admitted([again], code, "user", "owner", clock()) is None
+    assert people.admitted([again], code, "user", "owner", clock()) is None
 
 
 def test_a_code_opens_only_while_it_is_asked_for(clock: Clock) -> None:
     row, code = asked(clock)
-    inside = pairing.admitted([row], code, "user", "owner", clock())
+    inside = people.admitted([row], code, "user", "owner", clock())
     assert inside is not None
-    assert pairing.admitted([inside], code, "admin", "owner", clock()) is None
-    assert pairing.admitted([row], "", "user", "owner", clock()) is None
-    assert pairing.admitted([], code, "user", "owner", clock()) is None
+    assert people.admitted([inside], code, "admin", "owner", clock()) is None
+    assert people.admitted([row], "", "user", "owner", clock()) is None
+    assert people.admitted([], code, "user", "owner", clock()) is None
 
 
 def test_a_stranger_is_told_who_they_are_and_what_to_do() -> None:
-    text = pairing.words(said(), "ABCD2345")
+    text = people.pairing_text(said(), "ABCD2345")
     assert "fake:eve" in text
     assert "ohmo pairing approve ABCD2345" in text

@@ -14,25 +14,15 @@ from typing import Any
 import pytest
 from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
-from channels.contract import (
-    Address,
-    Answer,
-    Arrival,
-    ChannelContext,
-    Inbound,
-    MessageId,
-    Person,
-    PersonId,
-)
+from channels.contract import Address, Answer, ChannelContext, Inbound, MessageId, Person, PersonId
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
 from ohmo.bus.events import EventStream
+from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.turns import Accepted, CursorSave
-from ohmo.gateway.connections import Connections
+from ohmo.gateway.connections import Connections, LinkSettings
 from ohmo.gateway.drafts import DraftRows, Drafts
-from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.notices import Notices
-from ohmo.gateway.pace import Pace, Rate
-from ohmo.gateway.sending import Sender
+from ohmo.gateway.sending import Pace, Rate, Sender
 from ohmo.gateway.switchboard import LEASE, LISTENS, PROBE, BoardParts, Switchboard
 from ohmo_testing.channels import FakePlatform
 from tests.still_time import Time

@@ -11,7 +11,7 @@ from channels.contract import Address, ChatId, Inbound, MessageId, Person, Perso
 from ohmo.contracts.outbox import Ask, Asked, PostRow
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, Seat
-from ohmo.gateway.courtesies import QUESTION_AGAIN, WaitingNotice
+from ohmo.gateway.notices import QUESTION_AGAIN, WaitingNotice
 from ohmo_testing.house import BIRTH, ManualClock
 
 GROUP = Address("telegram", "1", ChatId("-5"))
