@@ -162,7 +162,7 @@ def _import_the_house() -> None:
     gc.disable()  # as the command does; what it collects is the daemon's own
     import ohmo.cli.commands.run
     import ohmo.cli.home_config
-    import ohmo.config.last_good
+    import ohmo.config.load
     from ohmo.cli.connect import import_structlog_without_rich
 
     import_structlog_without_rich()

@@ -16,7 +16,7 @@ from ohmo.approvals.job_people import JobPeople, JobPerson
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.models import Job
-from ohmo.config.secrets import Secret, SecretMissing
+from ohmo.config.values import Secret, SecretMissing
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobSpec, JobTools
 from ohmo.contracts.errors import ConfigError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ohmo.assembly.agent import AgentParts
 from ohmo.config.load import Config
-from ohmo.config.secrets import Secret
+from ohmo.config.values import Secret
 from ohmo.context.prompt import Persona, system_prompt
 from ohmo.context.window import tokens_of
 from ohmo.contracts.arrivals import Arrival, Terms, Wake

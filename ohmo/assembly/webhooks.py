@@ -8,7 +8,7 @@ from typing import Protocol
 from channels.contract import Address, Outbound
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
-from ohmo.config.secrets import SecretMissing
+from ohmo.config.values import SecretMissing
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import Reports

@@ -18,7 +18,7 @@ from ohmo.cli.connect import connect
 from ohmo.cli.setup_checks import SetupChecks, choose_models
 from ohmo.config.home import Home, environment, find_home
 from ohmo.config.problems import nearest
-from ohmo.config.secrets import Secret
+from ohmo.config.values import Secret
 from ohmo.contracts.errors import ConfigError
 from ohmo.providers.models import Endpoint
 from ohmo.setup import openharness, platforms

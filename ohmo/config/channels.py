@@ -4,6 +4,7 @@ its own model."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import Any, cast
 
@@ -13,8 +14,8 @@ from channels.contract import Manifest
 from channels.record import record
 from ohmo.config.models import ChannelPolicy
 from ohmo.config.problems import from_pydantic, raise_all, unknown_key, unknown_name
-from ohmo.config.secrets import Secret, SecretMissing, Vault
 from ohmo.config.source import Path, Plain, Problem, Source
+from ohmo.config.values import Secret, SecretMissing, Vault
 
 POLICY_KEYS = tuple(ChannelPolicy.model_fields)
 ON_BY_DEFAULT = ("web",)
@@ -61,17 +62,24 @@ def read_channels(source: Source, vault: Vault) -> tuple[tuple[RawChannel, ...],
         body = table.get(name)
         accounts = body if isinstance(body, list) else [body]
         for number, account in enumerate(accounts):
-            path: Path = (
-                ("channels", name, number) if isinstance(body, list) else ("channels", name)
-            )
+            path: Path = ("channels", name)
+            if isinstance(body, list):
+                path = (*path, number)
             if account is not None and not isinstance(account, dict):
                 problems.append(
                     source.problem(path, "expected keys and values, for example {enabled: true}")
                 )
                 continue
-            channel, wrong = _read_one(name, account or {}, path, source, vault)
-            problems += wrong
-            found += [channel] if channel is not None else []
+            shared: dict[str, Plain] = {"enabled": True} if name in ON_BY_DEFAULT else {}
+            own: dict[str, Plain] = {}
+            for key, value in (account or {}).items():
+                (shared if key in POLICY_KEYS else own)[key] = value
+            try:
+                policy = ChannelPolicy.model_validate(shared)
+            except ValidationError as error:
+                problems += from_pydantic(error, ChannelPolicy, source, path)
+            else:
+                found.append(RawChannel(name, policy, own, path, source, vault))
         problems += _twins([channel for channel in found if channel.name == name])
     return tuple(found), problems
 
@@ -122,19 +130,6 @@ def _open_all(
         else:
             problems += _unknown_keys(raw, manifest)
     return opened, problems
-
-
-def _read_one(
-    name: str, body: dict[str, Plain], path: Path, source: Source, vault: Vault
-) -> tuple[RawChannel | None, list[Problem]]:
-    shared: dict[str, Plain] = {key: value for key, value in body.items() if key in POLICY_KEYS}
-    own = {key: value for key, value in body.items() if key not in POLICY_KEYS}
-    if name in ON_BY_DEFAULT:
-        shared.setdefault("enabled", True)
-    try:
-        return RawChannel(name, ChannelPolicy.model_validate(shared), own, path, source, vault), []
-    except ValidationError as error:
-        return None, from_pydantic(error, ChannelPolicy, source, path)
 
 
 def _twins(accounts: Sequence[RawChannel]) -> list[Problem]:
@@ -219,16 +214,9 @@ def _fill_in(raw: RawChannel, name: str, field: Any, values: dict[str, object]) 
         values[name] = raw.vault.reveal(secret)
     except SecretMissing as error:
         values.pop(name, None)
-        if written is None and optional and _may_be_none(field):
-            values[name] = None
-            return None
+        if written is None and field is not None and optional:
+            with suppress(ValidationError):  # the model can do without
+                values[name] = TypeAdapter(field.annotation).validate_python(None)
+                return None
         return raw.source.problem(path, f"{error}; {PUT_IT}")
     return None
-
-
-def _may_be_none(field: Any) -> bool:
-    try:
-        TypeAdapter(field.annotation).validate_python(None)
-    except ValidationError:
-        return False
-    return True

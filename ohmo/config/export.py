@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from channels.contract import Manifest
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy, Written
-from ohmo.config.secrets import Secret
+from ohmo.config.values import Secret
 
 _PASSWORD = re.compile(r"(://[^/\s:@]*:)[^\s@/]+(@)")
 _PRIVATE = re.compile(r"token|secret|password|key", re.IGNORECASE)
@@ -31,11 +31,10 @@ def effective(config: Config, manifests: Mapping[str, Manifest]) -> dict[str, An
     for channel in config.channels:
         manifest = manifests.get(channel.name)
         hidden = manifest.secrets if manifest is not None else ()
-        own = {
-            key: _hide(value) if key in hidden or _PRIVATE.search(key) else value
-            for key, value in channel.settings.items()
-        }
-        body = {**channel.policy.model_dump(mode="json"), **own}
+        body: dict[str, Any] = channel.policy.model_dump(mode="json")
+        for key, value in channel.settings.items():
+            private = key in hidden or _PRIVATE.search(key) is not None
+            body[key] = Secret(value).written() if private and isinstance(value, str) else value
         if isinstance(config.source.data.get("channels"), dict) and isinstance(
             channel.path[-1], int
         ):
@@ -44,10 +43,6 @@ def effective(config: Config, manifests: Mapping[str, Manifest]) -> dict[str, An
             table[channel.name] = body
     found["channels"] = table
     return found
-
-
-def _hide(value: object) -> object:
-    return Secret(value).written() if isinstance(value, str) else value
 
 
 def schema(manifests: Mapping[str, Manifest]) -> dict[str, Any]:

@@ -110,26 +110,21 @@ class Home:
     def refuse_root(self) -> None:
         """For whatever writes here: root in somebody else's home leaves files they cannot read, and
         follows their links. Raises ConfigError."""
-        if os.geteuid() == 0 and (owner := self._owner()) != 0:
-            raise ConfigError(
-                f"{self.root} belongs to {_user(owner)}, and what root writes there they could not"
-                f" read; run it as them: sudo -u {_user(owner)}"
-            )
-
-    def _owner(self) -> int:
-        """Whose the folder is, or the one it would be made in."""
-        return (
-            next(folder for folder in (self.root, *self.root.parents) if folder.exists())
-            .stat()
-            .st_uid
+        if os.geteuid() != 0:
+            return
+        # The folder, or the one it would be made in.
+        folder = next(folder for folder in (self.root, *self.root.parents) if folder.exists())
+        uid = folder.stat().st_uid
+        if uid == 0:
+            return
+        try:
+            user = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            user = str(uid)
+        raise ConfigError(
+            f"{self.root} belongs to {user}, and what root writes there they could not"
+            f" read; run it as them: sudo -u {user}"
         )
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def find_home(environ: Mapping[str, str]) -> Home:

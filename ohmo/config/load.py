@@ -1,16 +1,17 @@
-"""Reading ``config.yaml``: file and environment in, one frozen ``Config`` or every problem out."""
+"""Reading ``config.yaml``: file and environment in, one frozen ``Config`` or every problem out; and
+the copy the daemon last ran with, for a start with a broken file."""
 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from channels.contract import Manifest
+from channels.durable import write_whole
 from channels.record import record
 from ohmo.config.channels import LITERAL, PUT_IT, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
@@ -34,14 +35,12 @@ from ohmo.config.models import (
     fill,
 )
 from ohmo.config.problems import from_pydantic, not_yet, raise_all, unknown_name
-from ohmo.config.secrets import Secret, SecretMissing, Vault
+from ohmo.config.source import OVERRIDE, Plain, Problem, Source, read
 from ohmo.config.source import Path as KeyPath
-from ohmo.config.source import Plain, Problem, Source, parse, scalar
-from ohmo.config.values import Expansion
+from ohmo.config.values import Expansion, Secret, SecretMissing, Vault
 from ohmo.contracts.errors import ConfigError
 
 _SQLITE = "sqlite:///"
-_OVERRIDE = "OHMO__"  # OHMO__CONTROL__LISTEN=0.0.0.0:7717 sets control.listen
 
 
 @record
@@ -102,7 +101,7 @@ def load(
     do``."""
     home = find_home(environ)
     file = _file(path, environ, home, new=text is not None)
-    source = _with_environment(_read(file, text), environ)
+    source = read(file, text).overridden(environ)
     vault = Vault(environ)
     problems = list(source.problems)
     expansion = _expansion(source, home, environ, problems)
@@ -111,12 +110,11 @@ def load(
     problems += channel_problems(channels, manifests) if manifests is not None else []
     chosen = profile or environ.get("OHMO_PROFILE", "").strip()
     data = {**source.data, "profile": chosen} if chosen else source.data
-    problems += _active(data, source, chosen)
-    written = _checked(data, expansion, source, problems)
-    problems += _places(written, source, sorted(manifests)) if manifests is not None else []
-    problems += _apart(written, home, source)
-    names = _chain(written)
-    problems += _missing_secrets(written, names, source, vault)
+    written = _checked(data, expansion, source, home, problems)
+    if manifests is not None:
+        problems += _unknown_channels(written, source, sorted(manifests))
+    names = _fallback_chain(written, source, problems)
+    problems += _secret_problems(written, names, source, vault)
     store_url, wrong = _store_url(written, source, vault)
     raise_all([*problems, *wrong])
     return Config(
@@ -157,52 +155,56 @@ def key_is_optional(profile: Profile) -> bool:
 
 
 def _checked(
-    data: Mapping[str, Plain], expansion: Expansion, source: Source, problems: list[Problem]
+    data: Mapping[str, Plain],
+    expansion: Expansion,
+    source: Source,
+    home: Home,
+    problems: list[Problem],
 ) -> Written:
     """Raises ConfigError when there is no model to go on with; what else is wrong is added to
     ``problems``."""
+    profiles, name = data.get("profiles"), data.get("profile", "default")
+    known = list(profiles) if isinstance(profiles, dict) else ["default"]
+    if isinstance(name, str) and name not in known:
+        text = unknown_name("profile", name, known)
+        asked = data is not source.data  # --profile or OHMO_PROFILE
+        problem = source.problem(("profile",), text)
+        problems.append(Problem("--profile", "", text) if asked else problem)
     try:
         written = Written.model_validate(data, context=expansion)
     except ValidationError as error:
         raise_all([*problems, *from_pydantic(error, Written, source)])
-        raise ConfigError(
-            str(error)
-        ) from error  # not reached: a validation error has at least one detail
-    problems += [
-        *_profiles(written, source),
-        *not_yet(written, source),
-        *_literals(written, source),
-    ]
+        raise ConfigError(str(error)) from error  # not reached: there is at least one detail
+    problems += not_yet(written, source)
+    # The home is closed to tools, so nothing could be done in a workspace that lies in it.
+    if Path(os.path.realpath(written.workspace)).is_relative_to(os.path.realpath(home.root)):
+        text = f"lies in the agent's home {home.root}, which is closed to tools; name a folder"
+        text = f"{text} outside it, for example ~/ohmo-workspace"
+        problems.append(source.problem(("workspace",), text))
     return written
 
 
-def _places(written: Written, source: Source, channels: Sequence[str]) -> list[Problem]:
+def _unknown_channels(written: Written, source: Source, channels: Sequence[str]) -> list[Problem]:
     """Addresses whose channel there is not: nobody would have that role, and nothing would arrive
     there. ``house`` is the keyboard."""
     roles = written.access.roles
-    named: list[tuple[KeyPath, str | None]] = [
-        (("owner", number), one) for number, one in enumerate(written.owner)
-    ]
+    addresses: dict[KeyPath, str | None] = {}
+    for number, person in enumerate(written.owner):
+        addresses["owner", number] = person
     for role in ("owner", "admin", "user", "guest"):
         people: Sequence[str] = getattr(roles, role)
-        named += [(("access", "roles", role, number), one) for number, one in enumerate(people)]
-    named += [
-        (("cron", "jobs", number, "to"), job.to) for number, job in enumerate(written.cron.jobs)
-    ]
-    named += [(("webhooks", name, "to"), hook.to) for name, hook in written.webhooks.items()]
-    return [
-        source.problem(path, unknown_name("channel", address.partition(":")[0], channels))
-        for path, address in named
-        if address is not None and address.partition(":")[0] not in (*channels, "house")
-    ]
-
-
-def _apart(written: Written, home: Home, source: Source) -> Iterator[Problem]:
-    """The home is closed to tools, so nothing could be done in a workspace that lies in it."""
-    if Path(os.path.realpath(written.workspace)).is_relative_to(os.path.realpath(home.root)):
-        where = f"lies in the agent's home {home.root}, which is closed to tools"
-        text = f"{where}; name a folder outside it, for example ~/ohmo-workspace"
-        yield source.problem(("workspace",), text)
+        for number, person in enumerate(people):
+            addresses["access", "roles", role, number] = person
+    for number, job in enumerate(written.cron.jobs):
+        addresses["cron", "jobs", number, "to"] = job.to
+    for name, hook in written.webhooks.items():
+        addresses["webhooks", name, "to"] = hook.to
+    problems: list[Problem] = []
+    for path, address in addresses.items():
+        channel = "house" if address is None else address.partition(":")[0]
+        if channel not in (*channels, "house"):
+            problems.append(source.problem(path, unknown_name("channel", channel, channels)))
+    return problems
 
 
 def _file(asked: Path | None, environ: Mapping[str, str], home: Home, *, new: bool) -> Path | None:
@@ -218,49 +220,6 @@ def _file(asked: Path | None, environ: Mapping[str, str], home: Home, *, new: bo
             f"{home.root}: cannot be read ({error.strerror}); set OHMO_HOME to a folder you own"
         ) from error
     return home.config if there else None
-
-
-def _read(file: Path | None, text: str | None) -> Source:
-    if file is None:
-        return Source("defaults")
-    if text is not None and not file.exists():
-        return parse(text, file.name)
-    try:
-        text = file.read_text(encoding="utf-8-sig") if text is None else text
-        mode = stat.S_IMODE(file.stat().st_mode)
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8"
-        ) from error
-    except OSError as error:
-        raise ConfigError(
-            f"{file}: cannot be read ({error.strerror}); ohmo init writes one, --config names"
-            " another"
-        ) from error
-    return parse(text, file.name, private=not mode & (stat.S_IRGRP | stat.S_IROTH))
-
-
-def _with_environment(source: Source, environ: Mapping[str, str]) -> Source:
-    changes = sorted((name, text) for name, text in environ.items() if name.startswith(_OVERRIDE))
-    if not changes:
-        return source
-    data, places = _copy(source.data), dict(source.places)
-    for name, text in changes:
-        path: KeyPath = tuple(name.removeprefix(_OVERRIDE).lower().split("__"))
-        table = data
-        for depth, part in enumerate(path[:-1], start=1):
-            inner = table.get(str(part))
-            if not isinstance(inner, dict):
-                inner = table[str(part)] = {}
-                places[path[:depth]] = name  # nothing of the file stands there any more
-            table = inner
-        table[str(path[-1])] = scalar(text)
-        places[path] = name
-    return Source(source.name, data, places, source.problems, source.private)
-
-
-def _copy(table: Mapping[str, Plain]) -> dict[str, Plain]:
-    return {key: _copy(value) if isinstance(value, dict) else value for key, value in table.items()}
 
 
 def _expansion(
@@ -281,40 +240,28 @@ def _expansion(
     return Expansion({"OHMO_HOME": names["OHMO_HOME"], "WORKSPACE": workspace, "HOME": user})
 
 
-def _active(data: Mapping[str, Plain], source: Source, chosen: str) -> Iterator[Problem]:
-    table, name = data.get("profiles"), data.get("profile", "default")
-    known = list(table) if isinstance(table, dict) else ["default"]
-    if isinstance(name, str) and name not in known:
-        problem = source.problem(("profile",), unknown_name("profile", name, known))
-        yield Problem("--profile", "", problem.text) if chosen else problem
-
-
-def _profiles(written: Written, source: Source) -> Iterator[Problem]:
-    for name, profile in written.profiles.items():
+def _fallback_chain(written: Written, source: Source, problems: list[Problem]) -> list[str]:
+    """The active profile and its fallbacks, each once, in the order they are tried. A fallback that
+    does not exist is added to ``problems``."""
+    profiles = written.profiles
+    for name, profile in profiles.items():
         for number, other in enumerate(profile.fallback):
-            if other not in written.profiles:
-                yield source.problem(
-                    ("profiles", name, "fallback", number),
-                    unknown_name("profile", other, list(written.profiles)),
-                )
-
-
-def _chain(written: Written) -> list[str]:
-    """The active profile and its fallbacks, each once, in the order they are tried."""
-    chain = [name for name in (written.profile,) if name in written.profiles]
+            if other not in profiles:
+                path: KeyPath = ("profiles", name, "fallback", number)
+                problems.append(source.problem(path, unknown_name("profile", other, [*profiles])))
+    chain = [written.profile] if written.profile in profiles else []
     for name in chain:  # grows while it is walked
-        chain += [
-            other
-            for other in written.profiles[name].fallback
-            if other not in chain and other in written.profiles
-        ]
+        for other in profiles[name].fallback:
+            if other in profiles and other not in chain:
+                chain.append(other)
     return chain
 
 
-def _missing_secrets(
+def _secret_problems(
     written: Written, names: Sequence[str], source: Source, vault: Vault
 ) -> Iterator[Problem]:
-    """``names``: the profiles that may be asked."""
+    """Secrets that are missing (``names``: the profiles that may be asked), and those that stand in
+    a file which others can read."""
     for name in names:
         profile = written.profiles[name]
         if profile.api_key is None or key_is_optional(profile):
@@ -331,29 +278,19 @@ def _missing_secrets(
             vault.reveal(hook.secret)
         except SecretMissing as error:
             yield source.problem(("webhooks", name, "secret"), f"{error}; {PUT_IT}")
-
-
-def _literals(written: Written, source: Source) -> Iterator[Problem]:
     if source.private:
         return
-    places: list[tuple[KeyPath, Secret | None]] = [
-        (("profiles", name, "api_key"), p.api_key) for name, p in written.profiles.items()
-    ]
-    places.append((("web_search", "api_key"), written.web_search.api_key))
-    places += [
-        (("webhooks", name, "secret"), hook.secret) for name, hook in written.webhooks.items()
-    ]
+    secrets: dict[KeyPath, Secret | None] = {("web_search", "api_key"): written.web_search.api_key}
+    for name, profile in written.profiles.items():
+        secrets["profiles", name, "api_key"] = profile.api_key
+    for name, hook in written.webhooks.items():
+        secrets["webhooks", name, "secret"] = hook.secret
     if written.remote is not None:
-        places += [
-            (("remote", "access_key"), written.remote.access_key),
-            (("remote", "secret_key"), written.remote.secret_key),
-        ]
-    for path, secret in places:
-        if (
-            secret is not None
-            and secret.kind == "literal"
-            and not source.place(path).startswith(_OVERRIDE)
-        ):
+        secrets["remote", "access_key"] = written.remote.access_key
+        secrets["remote", "secret_key"] = written.remote.secret_key
+    for path, secret in secrets.items():
+        literal = secret is not None and secret.kind == "literal"
+        if literal and not source.place(path).startswith(OVERRIDE):
             yield source.problem(path, LITERAL)
 
 
@@ -377,4 +314,53 @@ def _store_url(written: Written, source: Source, vault: Vault) -> tuple[str, lis
     return found, []
 
 
-__all__ = ["Config", "key_is_optional", "load"]
+def copy_of(home: Home) -> Path:
+    """Where the copy lies: in a folder no tool may read, because a file of one's own may hold
+    secrets."""
+    return home.root / "backups" / "config.last-good.yaml"
+
+
+def remember(config: Config, environ: Mapping[str, str], manifests: Mapping[str, Manifest]) -> bool:
+    """Keeps the file as it is now if it still loads. False: there is no file, it does not load any
+    more, or the copy cannot be written."""
+    if config.file is None:
+        return False
+    copy = copy_of(config.home)
+    try:
+        text = config.file.read_text(encoding="utf-8-sig")
+        if copy.exists() and copy.read_text(encoding="utf-8") == text:
+            return True
+        load(config.file, environ=environ, manifests=manifests)
+        copy.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(copy, text)
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return False
+    return True
+
+
+def boot(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    profile: str | None,
+    manifests: Mapping[str, Manifest],
+) -> tuple[Config, str]:
+    """The configuration, and a line for the owner when it is the copy because the file is broken.
+    Raises ConfigError: the copy does not help."""
+    try:
+        return load(path, environ=environ, profile=profile, manifests=manifests), ""
+    except ConfigError as error:
+        copy = copy_of(find_home(environ))
+        if not copy.exists():
+            raise
+        try:
+            found = load(copy, environ=environ, profile=profile, manifests=manifests)
+        except ConfigError:
+            raise error from None
+        first, *more = str(error).splitlines() or [""]
+        rest = f" (and {len(more)} more)" if more else ""
+        line = (
+            f"The configuration is broken, so ohmo runs with the last good copy: {first}{rest}."
+            " Mend it; `ohmo config check` says when it is right."
+        )
+        return replace(found, file=path or found.home.config), line

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from channels.record import record
-from ohmo.config.secrets import Secret
 from ohmo.config.values import (
     LISTEN,
     Amount,
@@ -25,6 +24,7 @@ from ohmo.config.values import (
     PersonAddress,
     Place,
     Rule,
+    Secret,
     Size,
     StoreUrl,
     Url,
@@ -73,9 +73,8 @@ class Profile(Section):
     provider: ProviderName = "auto"
     base_url: Url | None = None
     api_key: Secret | None = None
-    models: Many[
-        Annotated[str, Field(min_length=1)]
-    ] = ()  # order = tier, small to large; the last is the default
+    #: Order = tier, small to large; the last is the default.
+    models: Many[Annotated[str, Field(min_length=1)]] = ()
     weak_model_hints: Flag = False
     fallback: Many[str] = ()
 
@@ -216,7 +215,7 @@ class McpServer(Section):
     env: Mapping[str, Secret] = Field(default_factory=dict)
     url: Url | None = None
     transport: Literal["http", "sse"] = "http"
-    headers: Mapping[str, Secret] = Field(default_factory=dict)
+    headers: Mapping[str, Secret] = Field(default_factory=_unwritten)
 
     @model_validator(mode="after")
     def _one_way(self) -> McpServer:
@@ -235,7 +234,7 @@ class Job(Section):
     to: PersonAddress | None = None
     thread: str | None = None
     rules: Many[Rule] = ()
-    secrets: Mapping[str, Secret] = Field(default_factory=dict)
+    secrets: Mapping[str, Secret] = Field(default_factory=_unwritten)
     deadline: Duration | None = None
     catch_up: Literal["none", "once", "all"] = "once"
     overlap: Literal["skip", "queue"] = "skip"
@@ -317,7 +316,9 @@ class Written(Section):
     permissions: PermissionSettings = PermissionSettings()
     sandbox: Sandbox = Sandbox()
     budgets: Budgets = Budgets()
-    pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(default_factory=dict)
+    pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(
+        default_factory=_unwritten
+    )
     limits: Limits = Limits()
     sessions: Sessions = Sessions()
     # Its default holds ${OHMO_HOME}, so it is read like a written one.
@@ -325,8 +326,8 @@ class Written(Section):
     control: Control = Control()
     owner: Many[PersonAddress] = ()
     access: Access = Access()
-    channels: Mapping[str, Any] = Field(default_factory=dict)
-    mcp: Mapping[str, McpServer] = Field(default_factory=dict)
+    channels: Mapping[str, Any] = Field(default_factory=_unwritten)
+    mcp: Mapping[str, McpServer] = Field(default_factory=_unwritten)
     cron: Cron = Cron()
     webhooks: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Webhook] = Field(
         default_factory=dict

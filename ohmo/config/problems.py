@@ -55,19 +55,16 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 def unknown_key(word: str, known: Sequence[str]) -> str:
     """The text for a key nobody knows."""
     guess = nearest(word, known)
-    return (
-        f"unknown key, did you mean {guess}?"
-        if guess
-        else f"unknown key; known here: {', '.join(known)}"
-    )
+    if guess:
+        return f"unknown key, did you mean {guess}?"
+    return f"unknown key; known here: {', '.join(known)}"
 
 
 def unknown_name(what: str, word: str, known: Sequence[str]) -> str:
     """The text for a value that names something that does not exist."""
     guess = nearest(word, known)
-    return f"there is no {what} {word!r}, " + (
-        f"did you mean {guess}?" if guess else f"only {', '.join(known) or 'none'}"
-    )
+    instead = f"did you mean {guess}?" if guess else f"only {', '.join(known) or 'none'}"
+    return f"there is no {what} {word!r}, {instead}"
 
 
 def from_pydantic(
@@ -105,11 +102,9 @@ def keys_at(model: type[Any], path: Path) -> list[str]:
     for part in path:
         current = _step(current, part)
     inner = _model_in(current)
-    return (
-        [field.alias or name for name, field in inner.model_fields.items()]
-        if inner is not None
-        else []
-    )
+    if inner is None:
+        return []
+    return [field.alias or name for name, field in inner.model_fields.items()]
 
 
 def _by_line(problem: Problem) -> tuple[str, int]:
@@ -131,9 +126,8 @@ def _say(detail: ErrorDetails, path: Path) -> str:
             if name not in UNBUILT
         ]
         guess = nearest(str(detail["input"]), known)
-        return f"expected one of {', '.join(known)}{written}" + (
-            f"; did you mean {guess}?" if guess else ""
-        )
+        hint = f"; did you mean {guess}?" if guess else ""
+        return f"expected one of {', '.join(known)}{written}{hint}"
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind]}{written}"
     if kind in _BOUNDS:
@@ -208,10 +202,8 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
                 (("profiles", name, "weak_model_hints"), "a set of hints for small models")
             )
     for key, default in Sandbox():
-        wanted = getattr(written.sandbox, key)
-        if wanted != default and not (
-            key == "backend" and wanted == "none"
-        ):  # which is what there is
+        setting = getattr(written.sandbox, key)
+        if setting != default and (key, setting) != ("backend", "none"):  # which is what there is
             asked.append((("sandbox", key), "a sandbox"))
     if written.mcp:
         asked.append((("mcp",), "the use of MCP servers"))

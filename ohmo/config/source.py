@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+import pathlib
+import stat
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import field, replace
 from typing import cast
 
 from ruamel.yaml import YAML
@@ -16,11 +19,15 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from channels.record import record
+from ohmo.contracts.errors import ConfigError
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Path = tuple[str | int, ...]
+OVERRIDE = "OHMO__"  # OHMO__CONTROL__LISTEN=0.0.0.0:7717 sets control.listen
 _TAG = "tag:yaml.org,2002:"
-_DEEPEST, _MOST = 40, 50_000  # a file beyond these is an accident or an attack (aliases multiply)
+# A file beyond these is an accident or an attack (aliases multiply).
+_DEEPEST = 40  # levels
+_MOST = 50_000  # values
 
 
 @record
@@ -57,9 +64,7 @@ class Source:
     places: Mapping[Path, str] = field(default_factory=dict[Path, str])  # where each key stands
     problems: tuple[Problem, ...] = ()
     #: Nobody but the owner can read the file, so literal secrets may stand in it.
-    private: bool = (
-        True  # nobody but the owner can read the file, so literal secrets may stand in it
-    )
+    private: bool = True
 
     def place(self, path: Path) -> str:
         """The place of a key, or of the nearest key above it that was written."""
@@ -72,38 +77,68 @@ class Source:
     def problem(self, path: Path, text: str) -> Problem:
         return Problem(self.place(path), dotted(path), text)
 
+    def overridden(self, environ: Mapping[str, str]) -> Source:
+        """With the ``OHMO__SECTION__KEY`` variables, which win over the file."""
+        variables = sorted(name for name in environ if name.startswith(OVERRIDE))
+        if not variables:
+            return self
+        data = deepcopy(self.data)
+        places = dict(self.places)
+        for name in variables:
+            path: Path = tuple(name.removeprefix(OVERRIDE).lower().split("__"))
+            table = data
+            for depth, part in enumerate(path[:-1], start=1):
+                inner = table.get(str(part))
+                if not isinstance(inner, dict):
+                    inner = table[str(part)] = {}
+                    places[path[:depth]] = name  # nothing of the file stands there any more
+                table = inner
+            table[str(path[-1])] = scalar(environ[name])
+            places[path] = name
+        return replace(self, data=data, places=places)
+
+
+def read(file: pathlib.Path | None, text: str | None = None) -> Source:
+    """``text``: what the file would say, instead of what it says; None for ``file``: there is none.
+    Raises ConfigError: it cannot be read."""
+    if file is None:
+        return Source("defaults")
+    if text is not None and not file.exists():
+        return parse(text, file.name)
+    try:
+        text = file.read_text(encoding="utf-8-sig") if text is None else text
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"{file}: cannot be read ({error.strerror}); ohmo init writes one, --config names"
+            " another"
+        ) from error
+    return parse(text, file.name, private=not mode & (stat.S_IRGRP | stat.S_IROTH))
+
 
 def parse(text: str, name: str, *, private: bool = True) -> Source:
     """Never raises: what cannot be read is in ``problems``."""
+    root: Node | None = None
+    place, wrong = name, ""
     try:
         root = cast("Node | None", YAML(typ="safe", pure=True).compose(text))
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        what = str(error.problem or error.context or "not YAML")
-        return Source(
-            name,
-            problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {what}"),),
-            private=private,
-        )
+        place, wrong = f"{name}:{line}", str(error.problem or error.context or "not YAML")
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        return Source(
-            name,
-            problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {error.reason}"),),
-            private=private,
-        )
+        place, wrong = f"{name}:{line}", str(error.reason)
     except RecursionError:
-        return Source(
-            name,
-            problems=(Problem(name, "", "not valid YAML: brackets within brackets without end"),),
-            private=private,
-        )
+        wrong = "brackets within brackets without end"
     except (YAMLError, ValueError) as error:
-        return Source(
-            name,
-            problems=(Problem(name, "", f"not valid YAML: {_first_line(error)}"),),
-            private=private,
-        )
+        wrong = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    if wrong:
+        problem = Problem(place, "", f"not valid YAML: {wrong}")
+        return Source(name, problems=(problem,), private=private)
     if root is None:
         return Source(name, private=private)
     reader = _Reader(name)
@@ -125,10 +160,6 @@ def scalar(text: str) -> Plain:
     """One value as YAML reads it (for environment variables); text that is not YAML stays text."""
     source = parse(f"value: {text}", "value")
     return text if source.problems or "value" not in source.data else source.data["value"]
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 class _Reader:
@@ -160,7 +191,7 @@ class _Reader:
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Plain]:
         found: dict[str, Plain] = {}
-        for key_node, value_node in _pairs(node):
+        for key_node, value_node in cast("list[tuple[Node, Node]]", node.value):
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
             if not key or key == "<<":
                 self._wrong(key_node, path, "a key must be a plain word")
@@ -185,13 +216,10 @@ class _Reader:
             if tag == "int":
                 return _integer(text)
             if tag == "float":
-                return float(
-                    text.replace("_", "")
-                    .replace(".inf", "inf")
-                    .replace(".nan", "nan")
-                    .replace(".Inf", "inf")
-                    .replace(".NaN", "nan")
-                )
+                plain = text.replace("_", "")
+                for infinite in ("inf", "nan", "Inf", "NaN"):
+                    plain = plain.replace(f".{infinite}", infinite.lower())
+                return float(plain)
         except ValueError:
             return text
         if tag.startswith("!") or tag not in ("str", "timestamp", "bool", "value"):
@@ -207,12 +235,9 @@ class _Reader:
         )
 
 
-def _pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
-    yield from cast("list[tuple[Node, Node]]", node.value)
-
-
 def _integer(text: str) -> int:
     digits = text.replace("_", "").lower()
-    sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits.removeprefix("+"))
+    sign = -1 if digits.startswith("-") else 1
+    digits = digits[1:] if digits[:1] in ("+", "-") else digits
     base = {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10)
     return sign * int(digits[2:] if base != 10 else digits, base)

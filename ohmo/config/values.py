@@ -1,44 +1,41 @@
-"""How single values are written: yes and no, durations, sizes, places, rules."""
+"""How single values are written: yes and no, durations, sizes, places, rules; and secrets, by
+reference (``env:NAME``, ``file:PATH``, ``keyring:SERVICE/NAME``) or as they are. Nothing here ever
+prints one."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainSerializer,
     ValidationInfo,
     WithJsonSchema,
 )
+from pydantic_core import PydanticCustomError, core_schema
 
 from channels.record import record
+from ohmo.contracts.errors import ConfigError
 
 Item = TypeVar("Item")
 _FLAGS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_BYTES = {
-    "": 1,
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "tib": 2**40,
-}
+_DECIMAL = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_BYTES = {**_DECIMAL, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
 LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
@@ -100,12 +97,8 @@ def size(value: object) -> int:
     """``12KiB``, ``2GiB``, ``50kB``, or a number of bytes. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    if (
-        isinstance(value, str)
-        and (match := _SIZE.fullmatch(value.strip())) is not None
-        and match[2].lower() in _BYTES
-        and len(match[1]) < 20
-    ):
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is not None and match[2].lower() in _BYTES and len(match[1]) < 20:
         return int(float(match[1]) * _BYTES[match[2].lower()])
     raise ValueError("expected a size such as 12KiB, 2GiB, or a number of bytes")
 
@@ -162,22 +155,16 @@ def _rule(value: object, info: ValidationInfo) -> object:
                 f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git"
                 " status:*) or Read(${WORKSPACE}/**)"
             )
-        _known_tool(match["tool"])
+        name = match["tool"]
+        # A rule for a tool that does not exist would guard nothing, silently.
+        if "*" not in name and not name.startswith("mcp__") and name not in tool_names():
+            lower = {tool.lower(): tool for tool in tool_names()}
+            guess = difflib.get_close_matches(name.lower(), lower, n=1)
+            known = (
+                f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(tool_names())}"
+            )
+            raise ValueError(f"there is no tool {name!r}, {known}")
     return _expand_text(value.strip() if isinstance(value, str) else value, info)
-
-
-def _known_tool(name: str) -> None:
-    """A rule for a tool that does not exist would guard nothing, silently."""
-    if "*" in name or name.startswith("mcp__") or name in tool_names():
-        return
-    lower = {tool.lower(): tool for tool in tool_names()}
-    guess = difflib.get_close_matches(name.lower(), lower, n=1)
-    instead = f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(tool_names())}"
-    raise ValueError(f"there is no tool {name!r}, {instead}")
-
-
-def _many(value: object) -> object:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def _name(value: object) -> object:
@@ -225,9 +212,8 @@ def _url(value: str) -> str:
 
 
 def _store_url(value: str) -> str:
-    if value.startswith(
-        ("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")
-    ):
+    known = ("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")
+    if value.startswith(known):
         return value
     raise ValueError("expected sqlite:///${OHMO_HOME}/ohmo.db or postgresql://…")
 
@@ -247,13 +233,12 @@ Size = Annotated[
 ]
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
-Many = Annotated[tuple[Item, ...], BeforeValidator(_many)]
+Many = Annotated[tuple[Item, ...], Field(strict=False)]  # YAML knows lists only
 # Ids of people and chats may be written as numbers.
 Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]
 Place = Annotated[Path, BeforeValidator(_expand_path), WithJsonSchema({"type": "string"})]
 ExpandedText = Annotated[str, BeforeValidator(_expand_text)]
 Rule = Annotated[str, BeforeValidator(_rule)]
-Table = Mapping[str, Any]
 PersonAddress = Annotated[str, AfterValidator(_person)]
 Url = Annotated[str, AfterValidator(_url)]
 Keep = Annotated[
@@ -265,3 +250,146 @@ Keep = Annotated[
 Listen = Annotated[str | None, BeforeValidator(_listen)]
 StoreUrl = Annotated[ExpandedText, AfterValidator(_store_url)]
 Zone = Annotated[str, AfterValidator(_zone)]
+Kind = Literal["env", "file", "keyring", "literal"]
+REFERENCES: tuple[Kind, ...] = ("env", "file", "keyring")
+
+
+class SecretMissing(ConfigError):
+    """A secret cannot be found."""
+
+
+class Secret:
+    """Where a secret is kept. Equal when written equally; ``repr`` and ``str`` show a reference,
+    never a literal."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @property
+    def kind(self) -> Kind:
+        scheme, colon, rest = self._text.partition(":")
+        return scheme if colon and rest and scheme in REFERENCES else "literal"
+
+    @property
+    def name(self) -> str:
+        """What follows ``env:``, ``file:`` or ``keyring:``; empty for a literal."""
+        return "" if self.kind == "literal" else self._text.partition(":")[2]
+
+    def written(self) -> str:
+        """As the file has it, with a literal blotted out."""
+        return "********" if self.kind == "literal" else self._text
+
+    def literal(self) -> str:
+        """The value of a literal. Raises ValueError for a reference."""
+        if self.kind != "literal":
+            raise ValueError(f"{self._text} is a reference")
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Secret({self.written()})"
+
+    __str__ = written
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    @classmethod
+    def _decode(cls, value: object) -> Secret:
+        if isinstance(value, Secret):
+            return value
+        if isinstance(value, str) and value.strip():
+            return cls(value.strip())
+        raise PydanticCustomError(
+            "secret", "expected env:NAME, file:PATH, keyring:SERVICE/NAME or the value in quotes"
+        )
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._decode, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "type": "string",
+            "description": "env:NAME, file:PATH, keyring:SERVICE/NAME, or the value itself",
+        }
+
+
+class _Keyring(Protocol):
+    def get_password(self, service_name: str, username: str) -> str | None: ...
+
+
+class Vault:
+    """Fetches secrets at need, and remembers the values so that logs can blot them out."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._values: set[str] = set()
+
+    @property
+    def values(self) -> frozenset[str]:
+        """Every value fetched so far: what no log line may show."""
+        return frozenset(self._values)
+
+    def reveal(self, secret: Secret) -> str:
+        """The value. Raises SecretMissing with one line that says what to do."""
+        match secret.kind:
+            case "env":
+                value = self._environ.get(secret.name, "")
+                missing = f"environment variable {secret.name} is not set"
+            case "file":
+                home = self._environ.get("HOME", "")
+                written = secret.name
+                if written.startswith("~/") and home:
+                    written = home + written[1:]
+                path = Path(written.replace("${HOME}", home))
+                try:
+                    value, missing = path.read_text(encoding="utf-8"), f"file {path} is empty"
+                except (OSError, UnicodeDecodeError) as error:
+                    why = getattr(error, "strerror", None) or "not text"
+                    value, missing = "", f"file {path} cannot be read ({why})"
+            case "keyring":
+                value, missing = _from_keyring(secret.name)
+            case "literal":
+                value, missing = secret.literal(), ""
+        value = value.strip()
+        if not value:
+            raise SecretMissing(f"missing secret: {missing}")
+        self._values.add(value)
+        return value
+
+    def find(self, secret: Secret | None) -> str | None:
+        """The value, or None when there is none."""
+        if secret is None:
+            return None
+        try:
+            return self.reveal(secret)
+        except SecretMissing:
+            return None
+
+
+def _from_keyring(name: str) -> tuple[str, str]:
+    service, _, user = name.rpartition("/")
+    if not service or not user:
+        return "", f"keyring:{name} must read keyring:SERVICE/NAME"
+    try:
+        ring = cast("_Keyring", importlib.import_module("keyring"))
+        failure = cast("type[Exception]", importlib.import_module("keyring.errors").KeyringError)
+    except ImportError:
+        return "", "the keyring package is not installed (pip install 'ohmo[keyring]')"
+    try:
+        value = ring.get_password(service, user)
+    except failure as error:
+        return "", f"the system keyring does not answer ({type(error).__name__})"
+    return value or "", f"the keyring has no {user} of {service}"

@@ -13,8 +13,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from channels.text import MINUTES, wall
-from ohmo.config.secrets import Secret
-from ohmo.config.values import duration
+from ohmo.config.values import Secret, duration
 from ohmo.contracts.cron import BadJob, By, JobBody, JobRow, JobSpec
 from ohmo.cron.times import after, end_of, instant_of, moment_of, period, zone_of
 from ohmo.permissions.rules import parse_rule

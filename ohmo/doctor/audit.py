@@ -10,8 +10,8 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.config.load import Config
-from ohmo.config.secrets import Secret
 from ohmo.config.source import Plain
+from ohmo.config.values import Secret
 
 Severity = Literal["critical", "high", "medium", "low"]
 ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low")

@@ -12,8 +12,8 @@ from ohmo.config.load import Config
 from ohmo.config.models import DEFAULT_KEY
 from ohmo.config.problems import nearest
 from ohmo.config.rewriting import Keys
-from ohmo.config.secrets import Secret
 from ohmo.config.source import Plain
+from ohmo.config.values import Secret
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.setup import ModelWish, PeopleSetup, RulesSetup
 from ohmo.setup import platforms

@@ -20,8 +20,8 @@ from ohmo.config.channels import open_channels
 from ohmo.config.home import env_file, environment, read_env
 from ohmo.config.load import Config, load
 from ohmo.config.rewriting import rewritten
-from ohmo.config.secrets import Secret
 from ohmo.config.source import Plain, dotted
+from ohmo.config.values import Secret
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.setup import (
     ChannelSetup,

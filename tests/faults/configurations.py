@@ -16,8 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from channels.registry import discover
-from ohmo.config.last_good import boot, remember
-from ohmo.config.load import load
+from ohmo.config.load import boot, load, remember
 from ohmo.contracts.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"

@@ -28,8 +28,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     ).start()
     from ohmo.cli.connect import import_structlog_without_rich
     from ohmo.cli.home_config import installed_manifests, load_config, process_environment
-    from ohmo.config.last_good import boot, remember
-    from ohmo.config.load import load
+    from ohmo.config.load import boot, load, remember
 
     # thousands of classes are made now and none of them goes: the daemon switches it on when it is
     # warm

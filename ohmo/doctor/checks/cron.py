@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import timedelta
 
-from ohmo.config.secrets import Secret
+from ohmo.config.values import Secret
 from ohmo.contracts.cron import BadJob, JobRow
 from ohmo.contracts.errors import ConfigError
 from ohmo.cron.recipes import BUNDLED, read_recipe, recipes

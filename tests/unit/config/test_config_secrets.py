@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ohmo.config.secrets import Secret, SecretMissing, Vault
+from ohmo.config.values import Secret, SecretMissing, Vault
 
 
 class Holder(BaseModel):

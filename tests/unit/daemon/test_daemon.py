@@ -14,8 +14,7 @@ import pytest
 from channels.contract import Manifest
 from channels.registry import discover
 from ohmo.config.home import Home, environment, read_env
-from ohmo.config.last_good import boot, copy_of, remember
-from ohmo.config.load import load
+from ohmo.config.load import boot, copy_of, load, remember
 from ohmo.contracts.errors import ConfigError
 from ohmo.daemon.config_reload import ConfigReload
 from ohmo.daemon.event_loop import ends_itself, heartbeat, period
