@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ohmo.daemon.one_shot import one_shot
 from ohmo.daemon.serving import Order, serve
+from ohmo.daemon.startup import one_shot
 
 __all__ = ["Order", "one_shot", "serve"]

@@ -31,16 +31,14 @@ DEADLY = 30.0
 
 def run(life: Coroutine[Any, Any, int]) -> int:
     """On uvloop where it imports, on plain asyncio otherwise."""
+    if os.environ.get("OHMO_LOOP") == "asyncio" or importlib.util.find_spec("uvloop") is None:
+        runner = asyncio.run
+    else:
+        runner = cast("Callable[[Coroutine[Any, Any, int]], int]", load("uvloop:run"))
     try:
-        return _runner()(life)
+        return runner(life)
     except BaseExceptionGroup as group:
         raise main_error(group, OhmoError) from group  # one of our own says most
-
-
-def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
-    if os.environ.get("OHMO_LOOP") == "asyncio" or importlib.util.find_spec("uvloop") is None:
-        return asyncio.run
-    return cast("Callable[[Coroutine[Any, Any, int]], int]", load("uvloop:run"))
 
 
 def period(environ: Mapping[str, str]) -> float:

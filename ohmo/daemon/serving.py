@@ -1,4 +1,5 @@
-"""The long life: owns the home and lives one life of the house after the other, until a signal."""
+"""``ohmo run``: owns the home, runs until a signal, and begins again with a configuration that
+changed. One that does not load is never taken over: the owner hears file, line and key."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
@@ -25,20 +26,21 @@ from ohmo.config.home import env_file
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
-from ohmo.daemon.config_reload import ConfigReload
 from ohmo.daemon.event_loop import heartbeat, run
 from ohmo.daemon.startup import SETTLED, started, tasks
-from ohmo.discovery import load
-from ohmo.lifecycle import notify, outcome, signals
+from ohmo.lifecycle import notify, outcome, signals, within
 from ohmo.logs.writing import GRAVE, is_read_live, logging_to
 from ohmo.processes.process_tree import adopt_orphans, seal
-from ohmo.service.crash_loop import CrashLoop
-from ohmo.service.health_gate import Connection, Trial
-from ohmo.service.versions import installed
+from ohmo.service.health_gate import Connection, CrashLoop, Trial
+from ohmo.service.versions import installed, only_roots
 from ohmo.storefile.lock import hold_home
 
 log = structlog.get_logger("ohmo.daemon")
+reload_log = structlog.get_logger("ohmo.config_reload")
 OK, FAILED, CRASHED, TAKEN, CONFIG = 0, 1, 70, 75, 78
+TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
+LOOK = 2.0  # seconds between two looks; a file counts as written when two looks see the same
+Stamp = tuple[int, int, int] | None
 
 
 class Fatal(OhmoError):
@@ -248,8 +250,6 @@ def _trial(
         # systemd.exec(5) of both names: a unit of the system's manager, not of a person's; root
         # resumes there before each start
         of_system = "INVOCATION_ID" in environ and "MANAGERPID" not in environ
-        # by name: an upgrade that was killed is rare
-        only_roots = cast("Callable[[Path], bool]", load("ohmo.service.systemd_unit:only_roots"))
         return os.access(versions.folder, os.W_OK) or (of_system and only_roots(versions.python))
 
     def channels() -> Mapping[str, Connection]:
@@ -288,3 +288,81 @@ async def _until_stopped(
     if stopping.is_set():
         return None
     return house.config if new.cancelled() else new.result()
+
+
+class ConfigReload:
+    """``reread`` loads the configuration afresh and raises ConfigError. ``file`` may not be there
+    yet; ``secrets``: a file beside it, whose change is always taken over, since nobody compares
+    secrets. ``since``: when the present one began to be read, in nanoseconds of the epoch; what was
+    written later is new."""
+
+    def __init__(
+        self,
+        reread: Callable[[], Config],
+        file: Path,
+        secrets: Path | None = None,
+        *,
+        since: int | None = None,
+        look: float = LOOK,
+    ) -> None:
+        self._reread = reread
+        self._look = look
+        self._file = file
+        self._secrets = secrets
+        now = self._stamps()
+        self._seen = now if since is None else (_before(now[0], since), _before(now[1], since))
+        self.asked = asyncio.Event()  # somebody wants it now (SIGHUP)
+        self.problem = ""  # why the file as it stands is not taken over
+
+    async def changed(self, present: Config, tell: Callable[[str], Awaitable[object]]) -> Config:
+        """Waits for a configuration that loads and differs from ``present`` (or was asked for).
+        ``tell`` hears of one that does not load."""
+        before = self._stamps()
+        while True:
+            try:
+                await within(self._look, self.asked.wait())
+            except TimeoutError:
+                asked = False
+            else:
+                asked = True
+                self.asked.clear()
+            now = self._stamps()
+            if not asked and (now == self._seen or now != before):
+                before = now
+                continue
+            asked = asked or now[1] != self._seen[1]
+            self._seen = before = now
+            try:
+                found = await asyncio.to_thread(self._reread)
+            except ConfigError as error:
+                await self.refuse(str(error), tell)
+                continue
+            self.problem = ""
+            if asked or found.source.data != present.source.data:
+                return found
+
+    async def refuse(self, why: str, tell: Callable[[str], Awaitable[object]]) -> None:
+        """Says once that the file as it stands is not taken over."""
+        line = (
+            "The changed configuration is not taken over:"
+            f" {why.splitlines()[0] if why else 'it does not load'}. The old one goes on."
+        )
+        if line != self.problem:
+            self.problem = line
+            reload_log.error("configuration_refused", problems=why.splitlines()[:20])
+            await tell(line)
+
+    def _stamps(self) -> tuple[Stamp, Stamp]:
+        return _stamp(self._file), None if self._secrets is None else _stamp(self._secrets)
+
+
+def _before(stamp: Stamp, since: int) -> Stamp:
+    return stamp if stamp is None or stamp[0] < since - TICK else None
+
+
+def _stamp(file: Path) -> Stamp:
+    try:
+        found = os.stat(file)  # noqa: PTH116
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

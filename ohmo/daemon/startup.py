@@ -1,13 +1,18 @@
-"""Starts everything in its order, and stops it in reverse."""
+"""Starts everything in its order, and stops it in reverse: for the daemon, or in a thread for one
+command where no daemon runs."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -21,9 +26,12 @@ from ohmo.assembly.tracing import spans
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
+from ohmo.daemon.event_loop import run
 from ohmo.lifecycle import supervised
+from ohmo.logs.writing import logging_to
 from ohmo.processes.housekeeping import give_back, reap, trimming
-from ohmo.storefile.lock import sweep
+from ohmo.processes.process_tree import adopt_orphans, seal
+from ohmo.storefile.lock import hold_home, sweep
 from ohmo.storefile.open_store import open_store
 from ohmo.storefile.restore import finish_restore
 from ohmo.upkeep.housekeeping import keep_backups, let_go
@@ -41,8 +49,14 @@ async def started(
 ) -> AsyncGenerator[tuple[House, Doors]]:
     """The house, started in order; on the way out stopped in reverse. The caller owns the home.
     ``notes`` stand among the status's warnings. ``still``: only its doors open; no channel
-    connects, no turn runs, no job is due."""
-    _prepare_workspace(config.workspace)
+    connects, no turn runs, no job is due. Raises ConfigError."""
+    try:
+        config.workspace.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"workspace: {config.workspace} cannot be used as a folder ({error.strerror}); set"
+            " workspace to one you own"
+        ) from error
     finish_restore(config.home.root)  # one that was killed in the middle
     # the backups' folder may hang: keep_backups sweeps it, when everything is awake
     await asyncio.to_thread(sweep, config.home.root)
@@ -67,7 +81,9 @@ async def started(
         broken = house.status.warnings
         house.status.warnings = lambda: (*notes(), *broken())
         doors = await stack.enter_async_context(
-            house.control.serving(_nobody_starts if still else partial(_calm, house, FIRST))
+            house.control.serving(
+                partial(asyncio.sleep, 0) if still else partial(_calm, house, FIRST)
+            )
         )
         group = await stack.enter_async_context(tasks())
         for name, work in () if still else _background_tasks(house, config):
@@ -88,17 +104,6 @@ async def started(
             # what runs on a dead store can end nothing any more
             await house.pool.drain(0.0 if store.fatal.done() else DRAIN)
             await house.agent.workbench.background.close()
-
-
-def _prepare_workspace(folder: Path) -> None:
-    """Raises ConfigError: it is no folder, or cannot be made."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"workspace: {folder} cannot be used as a folder ({error.strerror}); set workspace to"
-            " one you own"
-        ) from error
 
 
 def _background_tasks(
@@ -158,10 +163,6 @@ async def _calm(house: House, longest: float) -> None:
             await asyncio.sleep(0.1)  # the first poll goes out
 
 
-async def _nobody_starts() -> None:
-    return
-
-
 async def _warm(house: House) -> None:
     """Imports the model's SDK. Then what is there stays there: the collector never looks at it
     again."""
@@ -174,3 +175,59 @@ async def _warm(house: House) -> None:
         gc.enable()
         gc.collect()
         gc.freeze()
+
+
+@contextmanager
+def one_shot(
+    config: Config, environ: Mapping[str, str], *, still: bool = False, tell: Callable[[str], None]
+) -> Generator[Path]:
+    """The daemon's parts in a thread of this process, for one command: yields the socket's path.
+    Takes the home's lock meanwhile. ``still``: it answers questions about itself, and nothing in it
+    moves. ``tell`` hears the warnings of its status. Raises HomeTaken, ConfigError."""
+    seal(environ)
+    adopt_orphans()
+    config.home.prepare()
+    config = replace(
+        config,
+        # the terminal is the command's
+        channels=tuple(one for one in config.channels if one.name != "console"),
+        control=config.control.model_copy(update={"listen": None}),  # nobody else is to find it
+        safe=True,
+    )
+    ready: Future[tuple[Path, Sequence[str]]] = Future()
+    stop = threading.Event()
+
+    def work() -> int:
+        with logging_to(config.home.log, secrets=lambda: config.vault.values):
+            return run(_short(config, Seams(environ=environ), ready.set_result, stop, still))
+
+    with (
+        hold_home(config.home.root),
+        ThreadPoolExecutor(1, thread_name_prefix="ohmo.one_shot") as pool,
+    ):
+        running = pool.submit(work)
+        either: list[Future[Any]] = [ready, running]
+        # also who is interrupted while the house starts has to stop it: the pool waits for its end
+        try:
+            wait(either, return_when=FIRST_COMPLETED)
+            if not ready.done():
+                running.result()
+            socket, warnings = ready.result()
+            for warning in warnings:
+                tell(warning)
+            yield socket
+        finally:
+            stop.set()
+
+
+async def _short(
+    config: Config,
+    seams: Seams,
+    ready: Callable[[tuple[Path, Sequence[str]]], None],
+    stop: threading.Event,
+    still: bool,
+) -> int:
+    async with started(config, seams, still=still) as (house, doors):
+        ready((doors.socket, house.status.warnings()))
+        await asyncio.to_thread(stop.wait)
+    return 0

@@ -10,11 +10,9 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.config.home import Home
-from ohmo.service.background import Background
-from ohmo.service.launchd import Launchd
+from ohmo.service.background import Background, Launchd
 from ohmo.service.protocol import Manager, Plan, Ran, Run, ServiceFailed, search_path
-from ohmo.service.systemd import Systemd
-from ohmo.service.systemd_unit import system_plan
+from ohmo.service.systemd import Systemd, system_plan
 
 Kind = Literal["systemd", "launchd", "background"]
 

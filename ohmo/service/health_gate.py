@@ -1,13 +1,17 @@
-"""What a new version has to show before it stays: by whoever upgrades, or, when that was killed
-meanwhile, by the daemon itself."""
+"""Whether what was started stays up: what a new version has to show before it stays (to whoever
+upgrades, or, when that was killed, to the daemon itself), and how many starts came to no good
+end."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import structlog
 
@@ -19,6 +23,9 @@ from ohmo.service.versions import Versions
 log = structlog.get_logger("ohmo.upgrade")
 CONNECTED_WITHIN = 120.0  # seconds for every channel that was connected before to be so again
 LOOK = 1.0  # seconds between two looks
+WINDOW = 60.0  # seconds
+MOST = 3  # starts within the window after which the next one is a safe one
+AGAIN = 6 * 3600.0  # seconds after which the same thing is told again
 # states of a channel that waiting does not mend
 _FINAL = ("auth_failed", "conflict", "failed", "off")
 
@@ -138,3 +145,59 @@ class Trial:
             log.exception("upgrade_not_settled")
             return False
         return True
+
+
+class CrashLoop:
+    """Counts starts, so that a daemon that dies again and again comes up in safe mode, and
+    remembers what the owner was told. It never stops a start: what its file in the home does not
+    tell counts as nothing, what cannot be written is forgotten."""
+
+    def __init__(self, file: Path, now: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._now = now
+
+    def begin(self) -> bool:
+        """One more start. True: it follows ``MOST`` others within ``WINDOW`` of which none was
+        stopped in good order."""
+        found = self._read()
+        now = self._now()
+        starts = cast("list[object]", found.get("starts"))
+        if not isinstance(starts, list):
+            starts = []
+        times = [float(at) for at in starts if isinstance(at, int | float)]
+        recent = [at for at in times if 0 <= now - at < WINDOW]
+        self._write({**found, "starts": [*recent[-9:], now]})
+        return len(recent) >= MOST
+
+    def ended(self) -> None:
+        """Stopped as asked: the count begins anew."""
+        found = self._read()
+        if found.get("starts"):
+            self._write({**found, "starts": []})
+
+    def first_time(self, text: str) -> bool:
+        """Whether the owner was not told ``text`` in the last hours, also by earlier processes;
+        from now on they were."""
+        found = self._read()
+        now = self._now()
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        written = cast("dict[str, object]", found.get("told"))
+        told: dict[str, float] = {}
+        for key, at in written.items() if isinstance(written, dict) else ():
+            if isinstance(at, int | float) and 0 <= now - at < AGAIN:
+                told[key] = float(at)
+        if name in told:
+            return False
+        self._write({**found, "told": {**told, name: now}})
+        return True
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found: object = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+    def _write(self, found: dict[str, Any]) -> None:
+        with suppress(OSError):
+            write_whole(self._file, json.dumps(found))

@@ -1,4 +1,5 @@
-"""systemd keeps the daemon: as a user unit, or as a system unit with a user of its own."""
+"""systemd keeps the daemon: as a user unit, or as a hardened system unit with a user of its own.
+Directives: systemd.service(5), systemd.exec(5), systemd.kill(5)."""
 
 from __future__ import annotations
 
@@ -8,9 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from channels.durable import write_whole
+from ohmo.config.home import Home
 from ohmo.service.protocol import (
+    NEVER_AGAIN,
     READY_WITHIN,
     STOP_WITHIN,
+    WATCHDOG,
     Log,
     Plan,
     Ran,
@@ -19,10 +23,12 @@ from ohmo.service.protocol import (
     Standing,
     State,
     reason_in,
+    search_path,
 )
-from ohmo.service.systemd_unit import HIDDEN, SYSTEM_HOME, SYSTEM_USER, only_roots, quoted, unit
+from ohmo.service.versions import only_roots
 
 UNIT = "ohmo.service"
+_HOME_LINE = 'Environment="OHMO_HOME='
 
 
 class Systemd:
@@ -53,23 +59,37 @@ class Systemd:
         )
 
     def install(self) -> list[str]:
-        said: list[str] = []
+        lines: list[str] = []
         if self._system:
-            said += self._make_user()
+            lines += self._make_user()
         text = self._text()
         before = self._file.read_text(encoding="utf-8") if self._file.exists() else ""
-        self._refuse_foreign(before)
+        if before and not self._system:
+            homes = [line for line in before.splitlines() if line.startswith(_HOME_LINE)]
+            if not homes or quoted(f"OHMO_HOME={self._plan.home.root}") not in homes[0]:
+                other = homes[0].removeprefix(_HOME_LINE).rstrip('"') if homes else "not ours"
+                raise ServiceFailed(
+                    f"{self._file} runs another home ({other}); uninstall it there first"
+                )
         if before == text:
-            said.append(f"unchanged {self._file}")
+            lines.append(f"unchanged {self._file}")
         else:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, text, mode=0o644)
-            said.append(f"{'changed' if before else 'created'} {self._file}")
+            lines.append(f"{'changed' if before else 'created'} {self._file}")
         self._systemctl("daemon-reload")
         self._systemctl("enable", UNIT)
         if before not in ("", text) and self.standing().state == "running":
-            said.append("it runs with the old unit until: ohmo service restart")
-        return said + self._lingering()
+            lines.append("it runs with the old unit until: ohmo service restart")
+        if not self._system:
+            try:
+                user = pwd.getpwuid(os.geteuid()).pw_name
+            except KeyError:  # nobody set USER either
+                user = self._environ.get("USER", "") or str(os.geteuid())
+            ran = self._run(("loginctl", "show-user", user, "--property=Linger", "--value"), 15)
+            if ran.code != 0 or ran.out.strip() != "yes":
+                lines.append(f"it ends when you log out; to keep it: loginctl enable-linger {user}")
+        return lines
 
     def uninstall(self) -> list[str]:
         if not self.installed():
@@ -101,7 +121,7 @@ class Systemd:
     def standing(self) -> Standing:
         if not self.installed():
             return Standing("not installed")
-        wanted = (
+        names = (
             "ActiveState",
             "SubState",
             "MainPID",
@@ -110,13 +130,14 @@ class Systemd:
             "StatusText",
             "ExecMainStatus",
         )
-        ran = self._ctl("show", UNIT, f"--property={','.join(wanted)}")
+        ran = self._ctl("show", UNIT, f"--property={','.join(names)}")
         if ran.code != 0:
             raise ServiceFailed(f"systemctl show {UNIT}: {ran.last}")
-        found = {
-            name: value for name, _, value in (line.partition("=") for line in ran.out.splitlines())
-        }
-        return read_standing(found)
+        properties: dict[str, str] = {}
+        for line in ran.out.splitlines():
+            name, _, value = line.partition("=")
+            properties[name] = value
+        return read_standing(properties)
 
     def log(self, lines: int, follow: bool) -> Log:
         return Log(
@@ -140,14 +161,18 @@ class Systemd:
                 " where it stands"
             ) from None
         if ran.code != 0:
-            raise ServiceFailed(f"it does not start: {self._reason() or ran.last}")
-
-    def _reason(self) -> str:
-        """What the daemon said last."""
-        ran = self._run(
-            ("journalctl", *self._which_unit(), "-n", "40", "-o", "cat", "--no-pager", "-q"), 15
-        )
-        return reason_in(ran.out.splitlines())
+            command = (
+                "journalctl",
+                *self._which_unit(),
+                "-n",
+                "40",
+                "-o",
+                "cat",
+                "--no-pager",
+                "-q",
+            )
+            last_lines = self._run(command, 15).out.splitlines()
+            raise ServiceFailed(f"it does not start: {reason_in(last_lines) or ran.last}")
 
     def _which_unit(self) -> tuple[str, ...]:
         return ("-u", UNIT) if self._system else ("--user", "-u", UNIT)
@@ -155,18 +180,6 @@ class Systemd:
     def _must_be_installed(self) -> None:
         if not self.installed():
             raise ServiceFailed(f"not installed ({self._file} is not there); ohmo service install")
-
-    def _refuse_foreign(self, before: str) -> None:
-        own = quoted(f"OHMO_HOME={self._plan.home.root}")
-        other = next(
-            (line for line in before.splitlines() if line.startswith('Environment="OHMO_HOME=')), ""
-        )
-        if before and not self._system and own not in other:
-            raise ServiceFailed(
-                f"{self._file} runs another home"
-                f" ({other.partition('OHMO_HOME=')[2].rstrip(chr(34)) or 'not ours'}); uninstall it"
-                " there first"
-            )
 
     def _make_user(self) -> list[str]:
         """The system unit's own user. Refuses an installation that user could not read."""
@@ -199,15 +212,6 @@ class Systemd:
             return [f"created the user {SYSTEM_USER}"]
         return []
 
-    def _lingering(self) -> list[str]:
-        if self._system:
-            return []
-        user = _login_name(self._environ)
-        ran = self._run(("loginctl", "show-user", user, "--property=Linger", "--value"), 15)
-        if ran.code == 0 and ran.out.strip() == "yes":
-            return []
-        return [f"it ends when you log out; to keep it: loginctl enable-linger {user}"]
-
     def _ctl(self, *words: str, within: float = 30.0) -> Ran:
         return self._run(("systemctl", *([] if self._system else ["--user"]), *words), within)
 
@@ -221,14 +225,6 @@ class Systemd:
             ) from None
         if ran.code != 0:
             raise ServiceFailed(f"systemctl {' '.join(words)}: {ran.last}")
-
-
-def _login_name(environ: Mapping[str, str]) -> str:
-    """Also where nobody set USER."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return environ.get("USER", "") or str(os.geteuid())
 
 
 def read_standing(found: Mapping[str, str]) -> Standing:
@@ -256,3 +252,149 @@ def read_standing(found: Mapping[str, str]) -> Standing:
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.isdigit() else 0
+
+
+SYSTEM_USER = "ohmo"
+SYSTEM_HOME = Path("/var/lib/ohmo")
+SYSTEM_ENV = Path("/etc/ohmo/env")
+# what the system unit cannot see
+HIDDEN = tuple(Path(folder) for folder in ("/home", "/root", "/tmp", "/var/tmp", "/run/user"))  # noqa: S108
+
+_UNIT = """\
+# Written by `ohmo service install`; a change here is lost at the next install. \
+To change something: {edit}
+[Unit]
+Description=ohmo, a personal agent
+{order}StartLimitIntervalSec=600
+StartLimitBurst=10
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={command}
+ExecReload=/bin/kill -HUP $MAINPID
+WorkingDirectory={folder}
+{environment}
+# 1, 2, 3 will never start, 75 another instance, 78 configuration, 203 and 217 no such program \
+or user: starting again would not help
+Restart=on-failure
+RestartSec=1
+RestartPreventExitStatus={never_again} 203 217
+# the event loop itself feeds this; what hangs is ended with SIGABRT, and \
+the stack of every thread is in the log
+WatchdogSec={watchdog}
+TimeoutStartSec=300
+TimeoutStopSec={stop}
+# only the daemon is asked to stop, it ends its own children; what is left after the time is killed
+KillMode=mixed
+# a command that takes all memory dies alone
+OOMPolicy=continue
+LimitCORE=0
+UMask=0077
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+"""
+_ROLLBACK = """\
+# takes an interrupted `ohmo upgrade` back; the user of the service may not
+ExecStartPre=+-:{command}
+"""
+_SYSTEM = """\
+User={user}
+Group={user}
+StateDirectory=ohmo
+StateDirectoryMode=0700
+# tokens: NAME=value lines in this file (root, 0600), or \
+LoadCredential= and file:/run/credentials/ohmo.service/NAME (docs/service.md)
+EnvironmentFile=-{env}
+CapabilityBoundingSet=
+AmbientCapabilities=
+PrivateTmp=yes
+PrivateDevices=yes
+PrivateUsers=yes
+PrivateMounts=yes
+ProtectSystem=strict
+ProtectHome=yes
+ProtectProc=invisible
+ProcSubset=pid
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RemoveIPC=yes
+KeyringMode=private
+DevicePolicy=closed
+# no namespaces: nothing in it can make one, bubblewrap neither
+RestrictNamespaces=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+# what @sandbox holds, by name, because older systemd does not know that group
+SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule \
+landlock_restrict_self seccomp
+SystemCallFilter=~@privileged @resources
+SystemCallErrorNumber=EPERM
+"""
+
+
+def quoted(word: str) -> str:
+    """One word of a command line or an assignment (systemd.syntax(7), systemd.service(5) "COMMAND
+    LINES"); ``$`` is left to the ``:`` prefix. Raises ServiceFailed: a line feed has no place in a
+    unit."""
+    if any(ord(letter) < 32 for letter in word):
+        raise ServiceFailed(f"the path {word!r} holds a control character; a unit cannot name it")
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+
+
+def _folder(path: Path) -> str:
+    """The value of WorkingDirectory=, where quotes mean themselves and a backslash at the end would
+    swallow the next line (systemd.syntax(7))."""
+    text = str(path)
+    if any(ord(letter) < 32 for letter in text) or text.endswith("\\") or text != text.strip():
+        raise ServiceFailed(
+            f"the path {text!r} holds a control character, or a space or backslash at its end; a"
+            " unit cannot name it"
+        )
+    return text.replace("%", "%%")
+
+
+def unit(plan: Plan, *, system: bool, of_root: bool = False) -> str:
+    """The text of ``ohmo.service``. No secret ever stands in it. ``of_root``: nobody but root can
+    change what is installed."""
+    environment = {
+        "OHMO_HOME": str(plan.home.root),
+        "OHMO_SERVICE": "systemd",
+        "PATH": plan.search_path,
+    }
+    if set(plan.command[0]) & set("\"'\\"):
+        raise ServiceFailed(
+            f"{plan.command[0]}: systemd starts no program with quotes or a backslash in its path;"
+            " install ohmo elsewhere"
+        )
+    command = [":" + plan.command[0], *plan.command[1:]]
+    text = _UNIT.format(
+        edit="systemctl edit ohmo" if system else "systemctl --user edit ohmo",
+        order="Wants=network-online.target\nAfter=network-online.target\n" if system else "",
+        command=" ".join(quoted(word) for word in command),
+        folder=_folder(SYSTEM_HOME if system else plan.user_home),
+        environment="\n".join(
+            f"Environment={quoted(f'{name}={value}')}" for name, value in environment.items()
+        ),
+        never_again=" ".join(map(str, NEVER_AGAIN)),
+        watchdog=WATCHDOG,
+        stop=f"{STOP_WITHIN:g}",
+    )
+    if system:
+        words = (plan.command[0], "-I", "-m", "ohmo.service.rollback")
+        rollback = " ".join(quoted(word) for word in words)
+        text += (_ROLLBACK.format(command=rollback) if of_root else "") + _SYSTEM.format(
+            user=SYSTEM_USER, env=SYSTEM_ENV
+        )
+    return f"{text}\n[Install]\nWantedBy={'multi-user.target' if system else 'default.target'}\n"
+
+
+def system_plan(python: Path) -> Plan:
+    """The plan of the system unit: everything below the user ``ohmo``'s own folder."""
+    return Plan(python, Home(SYSTEM_HOME / ".ohmo"), SYSTEM_HOME, search_path(python, SYSTEM_HOME))

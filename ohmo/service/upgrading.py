@@ -17,8 +17,7 @@ from channels.durable import write_whole
 from channels.record import record
 from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
-from ohmo.service.crash_loop import CrashLoop
-from ohmo.service.health_gate import CONNECTED_WITHIN, LOOK, Connection, lacking
+from ohmo.service.health_gate import CONNECTED_WITHIN, LOOK, Connection, CrashLoop, lacking
 from ohmo.service.protocol import Manager, ServiceFailed
 from ohmo.service.rollback import Attempt, as_owner, copy, forget, go_back, make, store_files, turn
 from ohmo.service.versions import BUILT_FOR, Versions

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import importlib
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -99,6 +100,35 @@ def locked(file: Path, kind: int) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def only_roots(python: Path) -> bool:
+    """Whether an environment can be changed by nobody but root, so that root may run it at every
+    start."""
+    prefix, program = python.parents[1], python.resolve()
+    looked = (
+        prefix,
+        python.parent,
+        program,
+        *program.parents[:2],
+        *prefix.glob("lib/*"),
+        *prefix.glob("lib/*/site-packages"),
+    )
+    above = (
+        *prefix.parents,
+        *prefix.resolve().parents,
+        *program.parents,
+    )  # whose owner could put another environment in its place
+    return all(_roots(path, 0o022) for path in looked) and all(
+        _roots(path, 0o022) or _roots(path, 0, stat.S_ISVTX) for path in above
+    )
+
+
+def _roots(path: Path, forbidden: int, wanted: int = 0) -> bool:
+    """Whether the folder or file is root's, with none of these bits of its mode, and all of
+    those."""
+    found = path.stat()
+    return found.st_uid == 0 and not found.st_mode & forbidden and found.st_mode & wanted == wanted
 
 
 def enter(module: str, *, supervises: bool = False) -> None:

@@ -130,7 +130,7 @@ def _kept(environ: Mapping[str, str]) -> Kept | None:
     from ohmo.contracts.errors import OhmoError
     from ohmo.doctor.check import Kept
     from ohmo.service.choice import Machine, choose
-    from ohmo.service.systemd_unit import SYSTEM_HOME
+    from ohmo.service.systemd import SYSTEM_HOME
     from ohmo.service.versions import installed
 
     if environ.get("OHMO_SERVICE") == "container":

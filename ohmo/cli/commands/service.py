@@ -200,7 +200,7 @@ def _manager(system: bool, kind: Kind | None = None) -> Manager:
 def _client(system: bool) -> Client:
     from ohmo.cli.client import Client
     from ohmo.config.home import Home, find_home
-    from ohmo.service.systemd_unit import SYSTEM_HOME
+    from ohmo.service.systemd import SYSTEM_HOME
 
     home = Home(SYSTEM_HOME / ".ohmo") if system else find_home(os.environ)
     return Client(path=home.socket(), timeout=10.0)

@@ -22,7 +22,7 @@ def COMMAND(what: str, system: bool) -> None:
     from ohmo.config.home import Home, find_home
     from ohmo.service.choice import Machine, choose, run_command
     from ohmo.service.health_gate import Connection
-    from ohmo.service.systemd_unit import SYSTEM_HOME
+    from ohmo.service.systemd import SYSTEM_HOME
     from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
     from ohmo.service.versions import installed
     from ohmo.storefile.lock import is_held

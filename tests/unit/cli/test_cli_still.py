@@ -118,7 +118,7 @@ def test_a_command_that_is_interrupted_while_its_house_starts_ends(home: Path) -
     script = """
 import signal
 from ohmo.cli.home_config import load_config, process_environment
-from ohmo.daemon.one_shot import one_shot
+from ohmo.daemon.startup import one_shot
 found, environ = load_config(), process_environment()
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.05)

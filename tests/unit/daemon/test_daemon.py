@@ -16,10 +16,10 @@ from channels.registry import discover
 from ohmo.config.home import Home, environment, read_env
 from ohmo.config.load import boot, copy_of, load, remember
 from ohmo.contracts.errors import ConfigError
-from ohmo.daemon.config_reload import ConfigReload
 from ohmo.daemon.event_loop import ends_itself, heartbeat, period
+from ohmo.daemon.serving import ConfigReload
 from ohmo.lifecycle import outcome
-from ohmo.service.crash_loop import CrashLoop
+from ohmo.service.health_gate import CrashLoop
 
 
 def manifests() -> Mapping[str, Manifest]:

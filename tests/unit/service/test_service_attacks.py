@@ -19,8 +19,8 @@ from ohmo.config.home import Home
 from ohmo.service.background import Background
 from ohmo.service.protocol import Plan, ServiceFailed
 from ohmo.service.rollback import as_owner, copy
-from ohmo.service.systemd_unit import only_roots
 from ohmo.service.upgrading import UpgradeFailed
+from ohmo.service.versions import only_roots
 from ohmo.storefile.lock import hold_home, holder
 from tests.unit.service.test_upgrade_killed import Installation
 from tests.unit.service.test_upgrading import Scene

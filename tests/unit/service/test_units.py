@@ -15,12 +15,10 @@ from typing import Literal
 import pytest
 
 from ohmo.config.home import Home
-from ohmo.service.background import Background
+from ohmo.service.background import LABEL, Background, Launchd, plist
 from ohmo.service.choice import Machine, choose
-from ohmo.service.launchd import LABEL, Launchd, plist
 from ohmo.service.protocol import Manager, Plan, Ran, ServiceFailed, reason_in, search_path
-from ohmo.service.systemd import Systemd, read_standing
-from ohmo.service.systemd_unit import quoted, system_plan, unit
+from ohmo.service.systemd import Systemd, quoted, read_standing, system_plan, unit
 
 ANALYZE = shutil.which("systemd-analyze")
 needs_analyze = pytest.mark.needs("systemd-analyze")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.config.home import Home
-from ohmo.service.crash_loop import CrashLoop
-from ohmo.service.health_gate import CONNECTED_WITHIN, Connection
+from ohmo.service.health_gate import CONNECTED_WITHIN, Connection, CrashLoop
 from ohmo.service.protocol import Log, ServiceFailed, Standing
 from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
 from ohmo.service.versions import BUILT_FOR, Versions
