@@ -29,13 +29,11 @@ from channels.contract import (
 )
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix import MatrixSettings, render
+from channels.matrix.account import Doubles, sign_in
 from channels.matrix.client import MatrixClient, Pace
 from channels.matrix.client_wire import Forbidden, SignedOut
-from channels.matrix.doubles import Doubles
-from channels.matrix.login import sign_in
-from channels.matrix.rooms import Rooms
+from channels.matrix.rooms import Rooms, Welcome
 from channels.matrix.sync import POSITION_ONLY, Listening
-from channels.matrix.welcome import Welcome
 from channels.platform_calls import downloaded, plain_name
 from channels.registry import load
 from channels.stale_typing import OpenIndicators

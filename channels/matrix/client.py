@@ -14,7 +14,6 @@ from typing import Any, BinaryIO, cast
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 from mautrix.api import Method, PathBuilder
 from mautrix.api import Path as ClientPath
-from yarl import URL
 
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
 from channels.matrix.client_wire import Json, Missing, Troubled, Wire, answered_by, failure
@@ -199,8 +198,8 @@ class MatrixClient:
         answer = await self._wire.call(
             Method.POST, ClientPath.v3.keys.query, {"device_keys": {user: [] for user in users}}
         )
-        found: object = answer.get("device_keys")
-        return cast("Json", found) if isinstance(found, dict) else {}
+        keys: object = answer.get("device_keys")
+        return cast("Json", keys) if isinstance(keys, dict) else {}
 
     async def claim_keys(self, devices: Mapping[str, Sequence[str]]) -> Json:
         """A one-time key of each device, by user and device."""
@@ -210,8 +209,8 @@ class MatrixClient:
         answer = await self._wire.call(
             Method.POST, ClientPath.v3.keys.claim, {"one_time_keys": wanted}
         )
-        found: object = answer.get("one_time_keys")
-        return cast("Json", found) if isinstance(found, dict) else {}
+        keys: object = answer.get("one_time_keys")
+        return cast("Json", keys) if isinstance(keys, dict) else {}
 
     async def to_devices(
         self, kind: str, transaction: str, messages: Mapping[str, Mapping[str, Json]]
@@ -264,25 +263,19 @@ class MatrixClient:
                 url = self._wire.get_download_url(mxc, authenticated=authenticated)
             except ValueError as error:
                 raise Rejected(f"{mxc} is not an mxc:// address") from error
+            headers = {"Authorization": f"Bearer {self._wire.token}"}
+            get = self._wire.session.get(url, headers=headers)
             try:
-                return await self._download(url, into, limit, through)
+                async with asyncio.timeout(TRANSFER), get as response:
+                    if response.status != 200:
+                        raise failure(await answered_by(response), shows=False)
+                    await _write(response, into, limit, through)
+                return
             except Missing:
                 if not authenticated:
                     raise
-        return None
-
-    async def _download(self, url: URL, into: Path, limit: int, through: Through) -> None:
-        headers = {"Authorization": f"Bearer {self._wire.token}"}
-        try:
-            async with (
-                asyncio.timeout(TRANSFER),
-                self._wire.session.get(url, headers=headers) as response,
-            ):
-                if response.status != 200:
-                    raise failure(await answered_by(response), shows=False)
-                await _write(response, into, limit, through)
-        except (ClientError, TimeoutError, OSError) as error:
-            raise NotReady(f"the homeserver did not send the file: {error!r}") from error
+            except (ClientError, TimeoutError, OSError) as error:
+                raise NotReady(f"the homeserver did not send the file: {error!r}") from error
 
 
 def _event_id(answer: Json) -> str:

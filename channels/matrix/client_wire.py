@@ -149,20 +149,20 @@ class Wire(HTTPAPI):
 
 async def answered_by(response: ClientResponse) -> _Answered:
     try:
-        said = json.loads(await response.read())
+        document = json.loads(await response.read())
     except (ValueError, RecursionError):
-        said = None
-    body = cast("Json", said) if isinstance(said, dict) else {}
-    return _Answered(response.status, body, _wait(body, response))
-
-
-def _wait(body: Json, response: ClientResponse) -> float:
-    """Seconds; the body's ``retry_after_ms`` is deprecated for the Retry-After header, homeservers
-    send either."""
-    milliseconds, header = body.get("retry_after_ms"), response.headers.get("Retry-After", "")
+        document = None
+    body = cast("Json", document) if isinstance(document, dict) else {}
+    # The body's ``retry_after_ms`` is deprecated for the Retry-After header, homeservers send
+    # either.
+    wait = DEFAULT_WAIT
+    milliseconds = body.get("retry_after_ms")
+    header = response.headers.get("Retry-After", "")
     if isinstance(milliseconds, int | float) and milliseconds > 0:
-        return milliseconds / 1000
-    return float(header) if header.isdigit() and int(header) > 0 else DEFAULT_WAIT
+        wait = milliseconds / 1000
+    elif header.isdigit() and int(header) > 0:
+        wait = float(header)
+    return _Answered(response.status, body, wait)
 
 
 def failure(answered: _Answered, shows: bool) -> ChannelError:
@@ -171,11 +171,9 @@ def failure(answered: _Answered, shows: bool) -> ChannelError:
         return RateLimited(answered.retry_after)
     if answered.status == 401 or answered.code in SIGNED_OUT:
         text = f"the homeserver does not accept the credentials ({answered})"
-        return (
-            SignedOut(text, soft=answered.soft)
-            if answered.code == "M_UNKNOWN_TOKEN"
-            else AuthFailed(text)
-        )
+        if answered.code == "M_UNKNOWN_TOKEN":
+            return SignedOut(text, soft=answered.soft)
+        return AuthFailed(text)
     if answered.status >= 500:
         return Ambiguous(str(answered)) if shows else Troubled(str(answered))
     if answered.code == "M_RESOURCE_LIMIT_EXCEEDED":

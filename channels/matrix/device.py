@@ -20,7 +20,8 @@ from channels.record import record
 
 Json = dict[str, Any]
 
-OLM, MEGOLM = "m.olm.v1.curve25519-aes-sha2", "m.megolm.v1.aes-sha2"
+OLM = "m.olm.v1.curve25519-aes-sha2"
+MEGOLM = "m.megolm.v1.aes-sha2"
 SPARE = 50  # one-time keys that shall lie at the homeserver
 WITHHELD = {"m.room_key.withheld", "org.matrix.room_key.withheld"}
 
@@ -119,17 +120,18 @@ class Device:
         return news
 
     def _hear(self, event: Event, news: News) -> None:
-        content, sender = mapping(event.get("content")), text_of(event, "sender")
+        content = mapping(event.get("content"))
+        sender = text_of(event, "sender")
         match text_of(event, "type"):
             case "m.room.encrypted":
                 self._unwrap(sender, content, news)
             case "m.room_key_request" if content.get("action") == "request":
                 body = mapping(content.get("body"))
                 asked = Request(
-                    sender,
-                    text_of(content, "requesting_device_id"),
-                    text_of(body, "room_id"),
-                    text_of(body, "session_id"),
+                    user=sender,
+                    device=text_of(content, "requesting_device_id"),
+                    room=text_of(body, "room_id"),
+                    session=text_of(body, "session_id"),
                 )
                 if asked.device and (asked.user, asked.device) != (self.user, self.id):
                     news.requests.append(asked)
@@ -142,29 +144,27 @@ class Device:
     def _unwrap(self, sender: str, content: Mapping[str, Any], news: News) -> None:
         """An Olm message. One that cannot be decrypted wedges the channel between the two
         devices."""
-        curve, mine = (
-            text_of(content, "sender_key"),
-            mapping(mapping(content.get("ciphertext")).get(self.curve)),
-        )
-        kind, body = mine.get("type"), text_of(mine, "body")
-        if (
-            content.get("algorithm") != OLM or not curve or not body or kind not in (0, 1)
-        ):  # a tuple: what a stranger wrote there need not be hashable
+        curve = text_of(content, "sender_key")
+        mine = mapping(mapping(content.get("ciphertext")).get(self.curve))
+        kind = mine.get("type")
+        body = text_of(mine, "body")
+        # A tuple: what a stranger wrote there need not be hashable.
+        if content.get("algorithm") != OLM or not curve or not body or kind not in (0, 1):
             return
         try:
             plain = self._decrypt(curve, cast("int", kind), body)
         except Undecipherable:
             news.wedged.add((sender, curve))
             return
-        said = _parsed(plain)
-        named = said.get("sender") == sender and said.get("recipient") == self.user
-        ed = text_of(mapping(said.get("keys")), "ed25519")
-        if not named or mapping(said.get("recipient_keys")).get("ed25519") != self.ed or not ed:
+        payload = _parsed(plain)
+        named = payload.get("sender") == sender and payload.get("recipient") == self.user
+        ed = text_of(mapping(payload.get("keys")), "ed25519")
+        if not named or mapping(payload.get("recipient_keys")).get("ed25519") != self.ed or not ed:
             return  # wrapped for somebody else, or by somebody who claims to be another
-        key = mapping(said.get("content"))
-        if said.get("type") == "m.room_key":
-            self._room_key(Peer(sender, "", curve, ed), key, news)
-        elif said.get("type") == "m.forwarded_room_key":
+        key = mapping(payload.get("content"))
+        if payload.get("type") == "m.room_key":
+            self._room_key(Peer(user=sender, device="", curve=curve, ed=ed), key, news)
+        elif payload.get("type") == "m.forwarded_room_key":
             self._forwarded(sender, key, news)
 
     def _decrypt(self, curve: str, kind: int, body: str) -> str:
@@ -187,39 +187,36 @@ class Device:
         return plain
 
     def _room_key(self, sender: Peer, key: Mapping[str, Any], news: News) -> None:
-        room, name = text_of(key, "room_id"), text_of(key, "session_id")
+        room = text_of(key, "room_id")
+        name = text_of(key, "session_id")
         if key.get("algorithm") != MEGOLM or not room:
             return
         try:
             session = Hearing.shared(text_of(key, "session_key"))
         except Undecipherable:
             return
-        known = self._store.hearing(room, name)
-        # Whoever knows a session's key could claim it; and a later start of the same session would
-        # read less.
-        if session.id != name or (
-            known is not None
-            and (known.curve != sender.curve or known.session.first <= session.first)
-        ):
+        if session.id != name:
             return
-        self._store.put_hearing(room, Heard(sender.user, sender.curve, sender.ed, session))
+        known = self._store.hearing(room, name)
+        if known is not None and known.curve != sender.curve:
+            return  # whoever knows a session's key could claim it
+        if known is not None and known.session.first <= session.first:
+            return  # a later start of the same session would read less
+        self._store.put_hearing(
+            room, Heard(user=sender.user, curve=sender.curve, ed=sender.ed, session=session)
+        )
         news.sessions.add(name)
 
     def _forwarded(self, sender: str, key: Mapping[str, Any], news: News) -> None:
         """Only what we asked for, and only from devices of the person who said it: nobody else may
         put words into a mouth."""
-        room, name, curve = (
-            text_of(key, "room_id"),
-            text_of(key, "session_id"),
-            text_of(key, "sender_key"),
-        )
+        room = text_of(key, "room_id")
+        name = text_of(key, "session_id")
+        curve = text_of(key, "sender_key")
         ed = text_of(key, "sender_claimed_ed25519_key")
-        if (
-            key.get("algorithm") != MEGOLM
-            or not curve
-            or not ed
-            or sender not in {one.sender for one in self._store.waiting(name)}
-        ):
+        if key.get("algorithm") != MEGOLM or not curve or not ed:
+            return
+        if sender not in {event.sender for event in self._store.waiting(name)}:
             return
         try:
             session = Hearing.forwarded(text_of(key, "session_key"))
@@ -228,7 +225,7 @@ class Device:
         known = self._store.hearing(room, name)
         if session.id != name or (known is not None and known.session.first <= session.first):
             return
-        self._store.put_hearing(room, Heard(sender, curve, ed, session))
+        self._store.put_hearing(room, Heard(user=sender, curve=curve, ed=ed, session=session))
         news.sessions.add(name)
 
     # devices of other people
@@ -241,13 +238,13 @@ class Device:
         with self._store.whole():
             self._store.devices_changed(users)
 
-    def learn(self, user: str, found: Mapping[str, Any]) -> None:
+    def learn(self, user: str, answer: Mapping[str, Any]) -> None:
         """What the homeserver says of somebody's devices. A device counts when its own key signed
         it, and for ever with the keys it had first."""
         with self._store.whole():
             devices = [
                 peer
-                for name, keys in found.items()
+                for name, keys in answer.items()
                 if (peer := self._checked(user, name, mapping(keys))) is not None
             ]
             self._store.put_devices(user, devices)
@@ -260,21 +257,17 @@ class Device:
         known = self._store.device(user, name=name)
         if known is not None and (known.curve, known.ed) != (curve, ed):
             return None
-        return (
-            Peer(user, name, curve, ed)
-            if signed_by(dict(keys), user, f"ed25519:{name}", ed)
-            else None
-        )
+        if not signed_by(dict(keys), user, f"ed25519:{name}", ed):
+            return None
+        return Peer(user=user, device=name, curve=curve, ed=ed)
 
     # reading
 
     def read(self, room: str, event: Event) -> Event | Unreadable:
         """The event inside of an ``m.room.encrypted``."""
-        content, identity, sender = (
-            mapping(event.get("content")),
-            text_of(event, "event_id"),
-            text_of(event, "sender"),
-        )
+        content = mapping(event.get("content"))
+        identity = text_of(event, "event_id")
+        sender = text_of(event, "sender")
         name = text_of(content, "session_id")
         if content.get("algorithm") != MEGOLM or not name:
             return Unreadable(
@@ -290,7 +283,7 @@ class Device:
             if heard.user != sender:
                 return Unreadable("its key belongs to somebody else")
             peer = (
-                Peer(self.user, self.id, self.curve, self.ed)
+                Peer(user=self.user, device=self.id, curve=self.curve, ed=self.ed)
                 if sender == self.user
                 else self._store.device(sender, curve=heard.curve)
             )
@@ -308,13 +301,13 @@ class Device:
                 return Unreadable(f"it is damaged ({error})")
             if self._store.used_by(name, number, identity) != identity:
                 return Unreadable("it repeats an earlier message")
-        said = _parsed(plain)
-        if said.get("room_id") != room:
+        payload = _parsed(plain)
+        if payload.get("room_id") != room:
             return Unreadable("it was said in another room")
-        inner = dict(mapping(said.get("content")))
+        inner = dict(mapping(payload.get("content")))
         if "m.relates_to" in content:
             inner.setdefault("m.relates_to", content["m.relates_to"])
-        return {**event, "type": text_of(said, "type"), "content": inner}
+        return {**event, "type": text_of(payload, "type"), "content": inner}
 
     def peer(self, user: str, *, name: str = "", curve: str = "") -> Peer | None:
         with self._store.whole():
@@ -331,27 +324,18 @@ class Device:
     def learn_rules(self, room: str, rules: Mapping[str, Any]) -> None:
         known = self.rules(room)
         if known is None or known.get("algorithm") == rules.get("algorithm"):
+            names = ("algorithm", "rotation_period_ms", "rotation_period_msgs")
             with self._store.whole():
-                self._store.put_encryption(
-                    room,
-                    json.dumps(
-                        {
-                            key: rules.get(key)
-                            for key in ("algorithm", "rotation_period_ms", "rotation_period_msgs")
-                        }
-                    ),
-                )
+                self._store.put_encryption(room, json.dumps({key: rules.get(key) for key in names}))
 
-    def proves(self, found: Mapping[str, Any]) -> bool:
+    def proves(self, answer: Mapping[str, Any]) -> bool:
         """Whether the homeserver has our identity. Raises AuthFailed when this device is known
         there with other keys."""
-        keys = mapping(found.get("keys"))
+        keys = mapping(answer.get("keys"))
         if not keys:
             return False
-        if (keys.get(f"curve25519:{self.id}"), keys.get(f"ed25519:{self.id}")) != (
-            self.curve,
-            self.ed,
-        ):
+        curve, ed = keys.get(f"curve25519:{self.id}"), keys.get(f"ed25519:{self.id}")
+        if (curve, ed) != (self.curve, self.ed):
             raise AuthFailed(
                 f"the homeserver knows the device {self.id} with other keys than"
                 f" {self._store.path}: put the file back from a backup, or sign the device out,"

@@ -1,5 +1,5 @@
 """Encryption between the device and its homeserver: sends what the device wants sent, in the order
-that loses no key. Loaded only when it is on.
+that loses no key, and keeps what came before its key. Loaded only when it is on.
 
 Keys are on disk before the sync position that brought them; what we encrypt is on disk before it is
 sent."""
@@ -7,34 +7,33 @@ sent."""
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.matrix.attachments import Opening, Scrambling
 from channels.matrix.client import MatrixClient
-from channels.matrix.client_olm import Undecipherable
+from channels.matrix.client_olm import Opening, Scrambling, Undecipherable
 from channels.matrix.device import MEGOLM, SPARE, Device, News, Request
-from channels.matrix.history import list_of
-from channels.matrix.inbound import Event, Unreadable, mapping
-from channels.matrix.keystore import KeyStore, Peer
+from channels.matrix.inbound import Event, Unreadable, events_of, list_of, mapping
+from channels.matrix.keystore import KeyStore, Peer, Waiting
 from channels.matrix.speech import Messages, Speech
-from channels.matrix.undecrypted import Undecrypted
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
 log = logging.getLogger("channels.matrix")
 
-AGAIN = (
-    600.0  # seconds before a device without one-time keys, or one that was wedged, is asked again
-)
+# seconds before a device without one-time keys, or one that was wedged, is asked again
+AGAIN = 600.0
+PATIENCE = timedelta(seconds=60)  # before a person hears that a message cannot be read
+KEPT = timedelta(days=7)  # a key that comes later finds nothing any more
 AT_ONCE = 50  # devices in one message to devices
 
 
@@ -56,9 +55,8 @@ class Encryption:
         self.undecrypted = Undecrypted(store, clock)
         self._rooms: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tried: dict[tuple[str, str], float] = {}  # when a device was last asked in vain
-        self._stock: tuple[int, bool] | None = (
-            None  # one-time keys at the homeserver, and whether the fallback key was used up
-        )
+        # one-time keys at the homeserver, and whether the fallback key was used up
+        self._stock: tuple[int, bool] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -72,14 +70,15 @@ class Encryption:
     ) -> AsyncGenerator[Encryption]:
         """The device's keys from ``folder``, known to the homeserver. Raises AuthFailed with what
         is wrong with them."""
-        loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "matrix-keys")
+        loop = asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, "matrix-keys")
         try:
             store = await loop.run_in_executor(thread, KeyStore.open, folder, device)
             try:
                 made = await loop.run_in_executor(thread, Device, store, user, device)
-                found = cls(store, made, client, clock, thread)
-                await found._introduce()
-                yield found
+                encryption = cls(store, made, client, clock, thread)
+                await encryption._introduce()
+                yield encryption
             finally:
                 await loop.run_in_executor(thread, store.close)
         finally:
@@ -101,8 +100,10 @@ class Encryption:
         """The homeserver must know exactly this device. Keys that are only there, or differ, mean
         that ours were lost."""
         me = self.device
-        known = mapping(mapping((await self._client.query_keys([me.user])).get(me.user)).get(me.id))
-        if await self.step(me.proves, known):
+        published = mapping(
+            mapping((await self._client.query_keys([me.user])).get(me.user)).get(me.id)
+        )
+        if await self.step(me.proves, published):
             return
         log.warning(
             "%s: the device %s is new to the homeserver; its fingerprint is %s",
@@ -127,29 +128,22 @@ class Encryption:
         ]
         if changed:
             await self.step(self.device.devices_changed, changed)
-        counts, unused = (
-            answer.get("device_one_time_keys_count"),
-            answer.get("device_unused_fallback_key_types"),
-        )
-        there: object = mapping(counts).get("signed_curve25519", 0)
+        counts = answer.get("device_one_time_keys_count")
+        unused = answer.get("device_unused_fallback_key_types")
         if isinstance(counts, dict):
-            self._stock = (
-                there if isinstance(there, int) else 0,
-                isinstance(unused, list) and "signed_curve25519" not in unused,
-            )
-        events = [
-            mapping(event) for event in list_of(mapping(answer.get("to_device")).get("events"))
-        ]
+            there: object = mapping(cast("object", counts)).get("signed_curve25519", 0)
+            used_up = isinstance(unused, list) and "signed_curve25519" not in unused
+            self._stock = (there if isinstance(there, int) else 0, used_up)
+        events = events_of(answer.get("to_device"))
         return await self.step(self.device.hear, since, events) if events else News()
 
     async def tend(self, news: News) -> None:
         """What has to be sent because of ``news``; whatever fails is tried again when it
         matters."""
         try:
-            if self._stock is not None and (self._stock[0] <= SPARE // 2 or self._stock[1]):
-                content = await self.step(
-                    self.device.spare_keys, self._stock[0], fallback=self._stock[1]
-                )
+            there, used_up = self._stock or (SPARE, False)
+            if there <= SPARE // 2 or used_up:
+                content = await self.step(self.device.spare_keys, there, fallback=used_up)
                 if content:
                     await self._client.upload_keys(content)
                     await self.step(self.device.uploaded)
@@ -164,15 +158,14 @@ class Encryption:
     async def read(self, room: str, event: Event) -> Event | Unreadable:
         """What is inside an encrypted event; asks once for the devices of a sender we do not
         know."""
-        found = await self.step(self.device.read, room, event)
-        if (
-            isinstance(found, Unreadable)
-            and found.stranger
-            and self._may_try(("devices of", str(event.get("sender"))))
-        ):
-            await self._look_up([str(event.get("sender"))])
-            found = await self.step(self.device.read, room, event)
-        return found
+        result = await self.step(self.device.read, room, event)
+        if not isinstance(result, Unreadable) or not result.stranger:
+            return result
+        sender = str(event.get("sender"))
+        if not self._may_try(("devices of", sender)):
+            return result
+        await self._look_up([sender])
+        return await self.step(self.device.read, room, event)
 
     async def ask_for(self, room: str, session: str, sender: str, curve: str) -> None:
         """Asks every device of the person who said something for its key, once in a while; may fail
@@ -232,27 +225,27 @@ class Encryption:
         """Homeservers that do not answer keep nobody waiting: their people's devices stay as we
         knew them, and are asked for next time."""
         if users:
-            found = await self._client.query_keys(users)
+            answer = await self._client.query_keys(users)
             for user in users:
-                if isinstance(found.get(user), dict):
-                    await self.step(self.device.learn, user, found[user])
+                if isinstance(answer.get(user), dict):
+                    await self.step(self.device.learn, user, answer[user])
 
     async def _reach(self, peers: Iterable[Peer]) -> None:
         """Opens Olm sessions where there are none; a device whose one-time keys have run out is
         left for later."""
         unreached = await self.step(self._speech.unreached, peers)
-        wanted = [peer for peer in unreached if self._may_try((peer.user, peer.device))]
-        if wanted:
+        reachable = [peer for peer in unreached if self._may_try((peer.user, peer.device))]
+        if reachable:
             devices: defaultdict[str, list[str]] = defaultdict(list)
-            for peer in wanted:
+            for peer in reachable:
                 devices[peer.user].append(peer.device)
             try:
                 claimed = await self._client.claim_keys(devices)
             except ChannelError:
-                for peer in wanted:
+                for peer in reachable:
                     self._tried.pop((peer.user, peer.device), None)
                 raise
-            await self.step(self._speech.reach, wanted, claimed)
+            await self.step(self._speech.reach, reachable, claimed)
 
     async def _answer(self, asked: Request) -> None:
         if asked.user in await self.step(self.device.outdated, [asked.user]):
@@ -315,3 +308,70 @@ def _cut(messages: Messages) -> list[Messages]:
             some.setdefault(user, {})[device] = content
         cut.append(some)
     return cut
+
+
+class Undecrypted:
+    """Encrypted messages whose key has not arrived: kept on disk, read when it comes, and spoken of
+    when it does not. Each method is one transaction. ``clock`` gives UTC."""
+
+    def __init__(self, store: KeyStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    def keep(self, room: str, event: Event, session: str, place: str) -> None:
+        """On disk when this returns, so that the sync's position may be saved. ``place``: the
+        number its arrival shall have."""
+        waiting = Waiting(
+            event=str(event["event_id"]),
+            room=room,
+            session=session,
+            sender=str(event.get("sender")),
+            place=place,
+            body=json.dumps(dict(event)),
+            at=self._now(),
+        )
+        with self._store.whole():
+            self._store.wait_for(waiting)
+
+    def ready(self, sessions: Iterable[str] | None) -> list[Waiting]:
+        """What waits for these sessions, in the order it was said; None: everything."""
+        with self._store.whole():
+            if sessions is None:
+                return self._store.waiting()
+            return sorted(
+                (event for session in sessions for event in self._store.waiting(session)),
+                key=lambda event: event.place,
+            )
+
+    def overdue(self) -> list[tuple[Waiting, str]]:
+        """What nobody has heard of yet and should, each with the reason; what is too old is
+        forgotten."""
+        now = self._now()
+        with self._store.whole():
+            waiting = self._store.waiting()
+            self._store.no_longer_waiting(
+                [
+                    event.event
+                    for event in waiting
+                    if event.told and now - event.at > _milliseconds(KEPT)
+                ]
+            )
+            late = [
+                event
+                for event in waiting
+                if not event.told and now - event.at >= _milliseconds(PATIENCE)
+            ]
+            for event in late:
+                self._store.told(event.event)
+            return [(event, self._store.withheld(event.session)) for event in late]
+
+    def done(self, events: Iterable[str]) -> None:
+        with self._store.whole():
+            self._store.no_longer_waiting(events)
+
+    def _now(self) -> int:
+        return int(self._clock().timestamp() * 1000)
+
+
+def _milliseconds(span: timedelta) -> int:
+    return int(span.total_seconds() * 1000)

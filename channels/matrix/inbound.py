@@ -34,12 +34,8 @@ Event = Mapping[str, Any]
 
 FILES = {"m.file", "m.image", "m.audio", "m.video"}
 SPOKEN = {"m.room.message", "m.reaction", "m.room.redaction"}
-SAID = {
-    "m.text",
-    "m.emote",
-    "m.location",
-    *FILES,
-}  # m.notice is what bots say to people; bots do not answer it
+# m.notice is what bots say to people; bots do not answer it
+SAID = {"m.text", "m.emote", "m.location", *FILES}
 # MSC3955, "Automated event mixin", under its unstable name: a program said it. Not m.notice:
 # clients ring for none of those (Push Rules, .m.rule.suppress_notices), and a person who is asked,
 # or waits for a report, wants to hear of it.
@@ -55,9 +51,8 @@ class Room:
     id: str
     members: dict[str, str] = field(default_factory=dict[str, str])
     direct: bool = False  # marked in our m.direct
-    encryption: dict[str, Any] | None = (
-        None  # the content of m.room.encryption; None: not known to be encrypted
-    )
+    # the content of m.room.encryption; None: not known to be encrypted
+    encryption: dict[str, Any] | None = None
 
     @property
     def private(self) -> bool:
@@ -104,7 +99,10 @@ class Lens:
 
     def address(self, topic: str | None) -> Address:
         return Address(
-            "matrix", self.me, ChatId(self.room.id), None if topic is None else TopicId(topic)
+            channel="matrix",
+            account=self.me,
+            chat=ChatId(self.room.id),
+            topic=None if topic is None else TopicId(topic),
         )
 
     def person(self, user: str, *, bot: bool = False) -> Person:
@@ -115,6 +113,15 @@ def mapping(value: object) -> Mapping[str, Any]:
     """``value`` when it is a JSON object, else an empty one: a malformed event is no reason to fall
     over."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def events_of(part: object) -> list[Event]:
+    """``events`` of a part of a sync."""
+    return [mapping(event) for event in list_of(mapping(part).get("events"))]
 
 
 def localpart(user: str) -> str:
@@ -136,26 +143,22 @@ def original(event: Event) -> Original:
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
     if event.get("type") == "m.reaction":
+        target = _text(relation, "event_id")
         return Original(
-            _text(event, "sender"), _text(relation, "key"), None, _text(relation, "event_id")
+            sender=_text(event, "sender"), text=_text(relation, "key"), topic=None, reacts_to=target
         )
-    replaced = mapping(
-        mapping(mapping(mapping(event.get("unsigned")).get("m.relations")).get("m.replace")).get(
-            "content"
-        )
-    )
-    newest = mapping(replaced.get("m.new_content")) or content
-    return Original(
-        _text(event, "sender"),
-        _without_fallback(_text(newest, "body"), content)[0],
-        _topic(content),
-    )
+    bundled = mapping(mapping(event.get("unsigned")).get("m.relations"))
+    edit = mapping(mapping(bundled.get("m.replace")).get("content"))
+    newest = mapping(edit.get("m.new_content")) or content
+    text, _ = _without_fallback(_text(newest, "body"), content)
+    return Original(_text(event, "sender"), text, _topic(content))
 
 
 def flaw(event: Event) -> str:
     """The key that keeps an event from being read; "" when nothing does, or when its type is none
     of ours."""
-    kind, content = event.get("type"), event.get("content")
+    kind = event.get("type")
+    content = event.get("content")
     if not isinstance(kind, str):
         return "type"
     if kind not in SPOKEN:
@@ -163,37 +166,37 @@ def flaw(event: Event) -> str:
     missing = next((key for key in ("event_id", "sender") if not _text(event, key)), "")
     if missing or not isinstance(content, dict):
         return missing or "content"
-    said = mapping(cast("object", content))
-    wordless = (
-        kind == "m.room.message" and said and not isinstance(said.get("body"), str)
-    )  # a redacted one has no content at all
+    fields = mapping(cast("object", content))
+    # A redacted one has no content at all.
+    wordless = kind == "m.room.message" and fields and not isinstance(fields.get("body"), str)
     return "content.body" if wordless else ""
 
 
-def arrival(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
+def arrival_of(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
     """``known``: what ``about`` names, None when it cannot be had. Result None: nothing that
     concerns us."""
-    found = _arrival(event, lens, known)
-    return cleaned(found) if found is not None else None
-
-
-def _arrival(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
     sender = _text(event, "sender")
     if not sender or sender == lens.me or not _text(event, "event_id") or "state_key" in event:
         return None
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
+    result: Arrival | None = None
     match event.get("type"):
         case "m.room.message" if relation.get("rel_type") == "m.replace":
-            return _edited(event, content, lens, known)
+            result = _edited(event, content, lens, known)
         case "m.room.message":
-            return _inbound(event, content, lens, known)
+            result = _inbound(event, content, lens, known)
         case "m.reaction":
-            return _reacted(event, relation, lens, known)
+            target = _text(relation, "event_id")
+            emoji = _text(relation, "key")
+            topic = known.topic if known is not None else None
+            if target and emoji:
+                result = _reaction(event, lens, target, emoji, topic=topic, added=True)
         case "m.room.redaction":
-            return _deleted(event, lens, known)
+            result = _deleted(event, lens, known)
         case _:
-            return None
+            pass
+    return cleaned(result) if result is not None else None
 
 
 def redacts(event: Event) -> str:
@@ -230,10 +233,8 @@ def _inbound(
     to_us = known is not None and known.sender == lens.me
     mentioned = _mentions_us(content, body, lens)
     topic = _topic(content)
-    person = lens.person(
-        _text(event, "sender"),
-        bot=content.get(AUTOMATED) is True or content.get("m.automated") is True,
-    )
+    automated = content.get(AUTOMATED) is True or content.get("m.automated") is True
+    person = lens.person(_text(event, "sender"), bot=automated)
     message = MessageId(_text(event, "event_id"))
     return Inbound(
         key=message,
@@ -257,12 +258,9 @@ def _edited(
     """Servers pass on edits by anybody; only the author's own count."""
     new = mapping(content.get("m.new_content"))
     target = about(event)
-    if (
-        target is None
-        or known is None
-        or known.sender != _text(event, "sender")
-        or not isinstance(new.get("body"), str)
-    ):
+    if target is None or known is None or known.sender != _text(event, "sender"):
+        return None
+    if not isinstance(new.get("body"), str):
         return None
     body = _text(new, "body")
     text = clean(_without_our_name(body, lens) if _mentions_us(new, body, lens) else body)
@@ -294,17 +292,6 @@ def _deleted(event: Event, lens: Lens, known: Original | None) -> Edited | React
     )
 
 
-def _reacted(
-    event: Event, relation: Mapping[str, Any], lens: Lens, known: Original | None
-) -> Reacted | None:
-    target, emoji = _text(relation, "event_id"), _text(relation, "key")
-    if not target or not emoji:
-        return None
-    return _reaction(
-        event, lens, target, emoji, topic=known.topic if known is not None else None, added=True
-    )
-
-
 def _reaction(
     event: Event, lens: Lens, target: str, emoji: str, *, topic: str | None, added: bool
 ) -> Reacted:
@@ -322,29 +309,24 @@ def _reaction(
 
 def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...]:
     """Files of encrypted rooms carry ``file`` with its own key instead of ``url``."""
-    reference = _locked(mapping(content.get("file"))) or _text(content, "url")
-    if kind not in FILES or not reference.startswith(("mxc://", "{")):
-        return ()
-    info = mapping(content.get("info"))
-    size = info.get("size")
-    name = clean(_text(content, "filename") or _text(content, "body")) or "file"
-    media_type = _text(info, "mimetype") or "application/octet-stream"
-    return (
-        Attachment(
-            reference, name, media_type, size if isinstance(size, int) and size >= 0 else None
-        ),
-    )
-
-
-def _locked(file: Mapping[str, Any]) -> str:
-    """An ``EncryptedFile`` as a reference: its address, key, start and hash; "" when it is none."""
+    reference = _text(content, "url")
+    file = mapping(content.get("file"))
     parts = {
         "url": _text(file, "url"),
         "k": _text(mapping(file.get("key")), "k"),
         "iv": _text(file, "iv"),
         "sha256": _text(mapping(file.get("hashes")), "sha256"),
     }
-    return json.dumps(parts) if all(parts.values()) and parts["url"].startswith("mxc://") else ""
+    if all(parts.values()) and parts["url"].startswith("mxc://"):
+        reference = json.dumps(parts)
+    if kind not in FILES or not reference.startswith(("mxc://", "{")):
+        return ()
+    info = mapping(content.get("info"))
+    size = info.get("size")
+    name = clean(_text(content, "filename") or _text(content, "body")) or "file"
+    media_type = _text(info, "mimetype") or "application/octet-stream"
+    size = size if isinstance(size, int) and size >= 0 else None
+    return (Attachment(ref=reference, name=name, media_type=media_type, size=size),)
 
 
 def _mentions_us(content: Mapping[str, Any], body: str, lens: Lens) -> bool:
@@ -362,16 +344,15 @@ def _our_name(lens: Lens) -> str:
     """A pattern: the full id, @name or the display name as a whole word; @name of another
     homeserver is somebody else."""
     names = {lens.me, f"@{localpart(lens.me)}", lens.room.members.get(lens.me, "")}
-    words = "|".join(
-        re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) > 2
-    )
+    longest_first = sorted(names, key=len, reverse=True)
+    words = "|".join(re.escape(name) for name in longest_first if len(name) > 2)
     return rf"(?<!\w)@?(?:{words})(?!\w|:[\w-]+\.\w)"
 
 
 def _without_our_name(body: str, lens: Lens) -> str:
     """``ohmo: /status`` means ``/status``; a name anywhere else stays."""
-    found = re.match(rf"\s*{_our_name(lens)}\s*[:,]?\s*", body, re.IGNORECASE)
-    rest = body[found.end() :] if found is not None else ""
+    match = re.match(rf"\s*{_our_name(lens)}\s*[:,]?\s*", body, re.IGNORECASE)
+    rest = body[match.end() :] if match is not None else ""
     return rest if rest.strip() else body
 
 
@@ -387,20 +368,15 @@ def _replied(content: Mapping[str, Any]) -> str | None:
 def _without_fallback(body: str, content: Mapping[str, Any]) -> tuple[str, str | None]:
     """The words themselves, and what the fallback of older clients quotes ("> <@user:server>
     words")."""
-    if not body.startswith("> ") or not mapping(
-        mapping(content.get("m.relates_to")).get("m.in_reply_to")
-    ):
+    relation = mapping(content.get("m.relates_to"))
+    if not body.startswith("> ") or not mapping(relation.get("m.in_reply_to")):
         return body, None
     lines = body.split("\n")
-    count = next(
-        (number for number, line in enumerate(lines) if not line.startswith(">")), len(lines)
-    )
-    quoted = re.sub(
-        r"^(\* )?<[^>]*> ?",
-        "",
-        "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines[:count]),
-    )
-    return "\n".join(lines[count:]).removeprefix("\n"), quoted
+    quoted: list[str] = []
+    while lines and lines[0].startswith(">"):
+        quoted.append(lines.pop(0).removeprefix(">").removeprefix(" "))
+    without_name = re.sub(r"^(\* )?<[^>]*> ?", "", "\n".join(quoted))
+    return "\n".join(lines).removeprefix("\n"), without_name
 
 
 def _topic(content: Mapping[str, Any]) -> str | None:

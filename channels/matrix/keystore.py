@@ -15,11 +15,34 @@ from pathlib import Path
 from typing import Any
 
 from channels.errors import AuthFailed, NotReady
-from channels.matrix.client_olm import Account, Hearing, Session, Speaking, Undecipherable
-from channels.matrix.keystore_file import begin_anew, locked, opened
+from channels.matrix.account import begin_anew, locked, opened
+from channels.matrix.client_olm import (
+    Account,
+    Hearing,
+    Session,
+    Speaking,
+    Undecipherable,
+    of_libolm,
+)
 from channels.record import record
 
 log = logging.getLogger("channels.matrix")
+
+CARRIED = (  # what it is, its rows, and how one is changed or left behind
+    ("account", "SELECT value, name FROM self", "UPDATE self SET value = ? WHERE name = ?", ""),
+    (
+        "session",
+        "SELECT pickle, id FROM olm",
+        "UPDATE olm SET pickle = ? WHERE id = ?",
+        "DELETE FROM olm WHERE id = ?",
+    ),
+    (
+        "hearing",
+        "SELECT pickle, room, id FROM hearing",
+        "UPDATE hearing SET pickle = ? WHERE room = ? AND id = ?",
+        "DELETE FROM hearing WHERE room = ? AND id = ?",
+    ),
+)
 
 
 @record
@@ -80,7 +103,7 @@ class KeyStore:
     def open(cls, folder: Path, device: str) -> KeyStore:
         """The keys of ``device`` in ``folder``; a new, empty store when there is neither file of
         them."""
-        return cls(*opened(folder, device))
+        return cls(*opened(folder, device, _carry_over))
 
     def close(self) -> None:
         self._db.close()
@@ -152,9 +175,9 @@ class KeyStore:
         row = self._one(
             "SELECT user, peer, ed, pickle FROM hearing WHERE room = ? AND id = ?", room, session
         )
-        return (
-            None if row is None else Heard(row[0], row[1], row[2], Hearing.load(row[3], self._key))
-        )
+        if row is None:
+            return None
+        return Heard(user=row[0], curve=row[1], ed=row[2], session=Hearing.load(row[3], self._key))
 
     def put_hearing(self, room: str, heard: Heard) -> None:
         values = (
@@ -177,12 +200,11 @@ class KeyStore:
         row = self._one(
             "SELECT pickle, began, messages, members FROM speaking WHERE room = ?", room
         )
-        return (
-            None
-            if row is None
-            else Spoken(
-                Speaking.load(row[0], self._key), row[1], row[2], frozenset(json.loads(row[3]))
-            )
+        if row is None:
+            return None
+        members = frozenset[str](json.loads(row[3]))
+        return Spoken(
+            session=Speaking.load(row[0], self._key), began=row[1], messages=row[2], members=members
         )
 
     def put_speaking(self, room: str, spoken: Spoken) -> None:
@@ -203,7 +225,8 @@ class KeyStore:
 
     def put_shares(self, session: str, devices: Iterable[tuple[str, str]]) -> None:
         self._db.executemany(
-            "INSERT OR IGNORE INTO shares VALUES (?, ?, ?)", [(session, *one) for one in devices]
+            "INSERT OR IGNORE INTO shares VALUES (?, ?, ?)",
+            [(session, *device) for device in devices],
         )
 
     # people and rooms
@@ -227,13 +250,13 @@ class KeyStore:
         may be read later."""
         self._do("INSERT OR REPLACE INTO users VALUES (?, 0)", user)
         self._do("UPDATE devices SET gone = 1 WHERE user = ?", user)
-        for one in devices:
+        for peer in devices:
             self._do(
                 "INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, 0)",
                 user,
-                one.device,
-                one.curve,
-                one.ed,
+                peer.device,
+                peer.curve,
+                peer.ed,
             )
 
     def devices(self, user: str) -> list[Peer]:
@@ -305,3 +328,27 @@ class KeyStore:
 
     def _all(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         return self._db.execute(statement, values).fetchall()
+
+
+def _carry_over(connection: sqlite3.Connection, key: bytes, path: Path) -> None:
+    """From version 1, where libolm kept its pickles: the device and every session as they were, all
+    of it or nothing.
+
+    Our own sessions of rooms cannot be carried over and need not be: the next message in a room
+    begins a new one, and what was said with the old one stays readable. A session that is damaged
+    is left behind, as it was of no use before."""
+    connection.execute("BEGIN IMMEDIATE")
+    for kind, rows, update, delete in CARRIED:
+        for pickle, *row in connection.execute(rows).fetchall():
+            try:
+                connection.execute(update, (of_libolm(kind, pickle, key), *row))
+            except Undecipherable as error:
+                if kind == "account":
+                    raise locked(path, error) from error
+                log.warning(
+                    "%s: the session %s is damaged (%s) and left behind", path, row[-1], error
+                )
+                connection.execute(delete, row)
+    connection.execute("DELETE FROM speaking")
+    connection.execute("PRAGMA user_version = 2")
+    connection.execute("COMMIT")

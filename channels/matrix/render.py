@@ -51,7 +51,8 @@ _TABLE = {"table": "table", "thead": "thead", "tbody": "tbody", "tr": "tr", "th"
 
 def render(outbound: Outbound) -> tuple[Part, ...]:
     """Edits of what is replaced, posts of the rest, deletions of the surplus, then the files."""
-    room, old = outbound.address.chat, [receipt.message for receipt in outbound.replaces]
+    room = outbound.address.chat
+    old = [receipt.message for receipt in outbound.replaces]
     contents = _contents(outbound)
     parts = [_edit(room, target, content) for target, content in zip(old, contents, strict=False)]
     parts += [Part("post", _payload(room, content)) for content in contents[len(old) :]]
@@ -105,12 +106,10 @@ def _contents(outbound: Outbound) -> list[Json]:
         source = _with_choices(quote_thinking(text), outbound.choices)
         contents = [_content(piece, outbound.mentions) for piece in split_markdown(source, _fits)]
     if not contents and not outbound.files:
-        contents = [
-            _plain_content("…")
-        ]  # an event without words is no message; a reader must see that there was one
-    if (
-        contents and outbound.mentions and not outbound.draft
-    ):  # the answer that takes the draft's place rings
+        # An event without words is no message; a reader must see that there was one.
+        contents = [_plain_content("…")]
+    # Of a draft the answer that takes its place rings.
+    if contents and outbound.mentions and not outbound.draft:
         contents[0]["m.mentions"] = {"user_ids": list(outbound.mentions)}
     for number, content in enumerate(contents):
         relation = _relation(outbound, first=number == 0)
@@ -120,12 +119,16 @@ def _contents(outbound: Outbound) -> list[Json]:
 
 
 def _content(source: str, mentions: Sequence[str]) -> Json:
-    """An empty ``m.mentions`` keeps an @room in the text from ringing everybody."""
+    """An empty ``m.mentions`` keeps an @room in the text from ringing everybody. The ids of people
+    who are really mentioned become links their clients show as pills."""
+    html = to_html(source)
+    for person in map(escape, mentions):
+        html = html.replace(person, f'<a href="https://matrix.to/#/{person}">{person}</a>')
     return {
         "msgtype": "m.text",
         "body": plain(source),
         "format": "org.matrix.custom.html",
-        "formatted_body": _with_pills(to_html(source), mentions),
+        "formatted_body": html,
         "m.mentions": {},
         AUTOMATED: True,
     }
@@ -176,12 +179,9 @@ def _file(outbound: Outbound, path: Path) -> Part:
     relation = _relation(outbound, first=not outbound.text)
     if relation:
         content["m.relates_to"] = relation
-    return Part(
-        "file",
-        json.dumps(
-            {"room": outbound.address.chat, "type": MESSAGE, "content": content, "path": str(path)}
-        ),
-    )
+    room = outbound.address.chat
+    payload = {"room": room, "type": MESSAGE, "content": content, "path": str(path)}
+    return Part("file", json.dumps(payload))
 
 
 def _payload(room: str, content: Json) -> str:
@@ -208,9 +208,9 @@ def _cut_plain(text: str) -> list[str]:
     pieces: list[str] = []
     most = LARGEST // 8  # four bytes a character at most, held twice by an edit; less than MAX_TEXT
     while len(text) > most:
-        at = max(
-            text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most)
-        ) + 1 or between_characters(text, 0, most)
+        line = text.rfind("\n", most // 2, most)
+        word = text.rfind(" ", most // 2, most)
+        at = max(line, word) + 1 or between_characters(text, 0, most)
         pieces.append(text[:at].rstrip())
         text = text[at:]
     return [piece for piece in [*pieces, text] if piece.strip()]
@@ -229,15 +229,6 @@ def _marked(content: Json) -> Json:
     if isinstance(content.get("m.new_content"), dict):
         marked["m.new_content"] = _marked(content["m.new_content"])
     return marked
-
-
-def _with_pills(html: str, mentions: Sequence[str]) -> str:
-    """The ids of people who are really mentioned become links their clients show as pills."""
-    for person in mentions:
-        html = html.replace(
-            escape(person), f'<a href="https://matrix.to/#/{escape(person)}">{escape(person)}</a>'
-        )
-    return html
 
 
 def to_html(source: str) -> str:
@@ -266,11 +257,8 @@ def _html(node: SyntaxTreeNode) -> str:
             return f"<{node.tag}>{_inner(node)}</{node.tag}>"
         case "ordered_list":
             start = node.attrs.get("start", 1)
-            return (
-                f'<ol start="{int(start)}">{_inner(node)}</ol>'
-                if start != 1
-                else f"<ol>{_inner(node)}</ol>"
-            )
+            attribute = f' start="{int(start)}"' if start != 1 else ""
+            return f"<ol{attribute}>{_inner(node)}</ol>"
         case "link":
             return _link(str(node.attrs.get("href", "")), _inner(node), node)
         case "image":

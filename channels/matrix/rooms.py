@@ -1,21 +1,37 @@
-"""What is known about rooms: who is there, and whether anything said there has to be encrypted.
+"""What is known about rooms: who is there, and whether anything said there has to be encrypted; and
+which the bot goes into: invitations of people who may invite it, and rooms that replace one it was
+in.
 
-Source: Matrix Client-Server API, "Room events", "m.room.encryption", "m.room.history_visibility",
-"m.room.tombstone"."""
+Source: Matrix Client-Server API, "Room events", "Room membership" (stripped state of invitations),
+"Room upgrades" (``m.room.tombstone``), "m.room.encryption", "m.room.history_visibility"."""
 
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from channels.errors import Rejected
+from channels.contract import Address, ChatId, Person, PersonId
+from channels.errors import NotReady, RateLimited, Rejected
 from channels.matrix.client import MatrixClient
-from channels.matrix.inbound import Event, Room, localpart, mapping
+from channels.matrix.inbound import Event, Room, list_of, localpart, mapping
 
 if TYPE_CHECKING:  # at run time only where encryption is on
     from channels.matrix.encryption import Encryption
 
+log = logging.getLogger("channels.matrix")
+
 Json = dict[str, Any]
+Invited = Callable[[Address, Person, bool], bool]
+NO_ENCRYPTION = (
+    "I cannot read encrypted rooms yet: my owner has to set channels.matrix.encryption to true."
+    " Please invite me to a room without."
+)
+UNKNOWN = (
+    "I only come when somebody I know invites me, or to rooms my owner has named. Ask my owner to"
+    " allow you."
+)
 MEMBERSHIP = {"m.room.member", "m.room.history_visibility"}
 
 
@@ -50,9 +66,9 @@ class Rooms:
         if known.encryption is None and self.encryption is not None:
             known.encryption = await self.encryption.rules(room)
         if known.encryption is None:
-            found = await self._client.state(room, "m.room.encryption")
-            if found is not None:
-                await self._encrypted(room, found)
+            content = await self._client.state(room, "m.room.encryption")
+            if content is not None:
+                await self._encrypted(room, content)
         return known.encryption
 
     async def lock(self, room: str) -> Encryption | None:
@@ -73,9 +89,9 @@ class Rooms:
         lock = await self.lock(room)
         if lock is None:
             return kind, content
-        return "m.room.encrypted", await lock.encrypt(
-            room, kind, content, await self._who_reads(room), await self.rules(room) or {}
-        )
+        readers = await self._who_reads(room)
+        rules = await self.rules(room) or {}
+        return "m.room.encrypted", await lock.encrypt(room, kind, content, readers, rules)
 
     async def learn(self, room: str, event: Event) -> None:
         """Members count only once all are known."""
@@ -111,10 +127,9 @@ class Rooms:
         """Everybody in the room, and the invited where its history is theirs to read. Asked anew
         while no sync tells us of changes."""
         if not self.live or room not in self._recipients:
-            visibility = mapping(await self._client.state(room, "m.room.history_visibility")).get(
-                "history_visibility"
-            )
-            counted = {"join"} if visibility == "joined" else {"join", "invite"}
+            state = mapping(await self._client.state(room, "m.room.history_visibility"))
+            joined = state.get("history_visibility") == "joined"
+            counted = {"join"} if joined else {"join", "invite"}
             events = await self._client.members(room)
             self._recipients[room] = frozenset(
                 str(event.get("state_key"))
@@ -122,3 +137,87 @@ class Rooms:
                 if mapping(event.get("content")).get("membership") in counted
             )
         return self._recipients[room]
+
+
+class Welcome:
+    """``invited`` tells whether this person may bring us into this room (True: one-to-one); None:
+    everybody may."""
+
+    def __init__(
+        self, client: MatrixClient, rooms: Rooms, me: str, invited: Invited | None
+    ) -> None:
+        self._client = client
+        self._rooms = rooms
+        self._me = me
+        self._invited = invited
+        self._through: dict[str, str] = {}  # homeservers that know a room we were sent to
+
+    async def wanted(self, answer: Mapping[str, Any]) -> list[str]:
+        """Rooms of a sync to go into; the other invitations are declined with a reason the inviter
+        sees."""
+        rooms: list[str] = []
+        for room, invite in mapping(mapping(answer.get("rooms")).get("invite")).items():
+            events: object = mapping(mapping(invite).get("invite_state")).get("events")
+            state = [mapping(event) for event in list_of(events)]
+            encrypted = any(event.get("type") == "m.room.encryption" for event in state)
+            if encrypted and self._rooms.encryption is None:
+                await self._decline(room, NO_ENCRYPTION)
+            elif self._may_invite(room, state) or await self._replaces(room, state):
+                rooms.append(room)
+            else:
+                await self._decline(room, UNKNOWN)
+        return rooms
+
+    def follow(self, event: Event) -> str | None:
+        """The room a tombstone points to."""
+        new: object = mapping(event.get("content")).get("replacement_room")
+        if event.get("state_key") != "" or not isinstance(new, str) or not new.startswith("!"):
+            return None
+        self._through[new] = str(event.get("sender", "")).partition(":")[2]
+        return new
+
+    async def accept(self, rooms: Sequence[str]) -> tuple[str, ...]:
+        """Joins; the rooms to try again. Who may speak there is the gateway's business."""
+        left: list[str] = []
+        for room in rooms:
+            try:
+                await self._client.join(room, self._through.get(room) or room.partition(":")[2])
+            except (NotReady, RateLimited) as failed:
+                log.warning("%s: joining %s is tried again: %s", self._me, room, failed)
+                left.append(room)
+            except Rejected as refused:
+                log.warning("%s: %s cannot be joined: %s", self._me, room, refused)
+        return tuple(left)
+
+    def _may_invite(self, room: str, state: Sequence[Event]) -> bool:
+        """Whether whoever invited us may."""
+        if self._invited is None:
+            return True
+        for event in state:
+            if event.get("type") != "m.room.member" or event.get("state_key") != self._me:
+                continue
+            sender: object = event.get("sender")
+            if not isinstance(sender, str):
+                return False
+            direct = mapping(event.get("content")).get("is_direct") is True
+            person = Person(PersonId(sender), localpart(sender))
+            return self._invited(Address("matrix", self._me, ChatId(room)), person, direct)
+        return False
+
+    async def _replaces(self, room: str, state: Sequence[Event]) -> bool:
+        """Whether the room follows one we are in, and that one says so, too."""
+        created = [
+            mapping(event.get("content")) for event in state if event.get("type") == "m.room.create"
+        ]
+        old: object = mapping(created[0].get("predecessor")).get("room_id") if created else None
+        try:
+            return isinstance(old, str) and await self._rooms.successor(old) == room
+        except Rejected:  # we are not in it
+            return False
+
+    async def _decline(self, room: str, why: str) -> None:
+        log.warning("%s: declined an invitation to %s: %s", self._me, room, why)
+        try:
+            await self._client.leave(room, why)
+        except (NotReady, RateLimited, Rejected) as failed:
+            log.warning("%s: the invitation to %s stays open: %s", self._me, room, failed)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from channels.errors import Rejected
-from channels.matrix.client_olm import Hearing, Session, Speaking, Undecipherable, signed_by
+from channels.matrix.client_olm import Hearing, Speaking, Undecipherable, signed_by
 from channels.matrix.device import MEGOLM, OLM, Device, Request, text_of
 from channels.matrix.inbound import mapping
 from channels.matrix.keystore import Heard, KeyStore, Peer, Spoken
@@ -45,37 +45,37 @@ class Speech:
                 " known here; nothing is sent there"
             )
         now = int(self._clock().timestamp() * 1000)
+        # Source: Matrix specification, "m.room.encryption".
+        age: object = rules.get("rotation_period_ms")
+        most: object = rules.get("rotation_period_msgs")
+        oldest = age if isinstance(age, int) and age > 0 else OLDEST.total_seconds() * 1000
+        latest = most if isinstance(most, int) and most > 0 else LATEST
         with self._store.whole():
-            wanted = {
-                (one.user, one.device): one
+            peers = {
+                (peer.user, peer.device): peer
                 for user in members
-                for one in self._store.devices(user)
-                if (one.user, one.device) != (self._me.user, self._me.id)
+                for peer in self._store.devices(user)
+                if (peer.user, peer.device) != (self._me.user, self._me.id)
             }
             spoken = self._store.speaking(room)
-            shared = (
-                self._store.shared_with(spoken.session.id)
-                if spoken is not None
-                else set[tuple[str, str]]()
-            )
-            if (
-                spoken is None
-                or spoken.members != members
-                or _worn(spoken, rules, now)
-                or shared - set(wanted)
-            ):
-                spoken, shared = Spoken(Speaking(), now, 0, members), set[tuple[str, str]]()
-                self._store.put_speaking(room, spoken)
-                self._store.put_hearing(
-                    room,
-                    Heard(
-                        self._me.user,
-                        self._me.curve,
-                        self._me.ed,
-                        Hearing.shared(spoken.session.key),
-                    ),
+            shared: set[tuple[str, str]] = set()
+            usable = False
+            if spoken is not None:
+                shared = self._store.shared_with(spoken.session.id)
+                fresh = spoken.messages < latest and 0 <= now - spoken.began < oldest
+                usable = fresh and spoken.members == members and shared <= set(peers)
+            if not usable:
+                shared = set()
+                session = Speaking()
+                self._store.put_speaking(
+                    room, Spoken(session=session, began=now, messages=0, members=members)
                 )
-            return [wanted[one] for one in sorted(set(wanted) - shared)]
+                ours = Hearing.shared(session.key)
+                heard = Heard(
+                    user=self._me.user, curve=self._me.curve, ed=self._me.ed, session=ours
+                )
+                self._store.put_hearing(room, heard)
+            return [peers[name] for name in sorted(set(peers) - shared)]
 
     def unreached(self, peers: Sequence[Peer]) -> list[Peer]:
         """Those we share no Olm session with yet."""
@@ -179,36 +179,22 @@ class Speech:
         messages: Messages = {}
         for peer in peers:
             sessions = self._store.sessions(peer.curve)
-            if sessions:
-                messages.setdefault(peer.user, {})[peer.device] = self._wrap(
-                    sessions[0], peer, kind, content
-                )
+            if not sessions:
+                continue
+            payload = {
+                "type": kind,
+                "content": content,
+                "sender": self._me.user,
+                "sender_device": self._me.id,
+                "keys": {"ed25519": self._me.ed},
+                "recipient": peer.user,
+                "recipient_keys": {"ed25519": peer.ed},
+            }
+            ciphertext = sessions[0].encrypt(json.dumps(payload, ensure_ascii=False))
+            self._store.put_session(peer.curve, sessions[0], heard=False)
+            messages.setdefault(peer.user, {})[peer.device] = {
+                "algorithm": OLM,
+                "sender_key": self._me.curve,
+                "ciphertext": {peer.curve: ciphertext},
+            }
         return messages
-
-    def _wrap(self, session: Session, peer: Peer, kind: str, content: Json) -> Json:
-        said = {
-            "type": kind,
-            "content": content,
-            "sender": self._me.user,
-            "sender_device": self._me.id,
-            "keys": {"ed25519": self._me.ed},
-            "recipient": peer.user,
-            "recipient_keys": {"ed25519": peer.ed},
-        }
-        ciphertext = session.encrypt(json.dumps(said, ensure_ascii=False))
-        self._store.put_session(peer.curve, session, heard=False)
-        return {
-            "algorithm": OLM,
-            "sender_key": self._me.curve,
-            "ciphertext": {peer.curve: ciphertext},
-        }
-
-
-def _worn(spoken: Spoken, rules: Mapping[str, Any], now: int) -> bool:
-    """Whether a session is too old or too long. Source: Matrix specification,
-    "m.room.encryption"."""
-    age: object = rules.get("rotation_period_ms")
-    most: object = rules.get("rotation_period_msgs")
-    oldest = age if isinstance(age, int) and age > 0 else OLDEST.total_seconds() * 1000
-    latest = most if isinstance(most, int) and most > 0 else LATEST
-    return spoken.messages >= latest or now - spoken.began >= oldest or now < spoken.began

@@ -11,18 +11,17 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.contract import Arrival, ChannelContext, Cursor, Inbound
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
+from channels.matrix.account import TYPE as DOUBLES
+from channels.matrix.account import Doubles
 from channels.matrix.client import MatrixClient
-from channels.matrix.decryption import Decryption, Opened
-from channels.matrix.doubles import TYPE as DOUBLES
-from channels.matrix.doubles import Doubles
-from channels.matrix.history import TYPES, History, list_of
+from channels.matrix.history import TYPES, Decryption, History, Opened
 from channels.matrix.inbound import (
     SPOKEN,
     Event,
@@ -31,15 +30,15 @@ from channels.matrix.inbound import (
     Room,
     Unreadable,
     about,
-    arrival,
+    arrival_of,
+    events_of,
     flaw,
+    list_of,
     mapping,
     original,
     redacts,
-    starts_here,
 )
-from channels.matrix.rooms import Rooms
-from channels.matrix.welcome import Welcome
+from channels.matrix.rooms import Rooms, Welcome
 from channels.payloads import Garbled, Quarantine
 from channels.record import Recent, record
 from channels.text import wall
@@ -93,9 +92,8 @@ class Position:
     invites: tuple[str, ...] = ()
 
     def cursor(self) -> Cursor:
-        return Cursor(
-            CURSOR, json.dumps({"since": self.since, "order": self.order, "invites": self.invites})
-        )
+        saved = {"since": self.since, "order": self.order, "invites": self.invites}
+        return Cursor(CURSOR, json.dumps(saved))
 
     @classmethod
     def read(cls, value: str) -> Position | None:
@@ -140,7 +138,7 @@ class Listening:
         self._me = me
         self._context = context
         self._clock = clock
-        self._history = History(client, me, context, clock)
+        self._history = History(client, rooms, me, context, clock)
         self._known = Recent[str, Original](REMEMBERED)
         self._decryption = Decryption(rooms, context, me)
         self._followed: list[str] = []  # rooms that replaced others
@@ -158,23 +156,29 @@ class Listening:
             asyncio.create_task(self._mark_read(), name="matrix read markers"),
             asyncio.create_task(self._doubles.run(), name="matrix doubles"),
         ]
-        pace, failed, answered = self._client.pace, 0, time.monotonic()
+        pace = self._client.pace
+        failed = 0
+        answered = time.monotonic()
         try:
             while True:
                 try:
                     await self._round(born, poll=0 if self._missed or failed else pace.poll)
                 except (NotReady, RateLimited) as failure:
                     failed += 1
-                    mute = (
-                        isinstance(failure, NotReady)
-                        and time.monotonic() - answered >= pace.poll + 2 * pace.slack
-                    )
+                    silent = time.monotonic() - answered
+                    mute = isinstance(failure, NotReady) and silent >= pace.poll + 2 * pace.slack
                     if failed == TRIES or mute:
                         raise
                     log.info("%s: a sync is tried again: %s", self._me, failure)
-                    await asyncio.sleep(self._pause(failure, failed))
+                    # Drawn from the whole of a range that doubles, so that many clients do not come
+                    # back at once; a wait that was asked for comes first.
+                    pause = random.uniform(0, pace.soon * 2 ** (failed - 1))  # noqa: S311 - no secret
+                    if isinstance(failure, RateLimited):
+                        pause += failure.retry_after
+                    await asyncio.sleep(pause)
                 else:
-                    failed, answered = 0, time.monotonic()
+                    failed = 0
+                    answered = time.monotonic()
                     self._rooms.live = True
                 for task in beside:
                     if task.done():  # both go on for ever
@@ -185,12 +189,6 @@ class Listening:
                 task.cancel()
             await asyncio.wait(beside)
 
-    def _pause(self, failure: ChannelError, failed: int) -> float:
-        """Seconds, drawn from the whole of a range that doubles, so that many clients do not come
-        back at once; a wait that was asked for comes first."""
-        jitter = random.uniform(0, self._client.pace.soon * 2 ** (failed - 1))  # noqa: S311 - not a secret
-        return failure.retry_after + jitter if isinstance(failure, RateLimited) else jitter
-
     async def _start(self, born: Mapping[str, Any]) -> Position:
         saved = Position.read(await self._context.cursor(CURSOR) or "")
         if saved is not None:
@@ -198,21 +196,19 @@ class Listening:
         # Later numbers must be larger even when the cursor was lost: begin at the time, which
         # passes faster than events come.
         position = await self._begin(born, Position("", int(self._clock().timestamp() * 1000)))
-        answer = await self._client.sync(
-            None, INVITES_ONLY, poll=0, patience=self._client.pace.catch_up
-        )
-        return replace(
-            position, invites=await self._welcome.accept(await self._welcome.wanted(answer))
-        )
+        patience = self._client.pace.catch_up
+        answer = await self._client.sync(None, INVITES_ONLY, poll=0, patience=patience)
+        invites = await self._welcome.accept(await self._welcome.wanted(answer))
+        return replace(position, invites=invites)
 
     async def _begin(self, born: Mapping[str, Any], position: Position) -> Position:
         """From the moment we connected. The next sync makes the homeserver forget the keys this
         answer brought: they are kept first. What it says of our stock of keys is long out of
         date."""
-        if self._rooms.encryption is not None:
-            await self._rooms.encryption.tend(
-                await self._rooms.encryption.hear("", {"to_device": born.get("to_device")})
-            )
+        encryption = self._rooms.encryption
+        if encryption is not None:
+            news = await encryption.hear("", {"to_device": born.get("to_device")})
+            await encryption.tend(news)
         return replace(position, since=str(born["next_batch"]))
 
     async def _round(self, born: Mapping[str, Any], *, poll: float) -> None:
@@ -226,7 +222,13 @@ class Listening:
         await self._keep_keys(batch)
         await self._read_events(batch)
         await self._publish(batch)
-        self._mark(batch.arrivals)
+        # After the commit people see that their words arrived. Nothing depends on it, so nothing
+        # waits for it.
+        for arrival in batch.arrivals:
+            if isinstance(arrival, Inbound):
+                self._markers[str(arrival.address.chat)] = str(arrival.message)
+        if self._markers:
+            self._marked.set()
         await self._tend_device(batch)
         if batch.following.invites:
             invites = await self._welcome.accept(batch.following.invites)
@@ -260,7 +262,7 @@ class Listening:
         return answer
 
     def _read_account_data(self, batch: SyncBatch) -> None:
-        for event in _events(batch.answer.get("account_data")):
+        for event in events_of(batch.answer.get("account_data")):
             if event.get("type") == "m.direct":
                 self._read_direct(mapping(event.get("content")))
             elif event.get("type") == DOUBLES:
@@ -277,8 +279,8 @@ class Listening:
     async def _read_events(self, batch: SyncBatch) -> None:
         position = batch.position
         batch.arrivals, order = await self._arrivals(batch.answer, position, batch.missed)
-        wanted = await self._welcome.wanted(batch.answer)
-        invites = tuple(dict.fromkeys((*position.invites, *wanted, *self._followed)))
+        new = await self._welcome.wanted(batch.answer)
+        invites = tuple(dict.fromkeys((*position.invites, *new, *self._followed)))
         self._followed.clear()
         since = str(batch.answer.get("next_batch", position.since))
         batch.following = Position(since, order, invites)
@@ -307,55 +309,40 @@ class Listening:
         arrivals: list[Arrival] = []
         order = position.order
         for room, update in mapping(rooms.get("join")).items():
-            events, whole = await self._timeline(room, mapping(update), position.since, missed)
-            said: list[Arrival] = []
+            changes = mapping(update)
+            for event in events_of(changes.get("state")):
+                await self._rooms.learn(room, event)
+            timeline = mapping(changes.get("timeline"))
+            events, whole = await self._history.timeline(room, timeline, position.since, missed)
+            of_room: list[Arrival] = []
             for event in events:
                 await self._rooms.learn(room, event)
                 order += 1
-                heard = await self._arrival(room, event, f"{order:016d}")
-                if heard is not None:
-                    said.append(heard)
-            arrivals += await self._history.fenced(room, said, missed=missed, whole=whole)
+                arrival = await self._arrival(room, event, f"{order:016d}")
+                if arrival is not None:
+                    of_room.append(arrival)
+            arrivals += await self._history.fenced(room, of_room, missed=missed, whole=whole)
         return arrivals, order
-
-    async def _timeline(
-        self, room: str, update: Mapping[str, Any], since: str, missed: bool
-    ) -> tuple[Sequence[Event], bool]:
-        """Events of a room since the last sync, oldest first, the gap of a limited timeline filled;
-        whether they are all."""
-        timeline = mapping(update.get("timeline"))
-        for event in _events(update.get("state")):
-            await self._rooms.learn(room, event)
-        events, whole = _events(timeline), True
-        start = timeline.get("prev_batch")
-        if (
-            timeline.get("limited") is True
-            and isinstance(start, str)
-            and not self._history.begins(events)
-        ):
-            self._rooms.forget(
-                room
-            )  # members may have come and gone in a gap that is too long to fetch
-            earlier, whole = await self._history.gap(room, start, since, missed)
-            events = earlier + events
-        first = max(
-            (number for number, event in enumerate(events) if starts_here(event, self._me)),
-            default=-1,
-        )
-        return events[first + 1 :], whole
 
     async def _arrival(self, room: str, event: Event, order: str) -> Arrival | None:
         if event.get("type") == "m.room.encrypted":
             opened = await self._decryption.open(room, event, order)
             return await self._spoken(room, opened, order) if opened is not None else None
         if event.get("type") == "m.room.tombstone":
-            await self._follow(room, event)
+            new = self._welcome.follow(event)
+            if new is not None:
+                self._followed.append(new)
+                await self._context.missed(
+                    f"matrix: the room {room} was replaced by {new}; ohmo goes there. Where"
+                    " channels.matrix.allow.groups names the old room, add the new one."
+                )
         return await self._spoken(room, event, order)
 
     async def _spoken(self, room: str, event: Event, order: str) -> Arrival | None:
         identity = event.get("event_id")
-        if where := flaw(event):
-            what = f"an event of {room}: its {where} cannot be read"
+        unreadable = flaw(event)
+        if unreadable:
+            what = f"an event of {room}: its {unreadable} cannot be read"
             self._unreadable.pass_over(what, dict(event), str(identity or ""))
         if event.get("type") not in SPOKEN or not isinstance(identity, str):
             return None
@@ -363,66 +350,42 @@ class Listening:
         if event.get("sender") == self._me:
             return None
         target = about(event)
-        known = (
-            self._known.get(redacts(event))
-            if target is None
-            else await self._original(room, target)
-        )
-        return arrival(event, Lens(self._me, await self._room(room), order), known)
+        if target is None:
+            known = self._known.get(redacts(event))
+        else:
+            known = await self._original(room, target)
+        try:
+            place = await self._rooms.get(room)
+        except Rejected:  # we were removed meanwhile
+            place = Room(room)
+        return arrival_of(event, Lens(self._me, place, order), known)
 
     # rooms
-
-    async def _follow(self, room: str, event: Event) -> None:
-        new = self._welcome.follow(event)
-        if new is not None:
-            self._followed.append(new)
-            await self._context.missed(
-                f"matrix: the room {room} was replaced by {new}; ohmo goes there. Where"
-                " channels.matrix.allow.groups names the old room, add the new one."
-            )
-
-    async def _room(self, room: str) -> Room:
-        try:
-            return await self._rooms.get(room)
-        except Rejected:  # we were removed meanwhile
-            return Room(room)
 
     async def _original(self, room: str, target: str) -> Original | None:
         if target not in self._known:
             event: Event | None = await self._client.event(room, target)
-            if (
-                event is not None
-                and event.get("type") == "m.room.encrypted"
-                and self._rooms.encryption is not None
-            ):
-                found = await self._rooms.encryption.read(room, event)
-                event = (
-                    None if isinstance(found, Unreadable) else {**found, "unsigned": {}}
-                )  # bundled edits are encrypted, too
+            encryption = self._rooms.encryption
+            encrypted = event is not None and event.get("type") == "m.room.encrypted"
+            if event is not None and encrypted and encryption is not None:
+                opened = await encryption.read(room, event)
+                # Bundled edits are encrypted, too.
+                event = None if isinstance(opened, Unreadable) else {**opened, "unsigned": {}}
             if event is None:
                 return None
             self._known[target] = original(event)
         return self._known[target]
 
-    def _mark(self, arrivals: Sequence[Arrival]) -> None:
-        """After the commit: people see that their words arrived. Nothing depends on it, so nothing
-        waits for it."""
-        for said in arrivals:
-            if isinstance(said, Inbound):
-                self._markers[str(said.address.chat)] = str(said.message)
-        if self._markers:
-            self._marked.set()
-
     async def _mark_read(self) -> None:
         while True:
             await self._marked.wait()
             self._marked.clear()
-            newest, self._markers = self._markers, {}
+            newest = self._markers
+            self._markers = {}
             try:
                 async with asyncio.timeout(RECEIPTS):
-                    await asyncio.gather(
-                        *(self._client.has_read(room, message) for room, message in newest.items())
-                    )
+                    marks = [self._client.has_read(room, mark) for room, mark in newest.items()]
+                    await asyncio.gather(*marks)
             except (ChannelError, TimeoutError) as failed:
                 log.info("%s: a read marker was not moved: %s", self._me, failed)
 
@@ -430,7 +393,3 @@ class Listening:
         self._rooms.direct = frozenset(
             room for rooms in content.values() for room in list_of(rooms) if isinstance(room, str)
         )
-
-
-def _events(part: object) -> list[Event]:
-    return [mapping(event) for event in list_of(mapping(part).get("events"))]

@@ -327,7 +327,7 @@ def matrix(text: str, name: str) -> tuple[Arrival, ...]:
         ),
     ]
     found = (
-        matrix_inbound.arrival({**base, "type": kind, "content": content}, lens, known)
+        matrix_inbound.arrival_of({**base, "type": kind, "content": content}, lens, known)
         for kind, content in contents
     )
     return tuple(arrival for arrival in found if arrival is not None)

@@ -1,8 +1,10 @@
-"""What runs beside the sync loop does not end unheard."""
+"""What runs beside the sync loop does not end unheard; what stands beside the channel may be absent."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -66,3 +68,12 @@ async def test_a_fault_beside_the_sync_ends_the_connection(tmp_path: Path) -> No
     )
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(listening.run({"next_batch": "0"}), 20)
+
+
+def test_without_the_extra_for_encryption_the_channel_loads() -> None:
+    program = """
+import sys
+sys.modules["vodozemac"] = sys.modules["Crypto"] = None
+import channels.matrix.adapter
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -12,8 +12,8 @@ import pytest
 
 from channels.competing_instance import CompetingInstance
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Rejected
+from channels.matrix.account import TYPE, Doubles
 from channels.matrix.client import Pace
-from channels.matrix.doubles import TYPE, Doubles
 from tests.channels.second import millis, stopped
 
 CAME = datetime(2026, 11, 22, 12, tzinfo=UTC)

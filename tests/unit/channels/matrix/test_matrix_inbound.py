@@ -15,7 +15,7 @@ from channels.matrix.inbound import (
     Original,
     Room,
     about,
-    arrival,
+    arrival_of,
     flaw,
     original,
     starts_here,
@@ -46,7 +46,7 @@ def said(body: str, kind: str = "m.text", **content: Any) -> dict[str, Any]:
 
 
 def heard(event: dict[str, Any], where: Lens = DM, known: Original | None = None) -> Inbound:
-    result = arrival(event, where, known)
+    result = arrival_of(event, where, known)
     assert isinstance(result, Inbound)
     return result
 
@@ -157,7 +157,7 @@ def test_a_file_is_a_reference_and_its_body_a_caption_only_beside_a_name() -> No
 
 
 def test_an_encrypted_file_is_not_taken_for_a_readable_one() -> None:
-    assert arrival(said("cat.png", "m.image", file={"url": "mxc://e/1"}), DM, None) is None
+    assert arrival_of(said("cat.png", "m.image", file={"url": "mxc://e/1"}), DM, None) is None
 
 
 def test_an_edit_counts_only_from_its_author_and_stays_in_the_thread_of_its_message() -> None:
@@ -165,7 +165,7 @@ def test_an_edit_counts_only_from_its_author_and_stays_in_the_thread_of_its_mess
     event = said(
         "* new", **{"m.relates_to": relation, "m.new_content": {"msgtype": "m.text", "body": "new"}}
     )
-    edited = arrival(event, DM, Original(ADA, "old", "$root"))
+    edited = arrival_of(event, DM, Original(ADA, "old", "$root"))
     assert isinstance(edited, Edited)
     assert (edited.message, edited.text, edited.key, edited.address.topic) == (
         "$0",
@@ -173,13 +173,13 @@ def test_an_edit_counts_only_from_its_author_and_stays_in_the_thread_of_its_mess
         "$1",
         "$root",
     )
-    assert arrival(event, DM, Original("@bob:example.org", "old", None)) is None
-    assert arrival(event, DM, None) is None
+    assert arrival_of(event, DM, Original("@bob:example.org", "old", None)) is None
+    assert arrival_of(event, DM, None) is None
 
 
 @pytest.mark.parametrize("event", [{"redacts": "$0"}, {"content": {"redacts": "$0"}}])
 def test_a_redaction_of_any_room_version_is_a_deletion(event: dict[str, Any]) -> None:
-    deleted = arrival(
+    deleted = arrival_of(
         {"type": "m.room.redaction", "event_id": "$2", "sender": ADA, **event}, DM, None
     )
     assert isinstance(deleted, Edited)
@@ -194,8 +194,8 @@ def test_reactions_are_given_and_withdrawn() -> None:
         "sender": ADA,
         "content": {"m.relates_to": relation},
     }
-    given_one = arrival(event, DM, None)
-    taken = arrival(
+    given_one = arrival_of(event, DM, None)
+    taken = arrival_of(
         {"type": "m.room.redaction", "event_id": "$3", "sender": ADA, "redacts": "$2"},
         DM,
         original(event),
@@ -207,9 +207,9 @@ def test_reactions_are_given_and_withdrawn() -> None:
 
 
 def test_own_words_notices_and_states_are_nothing_for_us() -> None:
-    assert arrival({**said("x"), "sender": ME}, DM, None) is None
-    assert arrival(said("x", "m.notice"), DM, None) is None
-    assert arrival({**said("x"), "state_key": ""}, DM, None) is None
+    assert arrival_of({**said("x"), "sender": ME}, DM, None) is None
+    assert arrival_of(said("x", "m.notice"), DM, None) is None
+    assert arrival_of({**said("x"), "state_key": ""}, DM, None) is None
 
 
 def test_members_come_and_go() -> None:
@@ -318,7 +318,7 @@ def test_no_event_whatever_its_shape_makes_the_reader_fall_over(
     room.learn(event)
     about(event)
     starts_here(event, ME)
-    arrival(event, Lens(ME, room, "1"), original(event))
+    arrival_of(event, Lens(ME, room, "1"), original(event))
 
 
 @pytest.mark.parametrize(
