@@ -133,7 +133,7 @@ class Telegram:
                 if now - seen >= SEEN_EVERY:
                     seen = await self._remember(context, [], now)
                 continue
-            numbers = [found for raw in batch if (found := number(raw)) is not None]
+            numbers = [update_id for raw in batch if (update_id := number(raw)) is not None]
             if not numbers:
                 raise NotReady("Telegram: updates without update_id came; they cannot be confirmed")
             for raw in batch:
@@ -205,9 +205,9 @@ class Telegram:
         return self._moved.get(chat, chat)
 
     async def _remember(
-        self, context: ChannelContext, found: Sequence[Arrival], now: datetime
+        self, context: ChannelContext, arrivals: Sequence[Arrival], now: datetime
     ) -> datetime:
-        await context.publish(found, Cursor("seen", now.isoformat()))
+        await context.publish(arrivals, Cursor("seen", now.isoformat()))
         return now
 
     async def _look_back(self, context: ChannelContext) -> datetime:
@@ -319,14 +319,19 @@ class Telegram:
     def parse_address(self, text: str) -> Address:
         """``-100123``, ``-100123/77`` (a topic), ``4711`` (a person), ``@name`` (a public
         group)."""
-        found = _ADDRESS.fullmatch(text)
-        if found is None:
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
             raise ValueError(
                 f"{text!r} is no Telegram address: say -100123, -100123/77 (a topic), 4711 (a"
                 " person) or @name (a public group)"
             )
-        chat, topic = found.groups()
-        return Address("telegram", self.account, ChatId(chat), TopicId(topic) if topic else None)
+        chat, topic = match.groups()
+        return Address(
+            channel="telegram",
+            account=self.account,
+            chat=ChatId(chat),
+            topic=TopicId(topic) if topic else None,
+        )
 
 
 class Doubles:
@@ -364,9 +369,9 @@ class Doubles:
         shows that it is there. Raises InUse, and what ``poll`` raises."""
         if self._competing.rested is None:
             return
-        there = await poll(self._pace.poll)
-        if not there:
+        updates = await poll(self._pace.poll)
+        if not updates:
             return
         await asyncio.sleep(self._pace.former)
-        if number(there[0]) not in {number(one) for one in await poll(0)}:
+        if number(updates[0]) not in {number(update) for update in await poll(0)}:
             self._competing.conflict("Telegram: somebody else takes what is said to this bot")

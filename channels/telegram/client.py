@@ -187,9 +187,11 @@ class Wire:
         with ExitStack() as stack:
             media: list[InputMediaPhoto | InputMediaDocument] = []
             kind = InputMediaPhoto if photo else InputMediaDocument
-            for one in cast("list[Body]", rest.pop("album")):
-                content = stack.enter_context(_content(Path(one["path"])))
-                file = InputFile(content, filename=one["name"], attach=True, read_file_handle=False)
+            for member in cast("list[Body]", rest.pop("album")):
+                content = stack.enter_context(_content(Path(member["path"])))
+                file = InputFile(
+                    content, filename=member["name"], attach=True, read_file_handle=False
+                )
                 if caption and not media:
                     media.append(kind(file, caption=caption, parse_mode=mode))
                 else:
@@ -226,16 +228,16 @@ class Wire:
     async def download(self, file: str, path: Path, limit: int) -> None:
         """getFile, then the bytes into ``path``. Raises Rejected when there are more than
         ``limit``, or 20 MB, Telegram's own bound."""
-        found = await self._asked("getFile", self.bot.get_file(file))
-        if found.file_path is None or (found.file_size or 0) > limit:
-            raise Rejected(f"Telegram: the file has {found.file_size} bytes, {limit} are allowed")
+        answer = await self._asked("getFile", self.bot.get_file(file))
+        if answer.file_path is None or (answer.file_size or 0) > limit:
+            raise Rejected(f"Telegram: the file has {answer.file_size} bytes, {limit} are allowed")
         assert self._session is not None
         if self.own_server:
             # Using a Local Bot API Server, ``--local``: getFile names the file on the server's own
             # disk.
             root = f"{self._api_url}/file/bot{self._token}/"
-            stored = found.file_path.removeprefix(root)
-            if stored.startswith("/") and stored != found.file_path:
+            stored = answer.file_path.removeprefix(root)
+            if stored.startswith("/") and stored != answer.file_path:
                 raise Rejected(
                     f"Telegram: the Bot API server keeps the file in {stored}, which is not here:"
                     " mount that folder at the same path"
@@ -247,7 +249,7 @@ class Wire:
             sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload
         )
         try:
-            async with self._session.get(found.file_path, timeout=timeout) as response:
+            async with self._session.get(answer.file_path, timeout=timeout) as response:
                 if response.status != 200:
                     raise NotReady(
                         f"Telegram: the file could not be fetched: HTTP {response.status}"

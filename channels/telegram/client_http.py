@@ -130,10 +130,10 @@ class Polling(Transport):
         if status != 200:
             return status, payload
         self.garbled = payload
-        found = self.parse_json_payload(payload).get("result")
-        if not isinstance(found, list):
+        updates = self.parse_json_payload(payload).get("result")
+        if not isinstance(updates, list):
             raise TelegramError("getUpdates gave no list")
-        self.raw, self.garbled = cast("list[object]", found), b""
+        self.raw, self.garbled = cast("list[object]", updates), b""
         return status, b'{"ok":true,"result":[]}'
 
 

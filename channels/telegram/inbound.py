@@ -41,20 +41,20 @@ def arrivals(raw: object, me: Me, now: datetime) -> tuple[Arrival, ...]:
     Malformed."""
     update = read_update(raw)
     try:
-        found: list[Arrival] = []
+        result: list[Arrival] = []
         if update.message is not None:
             message = _message(update.message, me)
             if message is not None:
-                found.append(message)
+                result.append(message)
         if update.edited_message is not None:
             edited = _message(update.edited_message, me)
             if edited is not None:
-                found.append(_edited(update.edited_message, edited))
+                result.append(_edited(update.edited_message, edited))
         if update.callback_query is not None:
-            found += _press(update.callback_query, me, now)
+            result += _press(update.callback_query, me, now)
         if update.message_reaction is not None:
-            found += _reaction(update.message_reaction, me)
-        return tuple(cleaned(arrival) for arrival in found)
+            result += _reaction(update.message_reaction, me)
+        return tuple(cleaned(arrival) for arrival in result)
     except (ValueError, OverflowError, OSError) as error:  # a date no calendar has
         raise Malformed(str(error)) from None
 
@@ -132,8 +132,8 @@ def _press(press: Press, me: Me, now: datetime) -> Iterator[Answer]:
 def _reaction(reaction: Reaction, me: Me) -> Iterator[Reacted]:
     if reaction.user is None or reaction.user.is_bot:  # an anonymous one, or a bot's
         return
-    old = {one.emoji or one.custom_emoji_id or one.type for one in reaction.old_reaction}
-    new = {one.emoji or one.custom_emoji_id or one.type for one in reaction.new_reaction}
+    old = {kind.emoji or kind.custom_emoji_id or kind.type for kind in reaction.old_reaction}
+    new = {kind.emoji or kind.custom_emoji_id or kind.type for kind in reaction.new_reaction}
     for emoji in sorted(old ^ new):
         added = emoji in new
         place = f"{reaction.chat.id}/{reaction.message_id}/reaction"
@@ -154,10 +154,10 @@ def _address(message: Message, me: Me) -> Address:
     no topic (Message, is_topic_message)."""
     topic = message.message_thread_id if message.is_topic_message else None
     return Address(
-        "telegram",
-        str(me.id),
-        ChatId(str(message.chat.id)),
-        TopicId(str(topic)) if topic is not None else None,
+        channel="telegram",
+        account=str(me.id),
+        chat=ChatId(str(message.chat.id)),
+        topic=TopicId(str(topic)) if topic is not None else None,
     )
 
 
@@ -291,12 +291,16 @@ def _other(message: Message) -> str:
 
 
 def _attachments(message: Message) -> tuple[Attachment, ...]:
-    found: list[Attachment] = []
+    attachments: list[Attachment] = []
     if message.photo:
         largest = max(message.photo, key=lambda size: size.file_size or 0)
         largest = largest if largest.file_size else message.photo[-1]
         name = f"photo-{largest.file_unique_id}.jpg"
-        found.append(Attachment(largest.file_id, name, "image/jpeg", largest.file_size))
+        attachments.append(
+            Attachment(
+                ref=largest.file_id, name=name, media_type="image/jpeg", size=largest.file_size
+            )
+        )
     document = message.document if message.animation is None else None  # each animation is both
     for file, kind, suffix, media_type in (
         (message.animation, "animation", ".mp4", "video/mp4"),
@@ -308,10 +312,15 @@ def _attachments(message: Message) -> tuple[Attachment, ...]:
     ):
         if file is not None:
             name = clean(file.file_name) or f"{kind}-{file.file_unique_id}{suffix}"
-            found.append(
-                Attachment(file.file_id, name, file.mime_type or media_type, file.file_size)
+            attachments.append(
+                Attachment(
+                    ref=file.file_id,
+                    name=name,
+                    media_type=file.mime_type or media_type,
+                    size=file.file_size,
+                )
             )
-    return tuple(found)
+    return tuple(attachments)
 
 
 def _reply(message: Message) -> Message | None:
@@ -351,4 +360,6 @@ def fenced(arrivals: Sequence[Arrival], oldest: datetime) -> list[Arrival]:
         else:
             covering[newest.key] = newest
     left_out -= covering.keys()
-    return [covering.get(one.key, one) for one in arrivals if one.key not in left_out]
+    return [
+        covering.get(arrival.key, arrival) for arrival in arrivals if arrival.key not in left_out
+    ]

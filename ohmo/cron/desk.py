@@ -82,11 +82,11 @@ class CronDesk:
 
     async def job(self, name: str, by: By = OWNER) -> JobRow:
         rows = await self.list(by)
-        found = next((row for row in rows if row.name == name), None)
-        if found is None:
+        row = next((row for row in rows if row.name == name), None)
+        if row is None:
             there = ", ".join(row.name for row in rows[:10]) or "none yet"
             raise NoSuchJob(f"{name[:80]}: there is no such job; there are: {there}")
-        return found
+        return row
 
     async def history(self, name: str, by: By = OWNER, *, limit: int = 50) -> list[OccurrenceRow]:
         """The latest first."""
@@ -130,16 +130,25 @@ class CronDesk:
             for slot in slots
             if slot is not None
         ]
-        row = JobRow("", spec.name, "person", body, 1, True, slots[0], "owner")
+        row = JobRow(
+            job="",
+            name=spec.name,
+            origin="person",
+            body=body,
+            revision=1,
+            enabled=True,
+            next_at=slots[0],
+            person="owner",
+        )
         return {**job_view(row, None), "upcoming": upcoming, "note": caution(body, now)}
 
     def recipes(self) -> list[Recipe]:
         """Those that can be read, by name."""
-        found: list[Recipe] = []
+        readable: list[Recipe] = []
         for name in recipes(self._parts.recipes):
             with suppress(BadJob):  # said to whoever asks for it by name
-                found.append(read_recipe(name, self._parts.recipes))
-        return found
+                readable.append(read_recipe(name, self._parts.recipes))
+        return readable
 
     async def view(self, row: JobRow) -> Mapping[str, Json]:
         """A job as the API tells it."""
@@ -175,22 +184,22 @@ class CronDesk:
         self._check_secrets(spec)
         check_quota(spec, by, [row for row in await parts.jobs.jobs() if row.job != job])
         body = JobBody(
-            spec,
-            now,
-            digest(spec),
-            by.account,
-            self._place(spec) or (place if spec.to is None else None),
+            spec=spec,
+            anchor=now,
+            approved=digest(spec),
+            account=by.account,
+            place=self._place(spec) or (place if spec.to is None else None),
         )
         due = first_slot(body, now)
         row = JobRow(
-            job or parts.new_id(),
-            spec.name,
-            "person",
-            body,
-            1,
-            enabled,
-            due if enabled else None,
-            by.person,
+            job=job or parts.new_id(),
+            name=spec.name,
+            origin="person",
+            body=body,
+            revision=1,
+            enabled=enabled,
+            next_at=due if enabled else None,
+            person=by.person,
         )
         chosen = bool(fields.get("name") or fields.get("recipe"))
         for number in range(2, MOST_JOBS + 3):
@@ -257,7 +266,7 @@ class CronDesk:
         """What waits is stopped, what runs ends, and what it asks is not asked any more."""
         jobs = self._parts.jobs
         turns = {
-            one.turn for one in await jobs.claimed() if one.job == row.job and one.turn is not None
+            run.turn for run in await jobs.claimed() if run.job == row.job and run.turn is not None
         }
         await jobs.remove_job(row.job)
         await self._parts.withdraw(turns)
@@ -299,31 +308,33 @@ class CronDesk:
         if row.body.spec.when != "changed":
             return ""
         rows = await self._parts.jobs.occurrences(row.job, limit=20)
-        return next((one.preview for one in rows if one.state == "done" and one.preview), "") or ""
+        return next((run.preview for run in rows if run.state == "done" and run.preview), "") or ""
 
     async def sync(self, specs: Sequence[JobSpec], enabled: Sequence[bool]) -> None:
         """Jobs of the configuration become rows; those that stand there no more are removed. A job
         that did not change keeps its place in time."""
         jobs = self._parts.jobs
         now = self._now()
-        known = {row.name: row for row in await jobs.jobs()}
+        rows = {row.name: row for row in await jobs.jobs()}
         for spec, on in zip(specs, enabled, strict=True):
-            row = known.get(spec.name)
+            row = rows.get(spec.name)
             anchor = now if row is None else row.body.anchor
-            body = JobBody(spec, anchor, digest(spec), "", self._place(spec))
+            body = JobBody(
+                spec=spec, anchor=anchor, approved=digest(spec), account="", place=self._place(spec)
+            )
             same = row is not None and row.origin == "config" and row.body.spec == spec
             if row is None:
                 due = after(body, now) if spec.at is None else body_at(spec)
                 await jobs.save_job(
                     JobRow(
-                        self._parts.new_id(),
-                        spec.name,
-                        "config",
-                        body,
-                        1,
-                        on,
-                        due if on else None,
-                        "owner",
+                        job=self._parts.new_id(),
+                        name=spec.name,
+                        origin="config",
+                        body=body,
+                        revision=1,
+                        enabled=on,
+                        next_at=due if on else None,
+                        person="owner",
                     )
                 )
             elif not same or (row.enabled and not on):
@@ -335,7 +346,7 @@ class CronDesk:
                     ),
                 )
         names = {spec.name for spec in specs}
-        for row in known.values():
+        for row in rows.values():
             if row.origin == "config" and row.name not in names:
                 await self._remove(row)
 

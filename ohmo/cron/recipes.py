@@ -70,7 +70,9 @@ class Recipe:
                 f" {', '.join(self.parameters) or 'none'}"
             )
         defaults = {
-            name: one.default for name, one in self.parameters.items() if one.default is not None
+            name: parameter.default
+            for name, parameter in self.parameters.items()
+            if parameter.default is not None
         }
         given = {**defaults, **values}
         if missing := [name for name in self.parameters if name not in given]:
@@ -82,7 +84,7 @@ class Recipe:
 
 def _filled(value: Plain, given: Mapping[str, str]) -> Plain:
     if isinstance(value, str):
-        return _PARAMETER.sub(lambda found: given.get(found[1], found[0]), value)
+        return _PARAMETER.sub(lambda match: given.get(match[1], match[0]), value)
     if isinstance(value, list):
         return [_filled(item, given) for item in value]
     if isinstance(value, dict):
@@ -92,25 +94,25 @@ def _filled(value: Plain, given: Mapping[str, str]) -> Plain:
 
 def recipes(folders: Sequence[Path]) -> Mapping[str, Path]:
     """Every recipe there is by name; an earlier folder wins."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in reversed(folders):
-        found.update({path.stem: path for path in sorted(folder.glob("*.yaml"))})
-    return dict(sorted(found.items()))
+        paths.update({path.stem: path for path in sorted(folder.glob("*.yaml"))})
+    return dict(sorted(paths.items()))
 
 
 def read_recipe(name: str, folders: Sequence[Path]) -> Recipe:
     """Raises BadJob with the place of what is wrong."""
-    known = recipes(folders)
-    if name not in known:
+    paths = recipes(folders)
+    if name not in paths:
         raise BadJob(
-            f"there is no {name!r}; there are {', '.join(known) or 'none'}, and you can"
+            f"there is no {name!r}; there are {', '.join(paths) or 'none'}, and you can"
             f" write {folders[0]}/{name}.yaml",
             "recipe",
         )
     try:
-        source = parse(known[name].read_text(encoding="utf-8"), str(known[name]))
+        source = parse(paths[name].read_text(encoding="utf-8"), str(paths[name]))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadJob(f"{known[name]} cannot be read ({error})", "recipe") from error
+        raise BadJob(f"{paths[name]} cannot be read ({error})", "recipe") from error
     if source.problems:
         raise BadJob(f"{source.problems[0]}", "recipe")
     data = dict(source.data)
@@ -133,17 +135,17 @@ def read_recipe(name: str, folders: Sequence[Path]) -> Recipe:
         understood[key] = Parameter(
             str(description or ""), None if default is None else str(default)
         )
-    return Recipe(name, str(title or name), understood, data)
+    return Recipe(name=name, title=str(title or name), parameters=understood, fields=data)
 
 
 def attached(text: str, workspace: Path) -> tuple[str, tuple[Path, ...]]:
     """The text without its last line when that names such a file, and the file. A model could be
     talked into naming others: those stay words."""
-    found = _FILE_LINE.search(text)
-    if found is None:
+    match = _FILE_LINE.search(text)
+    if match is None:
         return text, ()
-    folder = workspace / found["folder"]
-    path = folder / found["name"]
+    folder = workspace / match["folder"]
+    path = folder / match["name"]
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return text, ()
@@ -152,7 +154,7 @@ def attached(text: str, workspace: Path) -> tuple[str, tuple[Path, ...]]:
         return text, ()
     if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
         return text, ()
-    return text[: found.start()], (path,)
+    return text[: match.start()], (path,)
 
 
 def triage_report(rules: Sequence[str], calls: Sequence[tuple[ToolCall, ToolResult]]) -> str | None:

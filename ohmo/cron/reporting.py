@@ -68,12 +68,12 @@ class Reporter:
         silence = None if refused else await self._silence(wake, terms, news, seen)
         if silence is not None:
             return None, Report(silence, kept, seen)
-        said, files = attached(text.strip(), self._workspace)
-        if is_silent(said):
-            behind = said[said.upper().index(SILENT) + len(SILENT) :]
-            said = behind.strip(_AROUND) or "Nothing else to report."
+        body, files = attached(text.strip(), self._workspace)
+        if is_silent(body):
+            behind = body[body.upper().index(SILENT) + len(SILENT) :]
+            body = behind.strip(_AROUND) or "Nothing else to report."
         if refused:
-            said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(
+            body += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(
                 f"- {code_span(line)}" for line in refused
             )
         reason = f"not allowed in time: {'; '.join(refused)}"[:PREVIEW] if refused else ""
@@ -81,7 +81,7 @@ class Reporter:
         report = Report(reason or note, kept, seen)
         if place is None:
             return None, report
-        return Outbound(place, f"{note}:\n\n{said}" if note else said, files), report
+        return Outbound(place, f"{note}:\n\n{body}" if note else body, files), report
 
     async def _silence(self, wake: Wake, terms: Terms, text: str, seen: str) -> str | None:
         """Why nobody is told; None: somebody is."""
@@ -113,16 +113,16 @@ class Reporter:
 def _on_top(text: str, printed: str) -> str:
     """The report, below what the model says about it when that is short and not the report
     again."""
-    said = text.strip()
+    summary = text.strip()
     if (
-        not said
+        not summary
         or is_silent(printed)
-        or is_silent(said)
-        or len(said) > SUMMARY
-        or fingerprint(said) == fingerprint(printed)
+        or is_silent(summary)
+        or len(summary) > SUMMARY
+        or fingerprint(summary) == fingerprint(printed)
     ):
         return printed
-    return f"{said}\n\n{printed}"
+    return f"{summary}\n\n{printed}"
 
 
 def is_silent(text: str) -> bool:
@@ -177,10 +177,10 @@ class Incidents:
             self._retries[last.job, last.due] = (last.ended + timedelta(seconds=pause), last)
             return
         first = last
-        for one in ended:
-            if one.state != "failed":
+        for run in ended:
+            if run.state != "failed":
                 break
-            first = one
+            first = run
         text = (
             f"The job {row.name} failed: {_when(row, last)}:"
             f" {(last.reason or 'no reason was given').rstrip('.')}. You hear again when it is"
@@ -214,12 +214,12 @@ class Incidents:
                 begun.append(key)
         return begun
 
-    async def missed(self, found: Sequence[tuple[JobRow, Sequence[Passed]]]) -> None:
+    async def missed(self, judged: Sequence[tuple[JobRow, Sequence[Passed]]]) -> None:
         """All of one look in one notice, but for jobs that ask for no catching up. Told before it
         is recorded: who dies in between tells it again."""
         lines: list[str] = []
         first: list[str] = []
-        for row, passed in found:
+        for row, passed in judged:
             missed = [slot for slot in passed if slot.state == "missed"]
             if not missed or row.body.spec.catch_up == "none":
                 continue
@@ -232,8 +232,8 @@ class Incidents:
             await self._tell(derived("cron missed", *first), text)
 
 
-def _when(row: JobRow, one: OccurrenceRow) -> str:
-    return f"the run of {when_words(one.due, row.body.spec.tz)}"
+def _when(row: JobRow, run: OccurrenceRow) -> str:
+    return f"the run of {when_words(run.due, row.body.spec.tz)}"
 
 
 def job_view(row: JobRow, last: OccurrenceRow | None) -> Mapping[str, Json]:
@@ -291,8 +291,8 @@ def occurrence_view(row: OccurrenceRow) -> Mapping[str, Json]:
 def recipe_view(recipe: Recipe) -> Mapping[str, Json]:
     """Its fields still hold their ``{{parameters}}``."""
     parameters: list[Json] = [
-        {"name": name, "description": one.description, "default": one.default}
-        for name, one in recipe.parameters.items()
+        {"name": name, "description": parameter.description, "default": parameter.default}
+        for name, parameter in recipe.parameters.items()
     ]
     texts: dict[str, Json] = {
         name: value

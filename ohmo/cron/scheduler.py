@@ -162,7 +162,7 @@ class Scheduler:
     async def _sound(self, rows: Sequence[JobRow]) -> list[JobRow]:
         """Without jobs that mean no time any more, which shall hold up no other: they are paused,
         and the owner hears why."""
-        found: list[JobRow] = []
+        readable: list[JobRow] = []
         for row in rows:
             why = unreadable(row.body) if row.enabled else ""
             if why:
@@ -170,8 +170,8 @@ class Scheduler:
                 stopped = replace(row, enabled=False, next_at=None, revision=row.revision + 1)
                 await self._parts.jobs.save_job(stopped, over=row.revision)
             else:
-                found.append(row)
-        return found
+                readable.append(row)
+        return readable
 
     async def _fire_due(
         self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow], now: datetime
@@ -216,9 +216,9 @@ class Scheduler:
     async def _review(self, rows: Sequence[JobRow], until: datetime | None) -> list[datetime]:
         """Runs that ended may begin or end an incident; all but one of them wait when a slot comes
         meanwhile."""
-        known = {row.job: row for row in rows}
+        row_of = {row.job: row for row in rows}
         while self._over:
-            row = known.get(self._over[0])
+            row = row_of.get(self._over[0])
             if row is not None:
                 await self._parts.incidents.review(row)
             del self._over[0]
@@ -232,17 +232,17 @@ class Scheduler:
         be others, the clock may have gone back."""
         self._catching_up.awake(now)
         log.info("cron_awake", jobs=len(rows))
-        found: list[JobRow] = []
+        rebased: list[JobRow] = []
         for row in rows:
             fresh = await self._ahead(row, now)
             if fresh is not None and await self._parts.jobs.rebase_job(row, fresh):
                 if row.next_at is not None and fresh < row.next_at:
                     self._catching_up.set_back(row, row.next_at)
-                found.append(replace(row, next_at=fresh))
+                rebased.append(replace(row, next_at=fresh))
             else:
-                found.append(row)
-        self._catching_up.spread(found, now)
-        return found
+                rebased.append(row)
+        self._catching_up.spread(rebased, now)
+        return rebased
 
     async def _ahead(self, row: JobRow, now: datetime) -> datetime | None:
         """Another next slot than the row says; None: it is right, or late and judged elsewhere."""
@@ -268,7 +268,7 @@ class Scheduler:
     ) -> datetime | None:
         """A slot that came while nobody was awake: caught up or passed over. ``judged`` None: it is
         admitted. When to look again, None: when something changes."""
-        mine = [one for one in claimed if one.job == row.job]
+        mine = [run for run in claimed if run.job == row.job]
         if judged is not None and judged.run != due:
             if judged.run is not None:
                 self._catching_up.admit(row, judged.run, now)
@@ -305,10 +305,10 @@ class Scheduler:
         if mine and (spec.overlap == "skip" or len(mine) >= QUEUED):
             if spec.overlap == "queue":
                 why = f"{len(mine)} runs wait or run already"
-                passed = Passed(due, "skipped", "queue_full", why)
+                passed = Passed(due=due, state="skipped", cause="queue_full", reason=why)
             else:
                 why = f"the run of {when_words(mine[0].due, spec.tz)} had not ended"
-                passed = Passed(due, "skipped", "overlap", why)
+                passed = Passed(due=due, state="skipped", cause="overlap", reason=why)
             await parts.jobs.pass_over(row, [passed], following)
             return now
         last = await parts.desk.last_report(row)
@@ -331,7 +331,7 @@ class Scheduler:
 
     def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
         """Whose runs came to an end since the last look; at the first one: everybody's."""
-        present = {(one.job, one.due) for one in claimed}
+        present = {(run.job, run.due) for run in claimed}
         if self._claimed is None:
             over = {row.job for row in rows}
         else:

@@ -120,8 +120,8 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
 
 def fields_of_spec(spec: JobSpec) -> dict[str, object]:
     """What ``spec_of`` reads back as the same job."""
-    found: dict[str, object] = {name: getattr(spec, name) for name in FIELDS}
-    return found | {"rules": list(spec.rules), "secrets": dict(spec.secrets)}
+    fields: dict[str, object] = {name: getattr(spec, name) for name in FIELDS}
+    return fields | {"rules": list(spec.rules), "secrets": dict(spec.secrets)}
 
 
 def first_slot(body: JobBody, now: datetime) -> datetime | None:
@@ -238,18 +238,18 @@ def _moment(
     name: str, text: str, where: ZoneInfo, now: datetime, read: Read = moment_of
 ) -> datetime:
     try:
-        found = read(text, where, now)
+        moment = read(text, where, now)
     except BadJob as error:
         raise BadJob(str(error), name) from error
     except OverflowError:
-        found = _FAR
-    if not _NEAR < found < _FAR:
+        moment = _FAR
+    if not _NEAR < moment < _FAR:
         raise BadJob(
             f"{text[:80]!r} is further away than any calendar; write a date such as"
             " 2026-12-01 09:00",
             name,
         )
-    return found
+    return moment
 
 
 def _text(given: Mapping[str, object], name: str) -> str | None:
@@ -276,12 +276,12 @@ def _seconds(given: Mapping[str, object], name: str, least: float = 0.0) -> floa
     if value is None or value == "":
         return None
     try:
-        found = duration(value)
+        length = duration(value)
     except ValueError as error:
         raise BadJob(str(error), name) from error
-    if found < timedelta(seconds=least):
+    if length < timedelta(seconds=least):
         raise BadJob(f"at least {span(least)}", name)
-    return round(found.total_seconds(), 3)
+    return round(length.total_seconds(), 3)
 
 
 def _count(given: Mapping[str, object]) -> int:
@@ -318,7 +318,7 @@ def _secrets(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         raise BadJob(
             "expected names with references, for example {GH_TOKEN: env:GH_TOKEN}", "secrets"
         )
-    found: list[tuple[str, str]] = []
+    references: list[tuple[str, str]] = []
     for name, reference in cast("Mapping[object, object]", secrets).items():
         secret = reference if isinstance(reference, Secret) else Secret(str(reference))
         if _VARIABLE.fullmatch(str(name)) is None:
@@ -329,8 +329,8 @@ def _secrets(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
                 " keyring:SERVICE/NAME",
                 "secrets",
             )
-        found.append((str(name), secret.written()))
-    return tuple(sorted(found))
+        references.append((str(name), secret.written()))
+    return tuple(sorted(references))
 
 
 def whole(moment: datetime) -> datetime:

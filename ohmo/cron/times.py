@@ -52,8 +52,8 @@ def local_zone(environ: Mapping[str, str]) -> str:
     try:
         if named and not named.startswith("/"):
             return zone_of(named).key
-        _, found, rest = str(_LOCALTIME.resolve(strict=True)).partition("/zoneinfo/")
-        return zone_of(rest).key if found else "UTC"
+        _, marker, rest = str(_LOCALTIME.resolve(strict=True)).partition("/zoneinfo/")
+        return zone_of(rest).key if marker else "UTC"
     except (OSError, ValueError):
         return "UTC"
 
@@ -189,7 +189,7 @@ class Fields:
         """Wall-clock times after ``start``, as if every day had 24 hours."""
         from croniter import CroniterBadDateError, croniter
 
-        found = croniter(
+        matches = croniter(
             self.expression,
             start.replace(tzinfo=UTC),
             ret_type=datetime,
@@ -197,7 +197,7 @@ class Fields:
         )
         try:
             while True:
-                yield found.get_next().replace(tzinfo=None)
+                yield matches.get_next().replace(tzinfo=None)
         except (CroniterBadDateError, OverflowError):
             return
 
@@ -349,10 +349,10 @@ def _wall(text: str, today: datetime) -> datetime | None:
     try:
         if clock is not None:
             return _on(datetime.combine(date.fromisoformat(word), datetime.min.time()), clock)
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return None if re.fullmatch(r"[\dW-]+", text) else found  # a date alone names no time
+    return None if re.fullmatch(r"[\dW-]+", text) else moment  # a date alone names no time
 
 
 def _clock(text: str) -> tuple[int, int, int] | None:

@@ -43,7 +43,12 @@ def destination(spec: JobSpec, place: Address | None) -> tuple[str | None, Addre
     if spec.to is None:
         return None, place
     if place is not None and spec.thread is not None:
-        place = Address(place.channel, place.account, place.chat, TopicId(spec.thread))
+        place = Address(
+            channel=place.channel,
+            account=place.account,
+            chat=place.chat,
+            topic=TopicId(spec.thread),
+        )
     written = spec.to
     if spec.thread is not None and place is None:
         written = f"{spec.to}/{spec.thread}"
@@ -71,7 +76,9 @@ def wake_of(
         person=row.person,
         prompt=prompt_of(spec, due, last),
         at=now,
-        occurrence=Occurrence(row.job, due, row.revision, following, by, fresh),
+        occurrence=Occurrence(
+            job=row.job, due=due, revision=row.revision, following=following, by=by, fresh=fresh
+        ),
         terms=terms_of(row),
         account=row.body.account,
     )
@@ -83,11 +90,11 @@ def terms_of(row: JobRow) -> Terms:
     to, place = destination(spec, row.body.place)
     deadline = spec.deadline or DEADLINE
     return Terms(
-        spec.name,
-        spec.rules if approved else (),
-        spec.secrets if approved else (),
-        deadline,
-        spec.when,
+        name=spec.name,
+        rules=spec.rules if approved else (),
+        secrets=spec.secrets if approved else (),
+        deadline=deadline,
+        when=spec.when,
         to=to,
         place=place,
     )
@@ -149,23 +156,23 @@ def slots(
     # A year of minutes is not walked through: only its end, further and further back until there
     # are enough.
     while before - back > first:
-        found, following = _walk(body, after(body, before - back), before)
-        if len(found) >= MOST_SLOTS:
-            return found[-MOST_SLOTS:], following
+        late, following = _walk(body, after(body, before - back), before)
+        if len(late) >= MOST_SLOTS:
+            return late[-MOST_SLOTS:], following
         back *= 2
-    found, following = _walk(body, first, before)
-    return found[-MOST_SLOTS:], following
+    late, following = _walk(body, first, before)
+    return late[-MOST_SLOTS:], following
 
 
 def _walk(
     body: JobBody, first: datetime | None, before: datetime
 ) -> tuple[list[datetime], datetime | None]:
-    found: list[datetime] = []
+    late: list[datetime] = []
     at = first
     while at is not None and at < before:
-        found.append(at)
+        late.append(at)
         at = after(body, at)
-    return found, at
+    return late, at
 
 
 def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Verdict:
@@ -175,16 +182,25 @@ def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Ver
     policy = body.spec.catch_up
     if policy == "all":
         run = late[-CAUGHT_UP:]
-        missed = Passed(first, "missed", "too_many", f"more than {CAUGHT_UP} runs were missed")
+        missed = Passed(
+            due=first,
+            state="missed",
+            cause="too_many",
+            reason=f"more than {CAUGHT_UP} runs were missed",
+        )
         return Verdict(_passed(body, missed, late[: -len(run)]), run[0], run[0])
     if policy == "none":
-        missed = Passed(first, "missed", "not_running", "ohmo was not running")
+        missed = Passed(
+            due=first, state="missed", cause="not_running", reason="ohmo was not running"
+        )
         return Verdict(_passed(body, missed, late), None, following)
     newest = late[-1]
     allowed = grace(body, newest)
     if now - newest > allowed:
         behind = f"it came {_span(now - newest)} late, more than {_span(allowed)}"
-        missed = Passed(first, "missed", "too_late", f"ohmo was not running; {behind}")
+        missed = Passed(
+            due=first, state="missed", cause="too_late", reason=f"ohmo was not running; {behind}"
+        )
         return Verdict(_passed(body, missed, late), None, following)
     return Verdict(_passed(body, coalesced(body, first, newest), late[:-1]), newest, newest)
 
@@ -192,7 +208,9 @@ def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Ver
 def coalesced(body: JobBody, due: datetime, into: datetime) -> Passed:
     """A slot for which a later one runs."""
     run = when_words(into, body.spec.tz)
-    return Passed(due, "skipped", "coalesced", f"coalesced into the run of {run}")
+    return Passed(
+        due=due, state="skipped", cause="coalesced", reason=f"coalesced into the run of {run}"
+    )
 
 
 def _passed(body: JobBody, like: Passed, late: list[datetime]) -> tuple[Passed, ...]:
@@ -300,7 +318,7 @@ class CatchingUp:
 
 def full(claimed: Sequence[OccurrenceRow]) -> bool:
     """As many as may are being caught up."""
-    return sum(one.cause == "caught_up" for one in claimed) >= AT_ONCE
+    return sum(run.cause == "caught_up" for run in claimed) >= AT_ONCE
 
 
 def begins(row: JobRow, due: datetime) -> datetime:

@@ -90,6 +90,16 @@ class Group:
     mended: str = ""  # the commit that has it no more
     passes: bool = False  # it does not fail now
 
+    def is_news(self, told: KnownFailure | None) -> bool:
+        """Whether people have to hear of it, who know of it as ``told``."""
+        turned_flaky = self.status == "flaky" and (told is None or told.status != "flaky")
+        return turned_flaky or self.status in ("new", "fixed")
+
+    def remembered(self) -> KnownFailure:
+        """As people know of it from now on."""
+        status = "flaky" if self.status == "flaky" else "still"
+        return KnownFailure(status, self.message, self.bad, self.good, self.places)
+
 
 @record
 class Compared:
@@ -122,27 +132,35 @@ def compare(reading: Reading, past: Past) -> Compared:
     for print_, told in past.told.items():
         if print_ in failing:
             continue
-        group = Group(print_, "flaky", told.message, told.places, told.bad, told.good)
+        group = Group(
+            print=print_,
+            status="flaky",
+            message=told.message,
+            places=told.places,
+            bad=told.bad,
+            good=told.good,
+        )
         if print_ not in holding:
             groups.append(_passing(group, told, runs.values()))
         else:
             groups.append(group if told.status == "flaky" else replace(group, status="still"))
     groups.sort(
-        key=lambda one: (_ORDER.index(one.status), -len(one.places), one.message, one.print)
+        key=lambda group: (
+            _ORDER.index(group.status),
+            -len(group.places),
+            group.message,
+            group.print,
+        )
     )
-    changed = False
-    told_now: dict[str, KnownFailure] = {}
-    for group in groups:
-        told = past.told.get(group.print)
-        turned_flaky = group.status == "flaky" and (told is None or told.status != "flaky")
-        changed = changed or turned_flaky or group.status in ("new", "fixed")
-        if group.status != "fixed":
-            status = "flaky" if group.status == "flaky" else "still"
-            told_now[group.print] = KnownFailure(
-                status, group.message, group.bad, group.good, group.places
-            )
+    changed = any(group.is_news(past.told.get(group.print)) for group in groups)
+    told_now = {group.print: group.remembered() for group in groups if group.status != "fixed"}
     kept = {stream: tuple(line[-_KEPT:]) for stream, line in runs.items()}
-    return Compared(groups, changed, list(heads.values()), Past(kept, told_now, past.last))
+    return Compared(
+        groups=groups,
+        changed=changed,
+        heads=list(heads.values()),
+        past=Past(kept, told_now, past.last),
+    )
 
 
 def input_of(reading: Reading) -> str:
@@ -161,13 +179,13 @@ def latest(listed: Sequence[ListedRun], known: Known) -> list[tuple[ListedRun, b
     ran last; each with whether it is not known yet. Raises BadResults: none."""
     taken: dict[str, int] = {}
     newest: list[tuple[ListedRun, bool]] = []
-    for one in reversed(listed):
-        run = one.run
+    for listed_run in reversed(listed):
+        run = listed_run.run
         if run.stream not in taken and len(taken) >= _STREAMS_READ:
             continue
         taken[run.stream] = taken.get(run.stream, 0) + 1
         if taken[run.stream] <= _KEPT + 1:
-            newest.append((one, (run.stream, run.key) not in known))
+            newest.append((listed_run, (run.stream, run.key) not in known))
     if not newest:
         raise BadResults(
             "no run has ended there yet; look at the name of the repository and of the branch"
@@ -190,7 +208,9 @@ def _with_unread(reading: Reading, past: Past) -> dict[str, list[PastRun]]:
     lines = {stream: list(runs) for stream, runs in past.runs.items()}
     for run in reversed(unread):
         failing = frozenset(map(fingerprint, run.failures))
-        lines.setdefault(run.stream, []).append(PastRun(run.stream, run.key, run.commit, failing))
+        lines.setdefault(run.stream, []).append(
+            PastRun(stream=run.stream, key=run.key, commit=run.commit, failing=failing)
+        )
     return lines
 
 
@@ -201,8 +221,8 @@ def _failing(
     lines: Collection[Sequence[PastRun]],
 ) -> Group:
     places: dict[Place, None] = {}
-    for one in members:
-        places[plain(one.job, 100), plain(one.test, 200), one.url] = None
+    for failure in members:
+        places[plain(failure.job, 100), plain(failure.test, 200), failure.url] = None
     status = "new" if told is None else "still"
     if any(_flaky(print_, line) for line in lines) or (told and told.status == "flaky"):
         status = "flaky"
@@ -211,7 +231,14 @@ def _failing(
     else:
         bad, good = _first_bad(print_, lines)
     message = plain(members[0].message, _MESSAGE)
-    return Group(print_, status, message, tuple(places)[:_PLACES], bad, good)
+    return Group(
+        print=print_,
+        status=status,
+        message=message,
+        places=tuple(places)[:_PLACES],
+        bad=bad,
+        good=good,
+    )
 
 
 def _passing(group: Group, told: KnownFailure, lines: Iterable[Sequence[PastRun]]) -> Group:
@@ -268,7 +295,8 @@ def written(past: Past) -> str:
             fields["failing"] = sorted(run.failing)[:_MOST_GROUPS]
             runs.append(fields)
     told = [
-        {"print": print_, **asdict(one)} for print_, one in sorted(past.told.items())[:_MOST_GROUPS]
+        {"print": print_, **asdict(failure)}
+        for print_, failure in sorted(past.told.items())[:_MOST_GROUPS]
     ]
     last = None if past.last is None else asdict(past.last)
     document = {"version": _VERSION, "runs": runs, "told": told, "last": last}
@@ -287,7 +315,12 @@ def read(source: str) -> Past:
     runs: dict[str, list[PastRun]] = {}
     for fields in objects(data.get("runs")):
         failing = frozenset(_texts(fields.get("failing")))
-        run = PastRun(text(fields, "stream"), text(fields, "key"), text(fields, "commit"), failing)
+        run = PastRun(
+            stream=text(fields, "stream"),
+            key=text(fields, "key"),
+            commit=text(fields, "commit"),
+            failing=failing,
+        )
         runs.setdefault(run.stream, []).append(run)
     told: dict[str, KnownFailure] = {}
     for fields in objects(data.get("told")):
@@ -300,17 +333,17 @@ def read(source: str) -> Past:
                 case _:
                     pass
         told[text(fields, "print")] = KnownFailure(
-            text(fields, "status"),
-            text(fields, "message"),
-            text(fields, "bad"),
-            text(fields, "good"),
-            tuple(places),
+            status=text(fields, "status"),
+            message=text(fields, "message"),
+            bad=text(fields, "bad"),
+            good=text(fields, "good"),
+            places=tuple(places),
         )
     last: LastAnswer | None = None
     for fields in objects([data.get("last")]):
         at, report, rest = fields.get("at"), fields.get("report"), fields.get("rest")
         if isinstance(at, int | float) and isinstance(report, str) and isinstance(rest, str):
-            last = LastAnswer(text(fields, "input"), float(at), report, rest)
+            last = LastAnswer(input=text(fields, "input"), at=float(at), report=report, rest=rest)
     return Past({stream: tuple(line) for stream, line in runs.items()}, told, last)
 
 

@@ -78,14 +78,14 @@ def from_http(url: str, fetch: Fetch, known: Known) -> Reading:
         return read_results(data, url=url)
     fields_of = {text(fields, "id"): fields for fields in objects(document["workflow_runs"])}
     runs: list[CiRun] = []
-    for one, unknown in latest(github.listed(document["workflow_runs"]), known):
-        if not (one.failed and unknown):
-            runs.append(one.run)
+    for listed_run, unknown in latest(github.listed(document["workflow_runs"]), known):
+        if not (listed_run.failed and unknown):
+            runs.append(listed_run.run)
             continue
-        jobs_url = link(fields_of[one.number], "jobs_url")
+        jobs_url = link(fields_of[listed_run.number], "jobs_url")
         if urllib.parse.urlsplit(jobs_url)[:2] != urllib.parse.urlsplit(url)[:2]:
             raise BadResults(
-                f"{url}: run {one.number} has its jobs at another place"
+                f"{url}: run {listed_run.number} has its jobs at another place"
                 f" ({jobs_url[:100] or 'no jobs_url'}); not asked there"
             )
         answer = _object(fetch(jobs_url))
@@ -94,7 +94,7 @@ def from_http(url: str, fetch: Fetch, known: Known) -> Reading:
         if total.isdigit() and int(total) > len(jobs):
             # GitHub shows 30 of them when it is not asked for more.
             jobs = all_pages(partial(page, jobs_url))
-        runs.append(with_failures(one.run, github.failures_in(jobs, lambda _: None)))
+        runs.append(with_failures(listed_run.run, github.failures_in(jobs, lambda _: None)))
     return Reading(runs)
 
 
@@ -144,8 +144,10 @@ def _is_lines(start: str) -> bool:
 
 
 def _read_json(data: bytes, form: Literal["github", "gitlab"]) -> list[CiRun]:
-    found = parsed(data, f"{form} results")
-    document = cast("Mapping[str, object]", found) if isinstance(found, dict) else {"jobs": found}
+    answer = parsed(data, f"{form} results")
+    document = (
+        cast("Mapping[str, object]", answer) if isinstance(answer, dict) else {"jobs": answer}
+    )
     jobs = objects(document.get("jobs"))
     if not jobs:
         raise BadResults(f"the {form} results hold no jobs; is it the output of a list of jobs?")

@@ -40,11 +40,11 @@ def from_gh(repo: str, branch: str, run: Run, known: Known) -> Reading:
     only = ["--branch", branch] if branch else []
     list_runs = ["gh", "run", "list", *where, *only, "--limit", str(LISTED), "--json", _RUN_FIELDS]
     runs: list[CiRun] = []
-    for one, unknown in latest(listed(parsed(run(list_runs), "gh run list")), known):
-        if not (one.failed and unknown):
-            runs.append(one.run)
+    for listed_run, unknown in latest(listed(parsed(run(list_runs), "gh run list")), known):
+        if not (listed_run.failed and unknown):
+            runs.append(listed_run.run)
             continue
-        view = ["gh", "run", "view", one.number, *where]
+        view = ["gh", "run", "view", listed_run.number, *where]
         document = parsed(run([*view, "--json", "jobs"]), "gh run view")
         jobs: list[Mapping[str, object]] = []
         if isinstance(document, dict):
@@ -53,7 +53,7 @@ def from_gh(repo: str, branch: str, run: Run, known: Known) -> Reading:
             logs = jobs_in(run([*view, "--log-failed"]).decode("utf-8", "replace"))
         except BadResults:
             logs = {}  # GitHub keeps logs for a time only; what failed is known without them
-        runs.append(with_failures(one.run, failures_in(jobs, logs.get)))
+        runs.append(with_failures(listed_run.run, failures_in(jobs, logs.get)))
     return Reading(runs)
 
 
@@ -68,16 +68,16 @@ def listed(runs: object) -> list[ListedRun]:
         number = text(fields, "databaseId", "id")
         attempt = text(fields, "attempt", "run_attempt") or "1"
         run = CiRun(
-            text(fields, "workflowName", "name") or "workflow",
-            f"{number}.{attempt}",
-            text(fields, "headSha", "head_sha"),
-            text(fields, "createdAt", "created_at"),
-            link(fields, "url" if text(fields, "databaseId") else "html_url"),
-            (),
+            stream=text(fields, "workflowName", "name") or "workflow",
+            key=f"{number}.{attempt}",
+            commit=text(fields, "headSha", "head_sha"),
+            at=text(fields, "createdAt", "created_at"),
+            url=link(fields, "url" if text(fields, "databaseId") else "html_url"),
+            failures=(),
         )
         order = (run.at, int(number) if number.isdigit() else 0, attempt)
         ended.append((order, ListedRun(number, run, conclusion in _BAD)))
-    return [one for _, one in sorted(ended, key=lambda pair: pair[0])]
+    return [listed_run for _, listed_run in sorted(ended, key=lambda pair: pair[0])]
 
 
 def read_jobs(
@@ -100,12 +100,12 @@ def read_jobs(
         started = min(text(job, "started_at", "startedAt") for job in jobs)
         runs.append(
             CiRun(
-                text(document, "workflowName") or text(first, "workflow_name") or "workflow",
-                f"{number}.{attempt}",
-                text(document, "headSha") or text(first, "head_sha"),
-                text(document, "createdAt") or started,
-                link(document, "url") or link(first, "html_url", "url"),
-                failures_in(jobs, logs),
+                stream=text(document, "workflowName") or text(first, "workflow_name") or "workflow",
+                key=f"{number}.{attempt}",
+                commit=text(document, "headSha") or text(first, "head_sha"),
+                at=text(document, "createdAt") or started,
+                url=link(document, "url") or link(first, "html_url", "url"),
+                failures=failures_in(jobs, logs),
             )
         )
     return sorted(runs, key=lambda run: (run.at, run.key))
@@ -130,5 +130,5 @@ def failures_in(
         bad = [text(step, "name") for step in steps if text(step, "conclusion") in _BAD]
         what = f"step {bad[0]}" if bad else "the job"
         how = "ran out of time" if conclusion == "timed_out" else "failed"
-        failures.append(Failure(name, "", f"{name}: {what} {how}", url))
+        failures.append(Failure(job=name, test="", message=f"{name}: {what} {how}", url=url))
     return tuple(failures)

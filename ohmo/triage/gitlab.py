@@ -69,16 +69,25 @@ def from_glab(repo: str, branch: str, run: Run, known: Known) -> Reading:
             number = text(fields, "id")
             created = text(fields, "created_at")
             url = link(fields, "web_url")
-            pipeline = CiRun(_STREAM, number, text(fields, "sha"), created, url, ())
+            pipeline = CiRun(
+                stream=_STREAM,
+                key=number,
+                commit=text(fields, "sha"),
+                at=created,
+                url=url,
+                failures=(),
+            )
             pipelines.append(ListedRun(number, pipeline, status == "failed"))
-    pipelines.sort(key=lambda one: int(one.number) if one.number.isdigit() else 0)
+    pipelines.sort(
+        key=lambda listed_run: int(listed_run.number) if listed_run.number.isdigit() else 0
+    )
     runs: list[CiRun] = []
-    for one, unknown in latest(pipelines, known):
-        if one.failed and unknown:
-            jobs = all_pages(partial(page, one.number))
-            runs.append(with_failures(one.run, failures_in(jobs, trace)))
+    for listed_run, unknown in latest(pipelines, known):
+        if listed_run.failed and unknown:
+            jobs = all_pages(partial(page, listed_run.number))
+            runs.append(with_failures(listed_run.run, failures_in(jobs, trace)))
         else:
-            runs.append(one.run)
+            runs.append(listed_run.run)
     return Reading(runs)
 
 
@@ -95,12 +104,12 @@ def read_jobs(jobs: object, logs: Callable[[str], str | None] = lambda _: None) 
         first = members[0]
         runs.append(
             CiRun(
-                _STREAM,
-                number or text(first, "commit.id", "id"),
-                text(first, "pipeline.sha", "commit.id"),
-                min(text(job, "created_at") for job in members),
-                link(first, "pipeline.web_url"),
-                failures_in(members, logs),
+                stream=_STREAM,
+                key=number or text(first, "commit.id", "id"),
+                commit=text(first, "pipeline.sha", "commit.id"),
+                at=min(text(job, "created_at") for job in members),
+                url=link(first, "pipeline.web_url"),
+                failures=failures_in(members, logs),
             )
         )
     return sorted(runs, key=lambda run: (run.at, run.key))
@@ -121,5 +130,7 @@ def failures_in(
             failures += failures_of(log, job=name, url=url, failed=True)
             continue
         reason = text(job, "failure_reason").replace("_", " ") or "failed"
-        failures.append(Failure(name, "", f"{name} in {text(job, 'stage')}: {reason}", url))
+        failures.append(
+            Failure(job=name, test="", message=f"{name} in {text(job, 'stage')}: {reason}", url=url)
+        )
     return tuple(failures)

@@ -88,7 +88,9 @@ def failures_of(
         match = next(filter(None, (pattern.match(line) for pattern in _TESTS)), None)
         if match is not None:
             message = (match["said"] or "").strip() or _message_below(lines, number)
-            failures.append(Failure(job, match["test"].strip(), message or "failed", url))
+            failures.append(
+                Failure(job=job, test=match["test"].strip(), message=message or "failed", url=url)
+            )
     if not failures:
         errors: list[str] = []
         for line in lines:
@@ -102,24 +104,31 @@ def failures_of(
             messages = [line for line in lines if _VERDICT.match(line)][:1]
         if failed and not messages:
             messages = [lines[-1] if lines else "the job failed and its log is empty"]
-        failures = [Failure(job, "", message, url) for message in messages]
+        failures = [Failure(job=job, test="", message=message, url=url) for message in messages]
     return tuple(dict.fromkeys(failures))[:_MOST]
 
 
 def read_log(text: str, *, stream: str = "log", commit: str = "", url: str = "") -> CiRun:
     """A whole log as one run; green when no line says that something failed."""
     key = hashlib.sha256(f"{commit}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
-    return CiRun(stream, key, commit, "", url, failures_of(text, job=stream, url=url))
+    return CiRun(
+        stream=stream,
+        key=key,
+        commit=commit,
+        at="",
+        url=url,
+        failures=failures_of(text, job=stream, url=url),
+    )
 
 
 def jobs_in(text: str) -> dict[str, str]:
     """``gh run view --log-failed``: each line is job, step and text, with tabs between. The text of
     each job."""
-    found: dict[str, list[str]] = {}
+    logs: dict[str, list[str]] = {}
     for line in text.splitlines():
         job, _, rest = line.partition("\t")
-        found.setdefault(job, []).append(rest.partition("\t")[2])
-    return {job: "\n".join(lines) for job, lines in found.items()}
+        logs.setdefault(job, []).append(rest.partition("\t")[2])
+    return {job: "\n".join(lines) for job, lines in logs.items()}
 
 
 def _message_below(lines: Sequence[str], number: int) -> str:
@@ -158,7 +167,14 @@ def read_junit(data: bytes, *, stream: str = "tests", commit: str = "", url: str
     times = (suite.get("timestamp", "") for suite in guard.root.iter("testsuite"))
     at = next(filter(None, times), "")[:40]
     key = hashlib.sha256(data + commit.encode()).hexdigest()[:16]
-    return CiRun(stream, key, commit, at, url, tuple(_junit_failures(suites, "", url)))
+    return CiRun(
+        stream=stream,
+        key=key,
+        commit=commit,
+        at=at,
+        url=url,
+        failures=tuple(_junit_failures(suites, "", url)),
+    )
 
 
 class _JunitGuard:
@@ -206,5 +222,5 @@ def _junit_failures(suites: Iterable[Any], above: str, url: str) -> Iterator[Fai
                 message = (result.message or result.type or "").strip()
                 message = message or (result.text or "").strip()
                 message = message[:MOST_TEXT] or type(result).__name__.lower()
-                yield Failure(job, test, message.splitlines()[0], url)
+                yield Failure(job=job, test=test, message=message.splitlines()[0], url=url)
         yield from _junit_failures(suite.testsuites(), job, url)

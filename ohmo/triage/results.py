@@ -202,5 +202,7 @@ def all_pages(page: Callable[[int], list[Mapping[str, object]]]) -> list[Mapping
 def with_failures(run: CiRun, failures: tuple[Failure, ...]) -> CiRun:
     """A run that failed before it had a job (its file is broken), or whose jobs are gone, is not
     green for that."""
-    unexplained = Failure("", "", f"{run.stream}: the run failed, and no job says why", run.url)
+    unexplained = Failure(
+        job="", test="", message=f"{run.stream}: the run failed, and no job says why", url=run.url
+    )
     return replace(run, failures=failures or (unexplained,))

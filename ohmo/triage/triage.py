@@ -144,8 +144,13 @@ def triage(
     runs: list[CiRun] = []
     for run in reading.runs:
         failures = tuple(
-            replace(one, job=clean(one.job), test=clean(one.test), message=clean(one.message))
-            for one in run.failures
+            replace(
+                failure,
+                job=clean(failure.job),
+                test=clean(failure.test),
+                message=clean(failure.message),
+            )
+            for failure in run.failures
         )
         runs.append(replace(run, stream=clean(run.stream), failures=failures))
     reading = Reading(runs)
@@ -159,7 +164,7 @@ def triage(
     if compared.changed:
         made = report(compared, clean(title), commits=lambda good, bad: clean(commits(good, bad)))
     answer = Answer(made.text, memory.keep(made.rest) if made.rest else None)
-    last = LastAnswer(key, now, made.text, made.rest)
+    last = LastAnswer(input=key, at=now, report=made.text, rest=made.rest)
     memory.write(replace(compared.past, last=last))
     return answer
 
@@ -184,7 +189,7 @@ def report(compared: Compared, title: str, *, commits: Commits) -> Report:
     lines = writer.lines(long=False)
     for number, line in enumerate(lines):
         if len(text) + 1 + len(line) > MOST - _RESERVE:
-            left = sum(one.startswith("- ") for one in lines[number:])
+            left = sum(entry.startswith("- ") for entry in lines[number:])
             whole = "\n".join([head, *writer.lines(long=True)])
             return Report(f"{text}\n\n_And {left} more: see the file._", f"{whole}\n")
         text += f"\n{line}"
