@@ -138,8 +138,17 @@ class Telegram:
                 raise NotReady("Telegram: updates without update_id came; they cannot be confirmed")
             for raw in batch:
                 move = moved(raw)
-                if move is not None:
-                    await self._follow(*move, context)
+                if move is None:
+                    continue
+                # A group that became a supergroup has another number, which the owner may have
+                # written down.
+                old, new = move
+                self._moved[old] = new
+                await context.missed(
+                    f"Telegram: the group {old} is a supergroup now, under the number"
+                    f" {new}. What is meant for the old number goes there; where"
+                    f" channels.telegram.allow.groups or a rule names {old}, write {new}."
+                )
             arrivals = inbound.fenced(self._read(batch, aside, now), oldest)
             seen = await self._remember(context, arrivals, now)
             offset = max(numbers) + 1
@@ -189,16 +198,6 @@ class Telegram:
             if isinstance(arrival, Inbound) and arrival.album in self._called:
                 arrivals[index] = replace(arrival, addressed=True)
         return arrivals
-
-    async def _follow(self, old: int, new: int, context: ChannelContext) -> None:
-        """A group that became a supergroup has another number, which the owner may have written
-        down."""
-        self._moved[old] = new
-        await context.missed(
-            f"Telegram: the group {old} is a supergroup now, under the number"
-            f" {new}. What is meant for the old number goes there; where"
-            f" channels.telegram.allow.groups or a rule names {old}, write {new}."
-        )
 
     def _place(self, address: Address) -> int | str:
         chat = render.chat_of(address)

@@ -78,10 +78,21 @@ class Transport(BaseRequest):
         timeout = aiohttp.ClientTimeout(
             sock_connect=self._pace.connect, total=seconds + self._pace.connect
         )
+        body: Body = {}
+        if request_data is not None and request_data.contains_files:
+            form = aiohttp.FormData(quote_fields=False)
+            for name, value in request_data.json_parameters.items():
+                form.add_field(name, value)
+            for name, (filename, content, media_type) in request_data.multipart_data.items():
+                form.add_field(name, content, filename=filename, content_type=media_type)
+            body = {"data": form}
+        elif request_data is not None and request_data.parameters:
+            body = {
+                "data": json.dumps(request_data.parameters).encode(),
+                "headers": {"Content-Type": "application/json"},
+            }
         try:
-            async with self._session.request(
-                method, url, timeout=timeout, **_body_of(request_data)
-            ) as response:
+            async with self._session.request(method, url, timeout=timeout, **body) as response:
                 return response.status, await response.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotSent(f"no connection: {error}") from error
@@ -135,19 +146,3 @@ class Polling(Transport):
             raise TelegramError("getUpdates gave no list")
         self.raw, self.garbled = cast("list[object]", updates), b""
         return status, b'{"ok":true,"result":[]}'
-
-
-def _body_of(data: RequestData | None) -> Body:
-    if data is None or not (data.parameters or data.contains_files):
-        return {}
-    if not data.contains_files:
-        return {
-            "data": json.dumps(data.parameters).encode(),
-            "headers": {"Content-Type": "application/json"},
-        }
-    form = aiohttp.FormData(quote_fields=False)
-    for name, value in data.json_parameters.items():
-        form.add_field(name, value)
-    for name, (filename, content, media_type) in data.multipart_data.items():
-        form.add_field(name, content, filename=filename, content_type=media_type)
-    return {"data": form}

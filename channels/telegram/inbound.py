@@ -71,8 +71,15 @@ def _message(message: Message, me: Me) -> Inbound | None:
     if not text and not attachments:  # somebody joined, a title changed, a message was pinned
         return None
     private = message.chat.type == "private"
-    if not private and _is_for_another_bot(message, me):
-        return None
+    words, entities = _words(message)
+    for entity in entities:
+        # ``/stop@other_bot`` is an order to that bot, also as a reply to us and where no mention is
+        # required (Bots, "Commands").
+        if not private and entity.type == "bot_command" and entity.offset == 0:
+            name = _part(words, entity).lower().partition("@")[2]
+            if name not in ("", me.name.lower()):
+                return None
+            break
     reply = _reply(message)
     quoted = ""
     if message.quote is not None:
@@ -201,17 +208,6 @@ def _is_meant(message: Message, me: Me) -> bool:
     return False
 
 
-def _is_for_another_bot(message: Message, me: Me) -> bool:
-    """``/stop@other_bot`` is an order to that bot, also as a reply to us and where no mention is
-    required (Bots, "Commands")."""
-    words, entities = _words(message)
-    for entity in entities:
-        if entity.type == "bot_command" and entity.offset == 0:
-            name = _part(words, entity).lower().partition("@")[2]
-            return name not in ("", me.name.lower())
-    return False
-
-
 def _words(message: Message) -> tuple[bytes, Sequence[Entity]]:
     """The text as UTF-16, in whose units entities count."""
     if message.text:
@@ -229,8 +225,18 @@ def _part(words: bytes, entity: Entity) -> str:
 
 
 def _text(message: Message, me: Me) -> str:
+    """The words of a message. Links behind words (text_link) carry their address after the words,
+    else nobody could read it."""
     words, entities = _words(message)
-    text = clean(_with_addresses(words, entities))
+    pieces: list[bytes] = []
+    last = 0
+    links = [entity for entity in entities if entity.type == "text_link"]
+    for entity in sorted(links, key=lambda entity: entity.offset):
+        end = 2 * (entity.offset + entity.length)
+        if end >= last and entity.url != _part(words, entity):
+            pieces += [words[last:end], f" ({entity.url})".encode("utf-16-le", "surrogatepass")]
+            last = end
+    text = clean(b"".join([*pieces, words[last:]]).decode("utf-16-le", "surrogatepass"))
     if message.chat.type != "private" and me.name:  # being spoken to is said by ``addressed``
         text = re.sub(rf"^@{re.escape(me.name)}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
     forwarded = ""
@@ -243,20 +249,6 @@ def _text(message: Message, me: Me) -> str:
             name = (chat.title if chat is not None else "") or origin.sender_user_name
         forwarded = f"[forwarded from {clean(name or 'somebody')}]"
     return "\n".join(filter(None, (forwarded, clean(_other(message)), text)))
-
-
-def _with_addresses(words: bytes, entities: Sequence[Entity]) -> str:
-    """Links behind words (text_link) carry their address after the words, else nobody could read
-    it."""
-    pieces: list[bytes] = []
-    last = 0
-    links = [entity for entity in entities if entity.type == "text_link"]
-    for entity in sorted(links, key=lambda entity: entity.offset):
-        end = 2 * (entity.offset + entity.length)
-        if end >= last and entity.url != _part(words, entity):
-            pieces += [words[last:end], f" ({entity.url})".encode("utf-16-le", "surrogatepass")]
-            last = end
-    return b"".join([*pieces, words[last:]]).decode("utf-16-le", "surrogatepass")
 
 
 def _other(message: Message) -> str:
