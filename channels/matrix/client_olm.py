@@ -86,9 +86,8 @@ class Account:
     what is kept."""
 
     def __init__(self, raw: vodozemac.Account | None = None) -> None:
-        self._raw = cast(
-            "Any", vodozemac.Account() if raw is None else raw
-        )  # the stubs of 0.10.0 leave out fallback keys
+        # the stubs of 0.10.0 leave out fallback keys
+        self._raw = cast("Any", vodozemac.Account() if raw is None else raw)
         self.curve = cast("str", self._raw.curve25519_key.to_base64())
         self.ed = cast("str", self._raw.ed25519_key.to_base64())
 

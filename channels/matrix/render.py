@@ -31,9 +31,8 @@ LARGEST = 46_000
 MAX_TEXT = 8_000  # characters of one message; nobody wants to read longer ones
 MARK = "(may be a duplicate)"
 MESSAGE = "m.room.message"
-_PILLS = re.compile(
-    r"https?://matrix\.to/", re.IGNORECASE
-)  # clients show a person or a room in place of the words
+# clients show a person or a room in place of the words
+_PILLS = re.compile(r"https?://matrix\.to/", re.IGNORECASE)
 _MARKUP = re.compile(r"[*_`~|\[]")
 _QUOTES = re.compile(r"^[ \t>]*>", re.MULTILINE)
 _CONTROLS = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")  # invisible, and six bytes each in JSON

@@ -26,9 +26,8 @@ from ohmo.triage.results import (
 
 _LONGEST_LINE = 1_000  # characters of a line that are looked at
 _MOST = 200  # failures of one log
-_STAMP = re.compile(
-    r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*\s"
-)  # what GitHub writes before each line
+# what GitHub writes before each line
+_STAMP = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*\s")
 _TESTS: tuple[re.Pattern[str], ...] = (  # test, and what it said when it is said on that line
     re.compile(
         r"^(?:FAILED|ERROR) (?P<test>\S+(?:::|\.py)\S*)(?: - (?P<said>.+))?$"

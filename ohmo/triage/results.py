@@ -22,9 +22,8 @@ PAGE = 100
 PAGES = 20
 LISTED = 50  # runs that are asked for
 LINK = re.compile(r"https?://[^\s()<>\[\]|\"'`\\]{3,400}")
-_ANSI = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])"
-)  # ECMA-48 control sequences, and titles
+# ECMA-48 control sequences, and titles
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _UNSEEN = re.compile(
     "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
