@@ -386,8 +386,9 @@ def _topic(content: Mapping[str, Any]) -> str | None:
 
 def _at(event: Event) -> datetime:
     milliseconds: object = event.get("origin_server_ts")
-    usable = isinstance(milliseconds, int | float) and 0 <= milliseconds < _LATEST
-    return datetime.fromtimestamp(milliseconds / 1000 if usable else 0, UTC)  # pyright: ignore[reportOperatorIssue, reportUnknownArgumentType]
+    if not isinstance(milliseconds, int | float) or not 0 <= milliseconds < _LATEST:
+        milliseconds = 0
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:

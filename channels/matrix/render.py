@@ -64,7 +64,8 @@ def revision(room: str, target: MessageId, text: str) -> Part:
     """A newer text of a draft: what does not fit into one event is left out."""
     source = quote_thinking(_CONTROLS.sub("", clean(text)))
     pieces = split_markdown(source, _fits) or ["…"]
-    return _edit(room, target, _content(pieces[0] if len(pieces) == 1 else f"{pieces[0]}\n\n…", ()))
+    shown = pieces[0] if len(pieces) == 1 else f"{pieces[0]}\n\n…"
+    return _edit(room, target, _content(shown, ()))
 
 
 def mark(part: Part) -> Part:

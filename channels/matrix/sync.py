@@ -172,7 +172,7 @@ class Listening:
                     log.info("%s: a sync is tried again: %s", self._me, failure)
                     # Drawn from the whole of a range that doubles, so that many clients do not come
                     # back at once; a wait that was asked for comes first.
-                    pause = random.uniform(0, pace.soon * 2 ** (failed - 1))  # noqa: S311 - no secret
+                    pause = random.uniform(0, pace.soon * 2 ** (failed - 1))  # noqa: S311
                     if isinstance(failure, RateLimited):
                         pause += failure.retry_after
                     await asyncio.sleep(pause)

@@ -77,7 +77,8 @@ class Recipe:
         given = {**defaults, **values}
         if missing := [name for name in self.parameters if name not in given]:
             what = "; ".join(f"{name}: {self.parameters[name].description}" for name in missing)
-            raise BadJob(f"recipe {self.name} needs --set {'=… --set '.join(missing)}=… ({what})")
+            given_so = "=… --set ".join(missing)
+            raise BadJob(f"recipe {self.name} needs --set {given_so}=… ({what})")
         filled = cast("dict[str, object]", _filled(dict(self.fields), given))
         return {"name": self.name, **filled, "recipe": self.name}
 

@@ -41,7 +41,8 @@ _TESTS: tuple[re.Pattern[str], ...] = (  # test, and what it said when it is sai
     re.compile(r"^\[ERROR\]\s+(?P<test>[\w.$]+[.:]\w+)(?::\d+)? (?P<said>.+)$"),  # Maven Surefire
 )
 _ERROR_TYPE = re.compile(
-    r"^(?:E\s+)?(?P<said>(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*|(?:fatal|panic|error)(?:\[\w+\])?:"
+    r"^(?:E\s+)?(?P<said>(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*"
+    r"|(?:fatal|panic|error)(?:\[\w+\])?:"
     r" .+|thread '.*' panicked at .*))$"
 )
 _ERROR = re.compile(
