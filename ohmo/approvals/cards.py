@@ -1,15 +1,16 @@
-"""The cards of questions, and what takes their place afterwards. Pure but for new ids."""
+"""The cards of questions: whom a job asks, how a card is answered in words where a platform has no
+buttons, and what takes its place afterwards. Pure but for new ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from channels.contract import Address, Choice, Hint, Outbound
+from channels.record import record
 from channels.split import split_markdown
 from channels.text import literal
 from ohmo.ambient import NewId
-from ohmo.approvals.job_people import JobPeople
 from ohmo.contracts.inwriter import Card, Closing, in_writer
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, OutRow, PostRow
 from ohmo.contracts.tool import Question
@@ -19,6 +20,79 @@ from ohmo.sessions import stale_messages
 MOST = 16_000
 _HEAD = 1_500  # characters of one that is longer
 TTL = 86_400.0  # seconds until a card that could not be delivered is given up
+_ONCE = "`/approve` or `/deny`"
+_LONGER = "`/approve`, `/approve session`, `/approve always` or `/deny`"
+_BUTTON = "Answer with a button, or say"
+_THUMB = "Answer with 👍 or 👎 on this message, or say"  # as the commands, it means this very card
+# Where the card of a job or a webhook stands is not its conversation: other words are no answer.
+_JOB_BUTTON = "Answer with a button, or with 👍 or 👎, or say"
+_JOB_THUMB = "Answer with 👍 or 👎, or say"
+
+# With buttons, and without. A permission is never given by chance words.
+_WORDS: Mapping[Hint, tuple[str, str]] = {
+    Hint.DECIDE: (f"{_BUTTON} {_LONGER}.", f"{_THUMB} {_LONGER}."),
+    Hint.DECIDE_ONCE: (f"{_BUTTON} {_ONCE}.", f"{_THUMB} {_ONCE}."),
+    Hint.WANTED: (f"{_BUTTON} {_ONCE}.", f"{_THUMB} {_ONCE}."),
+    Hint.DECIDE_JOB: (f"{_JOB_BUTTON} {_LONGER} here.", f"{_JOB_THUMB} {_LONGER} here."),
+    Hint.DECIDE_ONCE_JOB: (f"{_JOB_BUTTON} {_ONCE} here.", f"{_JOB_THUMB} {_ONCE} here."),
+    Hint.DECIDE_HOOK: (f"{_JOB_BUTTON} {_LONGER}.", f"{_JOB_THUMB} {_LONGER}."),
+    Hint.DECIDE_ONCE_HOOK: (f"{_JOB_BUTTON} {_ONCE}.", f"{_JOB_THUMB} {_ONCE}."),
+    Hint.REFUSE: (
+        "Answer with a button or `/deny` to refuse it.",
+        "Answer with 👎 on this message or `/deny` to refuse it.",
+    ),
+    Hint.CHOOSE: ("Answer with a button or in your own words.", "Answer in your own words."),
+    Hint.CHOOSE_JOB: (
+        "Answer with a button, or reply to this message in your own words.",
+        "Say one of them, or reply to this message in your own words.",
+    ),
+    Hint.SAY: ("Answer in your own words.", "Answer in your own words."),
+    Hint.SAY_JOB: (
+        "Answer in reply to this message, in your own words.",
+        "Answer in reply to this message, in your own words.",
+    ),
+    Hint.RUN_LATE: (
+        "Press the button, or say `/approve`, to run it now.",
+        "Say `/approve` to run it now.",
+    ),
+    Hint.RUN_LATE_JOB: ("Press the button to run it now.", ""),
+    Hint.ANSWER_LATE: (
+        "Press the button, or say `/approve`, to have it answered now.",
+        "Say `/approve` to have it answered now.",
+    ),
+    Hint.RETRY: (
+        "Press the button, or say `/retry`, to try it again.",
+        "Say `/retry` to try it again.",
+    ),
+}
+# These stand behind the last words of the message, the others below it.
+_BEHIND = (Hint.RUN_LATE, Hint.RUN_LATE_JOB, Hint.ANSWER_LATE, Hint.RETRY)
+_IN_WORDS = (Hint.CHOOSE, Hint.CHOOSE_JOB)  # words answer it, and its choices say which
+
+
+@record
+class JobPerson:
+    """Whose job it is."""
+
+    person: str  # CHANNEL:PERSON
+    place: Address  # where that person is asked; its account is the person's
+
+
+class JobPeople:
+    """Whom the runs of jobs ask, kept up by whoever starts such runs."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], JobPerson] = {}
+
+    def learn(self, thread: Address, whom: JobPerson) -> None:
+        self._known[thread.chat, whom.person] = whom
+
+    @in_writer
+    def of(self, asked: Asked) -> JobPerson | None:
+        """None: the owner is asked, or the thread has people of its own."""
+        if asked.address.channel != "house":
+            return None
+        return self._known.get((asked.address.chat, asked.person))
 
 
 @in_writer
@@ -133,3 +207,14 @@ def closing(
         return PostRow(new_id(), "edit", closed, target=row.row.id)
 
     return close
+
+
+def worded(said: Outbound, *, buttons: bool) -> Outbound:
+    """``said`` with the words on how to answer it. Without ``buttons`` only the choices of a
+    question that takes words are left."""
+    if said.hint is None:
+        return said
+    how = _WORDS[said.hint][0 if buttons else 1]
+    between = " " if said.hint in _BEHIND else "\n\n"
+    choices = said.choices if buttons or said.hint in _IN_WORDS else ()
+    return replace(said, text=f"{said.text}{between}{how}" if how else said.text, choices=choices)

@@ -21,8 +21,7 @@ from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Tool
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
-from ohmo.engine.loop import Engine
-from ohmo.engine.reasoner import Reasoner
+from ohmo.engine.loop import Engine, Reasoner
 from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy_of import Host, Policies, sensitive_of, snapshot_of

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from channels.contract import Address
 from channels.errors import Unavailable
 from channels.record import record
-from ohmo.approvals.job_people import JobPeople, JobPerson
+from ohmo.approvals.cards import JobPeople, JobPerson
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.models import Job

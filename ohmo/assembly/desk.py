@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from channels.contract import Clock, Inbound
 from channels.record import record
 from channels.text import code_span, literal, wall
-from ohmo.approvals.granting import remembered_by
+from ohmo.approvals.answering import remembered_by
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob

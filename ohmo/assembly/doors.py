@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 
 from channels.record import record
-from ohmo.bus import MessageBus
+from ohmo.bus.bus import MessageBus
 from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.store import Hint, Store

@@ -11,10 +11,8 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
-from ohmo.approvals.answering import Approvals
-from ohmo.approvals.cards import routed
-from ohmo.approvals.granting import Granting
-from ohmo.approvals.job_people import JobPeople
+from ohmo.approvals.answering import Approvals, Granting
+from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import LateAnswers, LateDeps, expire
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, no_such_model
@@ -28,7 +26,7 @@ from ohmo.assembly.seams import Seams
 from ohmo.assembly.sessions import build_pool
 from ohmo.assembly.switchboard import build_board
 from ohmo.assembly.webhooks import build_hooks
-from ohmo.bus import MessageBus
+from ohmo.bus.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config

@@ -41,10 +41,10 @@ class Batch:
 
 class MessageBus:
     """``seat`` decides where an arrival belongs; ``accept`` stores a batch in one transaction.
-    ``bound``: batches that may wait; when it
-    is reached publish waits, and so does the platform. ``acknowledged`` is told the seconds from
-    receipt to commit of every batch. ``inbound`` batches are handed to the store one after the
-    other without waiting for each commit: the writer groups them."""
+    ``bound``: batches that may wait; when it is reached publish waits, and so does the platform.
+    ``acknowledged`` is told the seconds from receipt to commit of every batch. ``inbound`` batches
+    are handed to the store one after the other without waiting for each commit: the writer groups
+    them."""
 
     def __init__(
         self,

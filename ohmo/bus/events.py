@@ -13,7 +13,7 @@ from ohmo.contracts.agent import Event
 Heard = tuple[str, Event]
 
 
-class _Ear:
+class _Listener:
     """One watcher's bounded queue; when it is full the oldest event goes."""
 
     def __init__(self, bound: int) -> None:
@@ -40,25 +40,25 @@ class EventStream:
 
     def __init__(self, bound: int = 1024) -> None:
         self._bound = bound
-        self._ears: list[_Ear] = []
+        self._listeners: list[_Listener] = []
         self._gone = 0
 
     @property
     def dropped(self) -> int:
-        return self._gone + sum(ear.dropped for ear in self._ears)
+        return self._gone + sum(listener.dropped for listener in self._listeners)
 
     def emit(self, thread: str, event: Event) -> None:
         """From a turn; never waits."""
-        for ear in self._ears:
-            ear.hear((thread, event))
+        for listener in self._listeners:
+            listener.hear((thread, event))
 
     @contextmanager
     def listen(self) -> Generator[AsyncIterator[Heard]]:
         """Thread and event of every running turn from now on."""
-        ear = _Ear(self._bound)
-        self._ears.append(ear)
+        listener = _Listener(self._bound)
+        self._listeners.append(listener)
         try:
-            yield aiter(ear)
+            yield aiter(listener)
         finally:
-            self._ears.remove(ear)
-            self._gone += ear.dropped
+            self._listeners.remove(listener)
+            self._gone += listener.dropped

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from channels.contract import Outbound
 from channels.record import record
-from ohmo.approvals.hints import worded
+from ohmo.approvals.cards import worded
 from ohmo.contracts.messages import Json
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Spent, Spot, ThreadInfo, known_cost, spot_of

@@ -28,7 +28,7 @@ from ohmo.contracts.agent import (
     ToolStarted,
 )
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.messages import UNREADABLE, CallStarted, Json, Layer, ToolCall, ToolResult
+from ohmo.contracts.messages import UNREADABLE, CallStarted, Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import (
     Allow,
     Ask,
@@ -42,9 +42,8 @@ from ohmo.contracts.tool import (
     ToolOutput,
     Verdict,
 )
+from ohmo.engine.concurrency import Emit, Order, merged
 from ohmo.engine.guard import LoopGuard
-from ohmo.engine.order import Order
-from ohmo.engine.stream import Emit, merged
 
 NOT_EXECUTED = (
     "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
@@ -74,29 +73,21 @@ class _Refusal:
     why: str
 
 
-@record
-class _Place:
-    """Of an open call in its step."""
-
-    order: Order
-    number: int
-
-
 class _Call:
     """One open call on its way to its result."""
 
     def __init__(
         self,
         turn: str,
-        one: OpenCall,
+        open_call: OpenCall,
         ledger: Ledger,
         guard: LoopGuard,
         emit: Emit[ToolEvent],
         redact: Callable[[str], str],
     ) -> None:
         self.turn = turn
-        self.open = one
-        self.call = one.call
+        self.open = open_call
+        self.call = open_call.call
         self.ledger = ledger
         self.context = ledger.call_context(self.call, self._progress)
         self.emit = emit
@@ -166,35 +157,38 @@ class Executor:
         """Runs what may run, ``width`` at a time and each after what it needs the effect of; what
         needs a person is returned as one Parked at the end, and what only reads behind that stays
         open."""
-        questions: dict[str, tuple[ToolCall, Question]] = {}
-        known = [
-            self._prepare(one.call, ledger.call_context(one.call, lambda _: None)) for one in calls
-        ]
-        order = Order([one.footprint if isinstance(one, _Prepared) else None for one in known])
+        questions: dict[int, tuple[ToolCall, Question]] = {}
+        footprints: list[Footprint | None] = []
+        for open_call in calls:
+            context = ledger.call_context(open_call.call, lambda _: None)
+            prepared = self._prepare(open_call.call, context)
+            footprints.append(prepared.footprint if isinstance(prepared, _Prepared) else None)
+        order = Order(footprints)
 
-        def work(number: int, one: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
+        def work(number: int, open_call: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
             async def run(emit: Emit[ToolEvent]) -> None:
                 over = False
                 try:
-                    call = _Call(turn, one, ledger, guard, emit, self._redact)
-                    question = await self._one(call, _Place(order, number))
+                    call = _Call(turn, open_call, ledger, guard, emit, self._redact)
+                    question = await self._carry_out(call, order, number)
                     over = question is None
                     if isinstance(question, Question):
-                        questions[one.call.id] = (one.call, question)
+                        questions[number] = (open_call.call, question)
                 finally:
                     order.left(number, held=not over)
 
             return run
 
-        async with aclosing(
-            merged([work(number, one) for number, one in enumerate(calls)], width=self._width)
-        ) as events:
+        works = [work(number, open_call) for number, open_call in enumerate(calls)]
+        async with aclosing(merged(works, width=self._width)) as events:
             async for event in events:
                 yield event
         if questions:
-            yield Parked(tuple(questions[one.call.id] for one in calls if one.call.id in questions))
+            yield Parked(tuple(questions[number] for number in sorted(questions)))
 
-    async def _one(self, call: _Call, place: _Place) -> Question | Literal["held"] | None:
+    async def _carry_out(
+        self, call: _Call, order: Order, number: int
+    ) -> Question | Literal["held"] | None:
         """None: it has ended. A question: a person is asked. Held: it runs when they have
         answered."""
         prepared = self._prepare(call.call, call.context)
@@ -204,18 +198,22 @@ class Executor:
         elif isinstance(prepared, _Refusal):
             await call.refuse(prepared)
         else:
-            return await self._gated(call, prepared, place)
+            return await self._gated(call, prepared, order, number)
         return None
 
     async def _gated(
-        self, call: _Call, prepared: _Prepared, place: _Place
+        self, call: _Call, prepared: _Prepared, order: Order, number: int
     ) -> Question | Literal["held"] | None:
         decision = await self._judge(call, prepared)
-        if _unwanted(call, prepared.footprint) and not isinstance(decision, Deny):
+        # A restart came before it ran, which its absence in the log proves. What the person saw in
+        # between may have made it unwanted; what only reads is run all the same.
+        interrupted = call.open.interrupted and not call.open.started
+        unwanted = interrupted and not call.approved and prepared.footprint.effect != "none"
+        if unwanted and not isinstance(decision, Deny):
             await call.refuse(_Refusal(Layer.RESTART, NOT_EXECUTED))
             return None
-        if isinstance(decision, Allow) and not place.order.free(place.number):
-            if not await place.order.reached(place.number) and prepared.footprint.effect == "none":
+        if isinstance(decision, Allow) and not order.free(number):
+            if not await order.reached(number) and prepared.footprint.effect == "none":
                 return "held"
             # What the others did may have made it another call.
             after = self._prepare(call.call, call.context)
@@ -266,7 +264,10 @@ class Executor:
         if call.name in context.hidden:
             # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong
             # is told what they are.
-            schema = f"\nIts arguments: {_compact(allowed[call.name].schema)}"
+            schema = json.dumps(
+                dict(allowed[call.name].schema), ensure_ascii=False, separators=(",", ":")
+            )
+            schema = f"\nIts arguments: {schema}"
         if set(call.arguments) == {UNREADABLE}:
             written = str(call.arguments[UNREADABLE])[:500]
             why = f"{call.name}: arguments are not valid JSON: {written}{schema}"
@@ -317,13 +318,6 @@ async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
     return replace(output, result=replace(output.result, call=call.id))
 
 
-def _unwanted(call: _Call, footprint: Footprint) -> bool:
-    """A restart came before it ran, which its absence in the log proves. What the person saw in
-    between may have made it unwanted; what only reads is run all the same."""
-    interrupted = call.open.interrupted and not call.open.started
-    return interrupted and not call.approved and footprint.effect != "none"
-
-
 def _error(call: ToolCall, text: str, refused: Layer | None = None) -> ToolOutput:
     return ToolOutput(ToolResult(call.id, text, error=True, refused=refused))
 
@@ -340,10 +334,6 @@ def _no_tool(name: str, there: Sequence[str]) -> str:
     near = get_close_matches(name, there, n=5, cutoff=0.5)
     meant = f" Nearest: {', '.join(near)}." if near else ""
     return f"There is no tool named {name}.{meant} ToolSearch finds others."
-
-
-def _compact(schema: Mapping[str, Json]) -> str:
-    return json.dumps(dict(schema), ensure_ascii=False, separators=(",", ":"))
 
 
 def digest(call: ToolCall) -> str:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
 from channels.record import record
-from ohmo.approvals.job_people import JobPerson
-from ohmo.approvals.reaction_lookup import verdict_of
+from ohmo.approvals.cards import JobPerson
+from ohmo.approvals.questions import verdict_of
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked
 from ohmo.contracts.tool import Question, Standing

@@ -5,21 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from channels.contract import Answer, Inbound, Reacted, Said
+from channels.contract import Address, Answer, Inbound, Outbound, Reacted, Said
 from channels.record import record
 from ohmo.ambient import NewId, derived
-from ohmo.approvals import reaction_lookup
 from ohmo.approvals.answering import NOT_YOURS, Answerer, Approvals, Refused
 from ohmo.approvals.cards import elsewhere, is_whole, parse_choice, stands, tried_again
 from ohmo.approvals.lapsing import LateAnswers, parse_run
-from ohmo.approvals.questions import Shown, aimed
-from ohmo.approvals.reaction_lookup import verdict_of
+from ohmo.approvals.questions import Shown, aimed, permission_under, verdict_of
 from ohmo.commands.contract import Decide, Desk
-from ohmo.contracts.outbox import Asked, Lapsed, Scope
+from ohmo.contracts.outbox import Asked, Lapsed, PostRow, Scope
 from ohmo.contracts.store import Store
-from ohmo.contracts.turns import Accepted
+from ohmo.contracts.turns import Accepted, Ending, PersonRow, ThreadSettings
 from ohmo.gateway.access import Access, is_free
-from ohmo.gateway.endings import Ended, notice
 from ohmo.lifecycle import failure_of, within
 from ohmo.sessions.notice_text import parse_again
 
@@ -27,6 +24,28 @@ _SCOPES: dict[str, Scope] = {"session": "session", "always": "always", "workspac
 _CLOSED = "This question is closed."
 _LATE = "Too late: this question is closed."
 COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
+
+
+async def no_effect() -> None:
+    """Nothing follows the commit."""
+
+
+@record
+class Ended:
+    """How intake ends an arrival that is handled beside the mailbox: one transaction; ``then`` is
+    done after its commit."""
+
+    ending: Ending
+    reason: str = ""
+    posts: tuple[PostRow, ...] = ()
+    person: PersonRow | None = None
+    settings: ThreadSettings | None = None
+    then: Callable[[], Awaitable[None]] = no_effect
+
+
+def notice(new_id: NewId, address: Address, text: str) -> PostRow:
+    """A line of the house's own."""
+    return PostRow(new_id(), "notice", Outbound(address, text))
 
 
 @record
@@ -92,7 +111,7 @@ class Answering:
         """A reaction to the card of a permission is its button; to anything else, or by somebody
         else, it is only a reaction, and nobody is told off for it."""
         verdict = verdict_of(reacted.emoji)
-        asked = await reaction_lookup.under(self._deps.store, reacted)
+        asked = await permission_under(self._deps.store, reacted)
         if asked is None or verdict is None:
             return Ended("noted", "no open question stands there")
         if not self._deps.access.may_answer(asked, reacted):
@@ -173,7 +192,7 @@ class Answering:
         """What died with this turn comes back, in its order. Done twice it is the same."""
         letters = await self._deps.desk.failed(accepted.thread, turn)
         standing = self._deps.access.standing_of(answer)
-        theirs = all(one.person == answer.person.id for one in letters)
+        theirs = all(letter.person == answer.person.id for letter in letters)
         if standing is None or (standing == "guest" and not theirs):
             return self._refused(
                 answer,

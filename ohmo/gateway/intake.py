@@ -18,14 +18,13 @@ from channels.contract import Answer, Clock, Inbound, MessageId, Person, PersonI
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.ambient import NewId
-from ohmo.approvals import reaction_lookup
+from ohmo.approvals.questions import REACTION_LIMIT, cards_named
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, Seat
 from ohmo.gateway.access import Access
-from ohmo.gateway.answering import Answering
-from ohmo.gateway.endings import Ended, notice
+from ohmo.gateway.answering import Answering, Ended, notice
 from ohmo.gateway.notices import Courtesies, Told
 from ohmo.gateway.orders import Orders, Turns
 from ohmo.gateway.people import pairing_request, pairing_text
@@ -103,8 +102,8 @@ class Intake:
                 # No words of the thread wait with it, but later reactions to the same card do: the
                 # first counts.
                 async with self._alone(f"{accepted.thread} {arrival.message}"):
-                    named = reaction_lookup.named(self._deps.store, arrival)
-                    await failure_of(within(reaction_lookup.PATIENCE, named))
+                    named = cards_named(self._deps.store, arrival)
+                    await failure_of(within(REACTION_LIMIT, named))
                     await self._carry_out(accepted, arrival, seat)
             else:
                 await self._carry_out(accepted, arrival, seat)

@@ -29,8 +29,7 @@ from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, ThreadSettings
-from ohmo.gateway.answering import Answering
-from ohmo.gateway.endings import Ended, notice
+from ohmo.gateway.answering import Answering, Ended, notice
 
 
 @record

@@ -15,7 +15,7 @@ from channels.contract import Channel, Clock, Part, Receipt, Repeat
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
 from channels.record import record
 from ohmo.ambient import Failpoint, base36
-from ohmo.approvals.hints import worded
+from ohmo.approvals.cards import worded
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.outbox import OutRow, PartState
 from ohmo.contracts.store import Outbox

@@ -19,7 +19,7 @@ from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Claim, Work
-from ohmo.engine.stream import closable
+from ohmo.engine.concurrency import closable
 from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import notice_text, stale_messages
 from ohmo.sessions.deps import Busy, SessionDeps

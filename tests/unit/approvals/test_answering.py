@@ -19,9 +19,8 @@ from channels.contract import (
     PersonId,
     Receipt,
 )
-from ohmo.approvals.answering import NOT_YOURS, Answerer, Approvals, Refused
+from ohmo.approvals.answering import NOT_YOURS, Answerer, Approvals, Granting, Refused
 from ohmo.approvals.cards import MOST, card, closing
-from ohmo.approvals.granting import Granting
 from ohmo.commands.contract import Decide
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import Ask, PartState

@@ -36,9 +36,9 @@ from ohmo.contracts.tool import (
     ToolOutput,
     Verdict,
 )
+from ohmo.engine.concurrency import merged
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor
 from ohmo.engine.guard import LoopGuard
-from ohmo.engine.stream import merged
 from ohmo.providers.wire_parts import arguments
 
 Run = Callable[[Any, CallContext], Awaitable[ToolOutput]]

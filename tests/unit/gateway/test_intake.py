@@ -26,9 +26,8 @@ from channels.contract import (
     Receipt,
 )
 from channels.errors import Unavailable
-from ohmo.approvals.answering import Approvals
+from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import card, closing
-from ohmo.approvals.granting import Granting
 from ohmo.approvals.lapsing import LateAnswers, LateDeps
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.desk import HouseDesk

@@ -11,8 +11,7 @@ from test_intake import House, permission, thumb, told, words
 
 from channels.contract import Address, ChatId, MessageId, Part, Receipt
 from channels.text import parse
-from ohmo.approvals.cards import MOST, card, is_whole
-from ohmo.approvals.hints import worded
+from ohmo.approvals.cards import MOST, card, is_whole, worded
 from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Ask, Asked, Lapsed, PartState

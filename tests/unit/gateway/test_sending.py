@@ -15,8 +15,7 @@ from gateway_words import BIRTH, LOOK, RISK, SAFE, Stage, ended, ident, place, p
 
 from channels.contract import Choice, MessageId, Receipt
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
-from ohmo.approvals.cards import card
-from ohmo.approvals.hints import worded
+from ohmo.approvals.cards import card, worded
 from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.outbox import Ask, Asked, OutRow, PartState
 from ohmo.contracts.tool import Question

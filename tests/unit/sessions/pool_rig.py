@@ -53,8 +53,7 @@ from ohmo.contracts.tool import (
 )
 from ohmo.contracts.turns import Accepted, Claim, Seat, Work
 from ohmo.engine.executor import Executor
-from ohmo.engine.loop import Engine
-from ohmo.engine.reasoner import Reasoner
+from ohmo.engine.loop import Engine, Reasoner
 from ohmo.sessions.deps import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.poison_turns import PoisonTurns

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from channels.contract import Hint
-from ohmo.approvals.hints import worded
+from ohmo.approvals.cards import worded
 from ohmo.approvals.lapsing import lapsing
 from ohmo.contracts.messages import CallResult, Layer, ToolResult
 from ohmo.contracts.outbox import OutRow, PostRow

@@ -1,0 +1,129 @@
+"""The calls of one step side by side: which waits for which, and their events as one stream in the
+order they happen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TypeVar, cast
+
+from ohmo.contracts.tool import Footprint
+
+Item = TypeVar("Item")
+Emit = Callable[[Item], None]
+
+
+async def closable(events: AsyncIterator[Item]) -> AsyncGenerator[Item]:
+    """The same events; closing it closes ``events`` at once, if they can be closed."""
+    if not hasattr(events, "aclose"):
+        async for event in events:
+            yield event
+        return
+    async with aclosing(cast("AsyncGenerator[Item]", events)) as open_events:
+        async for event in open_events:
+            yield event
+
+
+async def merged(
+    works: Sequence[Callable[[Emit[Item]], Awaitable[None]]], *, width: int
+) -> AsyncGenerator[Item]:
+    """Runs ``works`` concurrently, at most ``width`` at a time, and yields what they emit.
+
+    The first failure cancels the others and is raised as it is; cancelling the consumer cancels all
+    of them.
+    """
+    queue: asyncio.Queue[Item | None] = asyncio.Queue()
+    slots = asyncio.Semaphore(width)
+
+    async def one(work: Callable[[Emit[Item]], Awaitable[None]]) -> None:
+        async with slots:
+            await work(queue.put_nowait)
+
+    async def everything() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in works:
+                    group.create_task(one(work))
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        finally:
+            queue.put_nowait(None)
+
+    running = asyncio.create_task(everything(), name="engine.stream")
+    try:
+        while (item := await queue.get()) is not None:
+            yield item
+        await running
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.wait([running])
+        if running.done() and not running.cancelled():
+            running.exception()  # looked at, also when whoever listened is gone
+
+
+class Order:
+    """The calls of one step, by their places in it. A footprint of None: the call will not
+    run."""
+
+    def __init__(self, footprints: Sequence[Footprint | None]) -> None:
+        reaches = [_Reach(footprint) if footprint is not None else None for footprint in footprints]
+        self._before: list[list[int]] = []  # by call: those that it waits for
+        for place, later in enumerate(reaches):
+            before: list[int] = []
+            for at, earlier in enumerate(reaches[:place]):
+                if later is not None and earlier is not None and later.waits_for(earlier):
+                    before.append(at)
+            self._before.append(before)
+        self._over = [asyncio.Event() for _ in footprints]
+        self._held: set[int] = set()
+
+    def free(self, place: int) -> bool:
+        """All it would have to wait for have their results."""
+        before = self._before[place]
+        return self._held.isdisjoint(before) and all(self._over[at].is_set() for at in before)
+
+    async def reached(self, place: int) -> bool:
+        """Once all it waits for are over. False: one of them waits for a person."""
+        for at in self._before[place]:
+            await self._over[at].wait()
+        return self._held.isdisjoint(self._before[place])
+
+    def left(self, place: int, *, held: bool) -> None:
+        """Over for this run of the turn. ``held``: it has no result yet."""
+        if held:
+            self._held.add(place)
+        self._over[place].set()
+
+
+class _Reach:
+    """What a call touches and changes, under true names; None: perhaps everything."""
+
+    __slots__ = ("changes", "touches")
+
+    def __init__(self, footprint: Footprint) -> None:
+        more = footprint.touches
+        quiet = footprint.effect in ("none", "house")
+        self.changes = () if quiet and not footprint.writes else _true(footprint.writes, more)
+        self.touches = _true((*footprint.reads, *footprint.writes), more)
+
+    def waits_for(self, earlier: _Reach) -> bool:
+        return _meet(self.touches, earlier.changes) or _meet(self.changes, earlier.touches)
+
+
+def _true(paths: Sequence[Path], more: Sequence[Path] | None) -> tuple[str, ...] | None:
+    return None if more is None else tuple({os.path.realpath(path) for path in (*paths, *more)})
+
+
+def _meet(some: tuple[str, ...] | None, others: tuple[str, ...] | None) -> bool:
+    """They share a path, or one lies below the other."""
+    if some is None or others is None:
+        return some != () and others != ()
+    return any(_within(one, other) or _within(other, one) for one in some for other in others)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
