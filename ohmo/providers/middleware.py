@@ -22,7 +22,7 @@ from ohmo.contracts.errors import (
     TimedOut,
     TooLong,
 )
-from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
+from ohmo.contracts.messages import ModelStep, Text, ToolCall
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.providers.models import Call, Price, known, plain_name
 from ohmo.providers.wire_parts import streaming
@@ -134,7 +134,9 @@ def retry(call: Call, patience: Patience | None = None) -> Call:
                         said = said or says_something(event)
                 return
             except (Overloaded, TimedOut, CutOff) as error:
-                wait = _wait(rule, number, error)
+                wait = rule.first * 2 ** (number - 1) * (0.5 + 0.5 * rule.jitter())
+                if isinstance(error, Overloaded) and error.retry_after is not None:
+                    wait = error.retry_after
                 if number == rule.tries or rule.clock() + wait - started > rule.deadline:
                     raise
                 if said:
@@ -145,12 +147,6 @@ def retry(call: Call, patience: Patience | None = None) -> Call:
             await rule.sleep(wait)
 
     return retried
-
-
-def _wait(rule: Patience, number: int, error: ProviderError) -> float:
-    if isinstance(error, Overloaded) and error.retry_after is not None:
-        return error.retry_after
-    return rule.first * 2 ** (number - 1) * (0.5 + 0.5 * rule.jitter())
 
 
 DECLINED = "The model declined to answer this."
@@ -211,13 +207,17 @@ def priced(call: Call, pricing: Mapping[str, Price]) -> Call:
     table's price. A usage that came with its cost keeps it."""
 
     async def asked(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        price = price_of(request.model, pricing)
         async with streaming(call, request) as events:
             async for event in events:
-                if isinstance(event, Reply) and event.usage.micro_usd is None:
-                    price = price_of(request.model, pricing)
-                    yield replace(event, usage=_with_cost(event.usage, price))
-                else:
+                if not isinstance(event, Reply) or price is None:
                     yield event
+                    continue
+                usage = event.usage
+                if usage.micro_usd is None:
+                    cost = price.micro_usd(usage.input, usage.cached, usage.written, usage.output)
+                    usage = replace(usage, micro_usd=cost)
+                yield replace(event, usage=usage)
 
     return asked
 
@@ -226,13 +226,6 @@ def price_of(model: str, pricing: Mapping[str, Price]) -> Price | None:
     """None: nobody knows it."""
     found = pricing.get(model) or pricing.get(plain_name(model))
     return found or known(model).price
-
-
-def _with_cost(usage: Usage, price: Price | None) -> Usage:
-    if price is None:
-        return usage
-    cost = price.micro_usd(usage.input, usage.cached, usage.written, usage.output)
-    return replace(usage, micro_usd=cost)
 
 
 def short_name(model: str) -> str:

@@ -14,6 +14,7 @@ from channels.record import record
 from ohmo.providers.models import Endpoint, Manifest, plain_name
 
 _MAKERS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+_WINDOW_KEYS = ("max_model_len", "loaded_context_length", "context_length")
 _NO_CHAT = ("embed", "rerank", "whisper", "tts", "moderation")
 _SHOWN = 12  # names in one line
 
@@ -60,22 +61,17 @@ async def listed(url: str, headers: Mapping[str, str], *, limit: float) -> list[
     entries = data.get("data") if isinstance(data, dict) else None
     if not isinstance(entries, list):
         return None
-    found = [
-        _listed(cast("dict[str, Any]", entry))
-        for entry in cast("list[object]", entries)
-        if isinstance(entry, dict)
-    ]
-    return [
-        each
-        for each in found
-        if each.name and not any(word in each.name.lower() for word in _NO_CHAT)
-    ]
-
-
-def _listed(entry: Mapping[str, Any]) -> Listed:
-    keys = ("max_model_len", "loaded_context_length", "context_length")
-    window = next((entry[key] for key in keys if isinstance(entry.get(key), int)), None)
-    return Listed(str(entry.get("id") or ""), window)
+    models: list[Listed] = []
+    for entry in cast("list[object]", entries):
+        if not isinstance(entry, dict):
+            continue
+        model = cast("dict[str, Any]", entry)
+        name = str(model.get("id") or "")
+        if name and not any(word in name.lower() for word in _NO_CHAT):
+            windows = (model.get(key) for key in _WINDOW_KEYS)
+            window = next((value for value in windows if isinstance(value, int)), None)
+            models.append(Listed(name, window))
+    return models
 
 
 def has(models: Sequence[str], wanted: str) -> bool:

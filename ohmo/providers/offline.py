@@ -112,11 +112,8 @@ def _report(results: Sequence[tuple[str, ToolResult]]) -> Text:
     for name, result in results:
         verdict = f"{name} could not do it" if result.error else f"{name} says"
         fence = "```" if "```" not in result.text else "~~~~"
-        parts.append(
-            f"{verdict}:\n\n{fence}\n{result.text}\n{fence}"
-            if result.text.strip()
-            else f"{verdict} nothing."
-        )
+        shown = f"{verdict}:\n\n{fence}\n{result.text}\n{fence}"
+        parts.append(shown if result.text.strip() else f"{verdict} nothing.")
     return Text("\n\n".join(parts))
 
 
@@ -147,30 +144,26 @@ def asked_for(text: str, tools: Sequence[ToolSpec]) -> tuple[str, dict[str, Json
         )
     rest = match["rest"].strip()
     if rest.startswith("{"):
-        return _from_json(tool.name, rest)
-    pairs = _pairs(rest, _properties(tool))
+        try:
+            value: object = json.loads(rest)
+        except ValueError as error:
+            return f"{tool.name}: the arguments are not valid JSON ({error})."
+        if not isinstance(value, dict):
+            return f"{tool.name}: the arguments must be a JSON object."
+        return tool.name, cast("dict[str, Json]", value)
+    properties = tool.schema.get("properties")
+    schema: Mapping[str, object] = properties if isinstance(properties, dict) else {}
+    pairs = _pairs(rest, schema)
     if isinstance(pairs, str):
         return pairs
-    if pairs is None:
-        first = _first(tool)
-        return (
-            (tool.name, {first: _typed(rest, _properties(tool).get(first))})
-            if rest and first
-            else (tool.name, {})
-        )
-    return tool.name, pairs
-
-
-def _from_json(name: str, text: str) -> tuple[str, dict[str, Json]] | str:
-    try:
-        value: object = json.loads(text)
-    except ValueError as error:
-        return f"{name}: the arguments are not valid JSON ({error})."
-    return (
-        (name, cast("dict[str, Json]", value))
-        if isinstance(value, dict)
-        else f"{name}: the arguments must be a JSON object."
-    )
+    if pairs is not None:
+        return tool.name, pairs
+    required = tool.schema.get("required")
+    names = required if isinstance(required, list) and required else [*schema]
+    if not rest or not names:
+        return tool.name, {}
+    first = str(names[0])
+    return tool.name, {first: _typed(rest, schema.get(first))}
 
 
 def _pairs(rest: str, properties: Mapping[str, object]) -> dict[str, Json] | str | None:
@@ -202,15 +195,3 @@ def _typed(value: str, schema: object) -> Json:
         except ValueError:
             return value
     return value
-
-
-def _properties(tool: ToolSpec) -> Mapping[str, object]:
-    found = tool.schema.get("properties")
-    return found if isinstance(found, dict) else {}
-
-
-def _first(tool: ToolSpec) -> str | None:
-    required = tool.schema.get("required")
-    if isinstance(required, list) and required:
-        return str(required[0])
-    return next(iter(_properties(tool)), None)

@@ -172,7 +172,10 @@ class ConversationCache:
             key: value for key, value in conversation.fragments.items() if key in keep
         }
         self._bytes += _weight(conversation) - before
-        self._trim()
+        while len(self._conversations) > 1 and (
+            self._bytes > self._limit or len(self._conversations) > 1024
+        ):
+            self._drop(next(iter(self._conversations.values())))
         return conversation.body, tail
 
     def sum_with(self, opened: Opened, tail: bytes) -> bytes:
@@ -231,12 +234,6 @@ class ConversationCache:
             self._buckets[conversation.bucket] = bucket
         else:
             del self._buckets[conversation.bucket]
-
-    def _trim(self) -> None:
-        while len(self._conversations) > 1 and (
-            self._bytes > self._limit or len(self._conversations) > 1024
-        ):
-            self._drop(next(iter(self._conversations.values())))
 
 
 def _weight(conversation: Conversation) -> int:

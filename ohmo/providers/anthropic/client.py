@@ -4,8 +4,7 @@ module late."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -33,13 +32,6 @@ _UNBOUND = "in `thinking` block"
 _BY_REFERENCE = ("defer_loading", "tool_reference", "Tool reference")
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    """API overview, "Authentication": the key goes into ``x-api-key``. The SDK sends it as a bearer
-    only, which Anthropic takes and not every endpoint that speaks its wire does: those are shown
-    both."""
-    return {"X-Api-Key": endpoint.api_key} if endpoint.base_url and endpoint.api_key else {}
-
-
 class AnthropicClient:
     """One HTTP client for the life of the process. The body is bytes of our own, which spares the
     SDK a deep copy and its json."""
@@ -48,12 +40,18 @@ class AnthropicClient:
         """``references``: whether the endpoint keeps tools back itself; None: what is known about
         it."""
         self._endpoint = endpoint
+        # API overview, "Authentication": the key goes into ``x-api-key``. The SDK sends it as a
+        # bearer only, which Anthropic takes and not every endpoint that speaks its wire does:
+        # those are shown both.
+        headers: dict[str, str] = {}
+        if endpoint.base_url and endpoint.api_key:
+            headers["X-Api-Key"] = endpoint.api_key
         base = endpoint.base_url.rstrip("/").removesuffix("/v1") if endpoint.base_url else None
         self._sdk = AsyncAnthropic(
-            api_key=endpoint.api_key
-            or "unset",  # no key is the endpoint's to judge; it says so in words
+            # No key is the endpoint's to judge; it says so in words.
+            api_key=endpoint.api_key or "unset",
             base_url=base,
-            default_headers=_headers(endpoint),
+            default_headers=headers,
             max_retries=0,
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
             http_client=DefaultAioHttpClient(),
@@ -79,8 +77,16 @@ class AnthropicClient:
             reading = Reading(request)
             rendered = await self.rendering(request)
             try:
-                async with self._opened(rendered.body) as events:
-                    async for event in events:
+                stream = await self._sdk.post(
+                    "/v1/messages",
+                    cast_to=object,
+                    content=rendered.body,
+                    options={"headers": {"content-type": "application/json"}},
+                    stream=True,
+                    stream_cls=AsyncStream[object],
+                )
+                async with stream:
+                    async for event in stream:
                         text = reading.feed(cast("dict[str, Any]", event))
                         if text:
                             yield Delta(text)
@@ -102,20 +108,6 @@ class AnthropicClient:
                 ) from error
             yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
-
-    @asynccontextmanager
-    async def _opened(self, body: bytes) -> AsyncGenerator[AsyncStream[object]]:
-        options: Any = {"headers": {"content-type": "application/json"}}
-        stream = await self._sdk.post(
-            "/v1/messages",
-            cast_to=object,
-            content=body,
-            options=options,
-            stream=True,
-            stream_cls=AsyncStream[object],
-        )
-        async with stream:
-            yield stream
 
     def _classified(self, request: ModelRequest, error: Exception) -> ProviderError:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
@@ -184,9 +176,8 @@ class Reading:
                 index = int(event["index"])
                 self._blocks[index] = dict(event["content_block"])
                 self._texts[index] = []
-                if (
-                    self._blocks[index].get("type") == "text"
-                ):  # the documented start is empty; some gateways put the first words here
+                if self._blocks[index].get("type") == "text":
+                    # The documented start is empty; some gateways put the first words here.
                     return self._collect(index, str(self._blocks[index].get("text") or ""))
             case "message_start":
                 message = cast("_Event", event["message"])
@@ -204,15 +195,23 @@ class Reading:
     def reply(self) -> Reply:
         if not self._ended:
             raise CutOff(f"{self._request.model}: the stream ended in the middle of the answer")
-        blocks = tuple(
-            block for index in sorted(self._blocks) if (block := self._block(index)) is not None
+        read = [self._block(index) for index in sorted(self._blocks)]
+        blocks = tuple(block for block in read if block is not None)
+        stop = _STOPS.get(self._stop, "end")
+        if any(isinstance(block, ToolCall) for block in blocks):
+            stop = "tools"
+        elif stop == "tools":
+            stop = "end"
+        usage = Usage(
+            self._request.model,
+            self._request.purpose,
+            input=self._usage.get("input_tokens", 0),
+            cached=self._usage.get("cache_read_input_tokens", 0),
+            written=self._usage.get("cache_creation_input_tokens", 0),
+            output=self._usage.get("output_tokens", 0),
+            micro_usd=None,
         )
-        calls = any(isinstance(block, ToolCall) for block in blocks)
-        stop = "tools" if calls else _STOPS.get(self._stop, "end")
-        return Reply(
-            ModelStep(blocks, self._model, "end" if stop == "tools" and not calls else stop),
-            self._spent(),
-        )
+        return Reply(ModelStep(blocks, self._model, stop), usage)
 
     def _delta(self, index: int, delta: _Event) -> str:
         match delta.get("type"):
@@ -223,9 +222,9 @@ class Reading:
             case "thinking_delta":
                 self._collect(index, str(delta.get("thinking") or ""))
             case "signature_delta":
-                self._blocks[index]["signature"] = str(
-                    self._blocks[index].get("signature") or ""
-                ) + str(delta.get("signature") or "")
+                block = self._blocks[index]
+                signed = str(block.get("signature") or "")
+                block["signature"] = signed + str(delta.get("signature") or "")
             case _:
                 pass
         return ""
@@ -265,11 +264,3 @@ class Reading:
             self._usage |= {
                 key: value for key, value in cast("_Event", usage).items() if isinstance(value, int)
             }
-
-    def _spent(self) -> Usage:
-        read, written = (
-            self._usage.get("cache_read_input_tokens", 0),
-            self._usage.get("cache_creation_input_tokens", 0),
-        )
-        sent, said = self._usage.get("input_tokens", 0), self._usage.get("output_tokens", 0)
-        return Usage(self._request.model, self._request.purpose, sent, read, written, said, None)

@@ -10,7 +10,7 @@ so that requests share a prefix.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -28,7 +28,7 @@ from ohmo.contracts.messages import (
     ToolResult,
     UserStep,
 )
-from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
+from ohmo.contracts.provider import ModelRequest, Section
 from ohmo.providers.models import Endpoint, known, plain_name
 from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, true_type
 from ohmo.providers.wire_parts import (
@@ -97,17 +97,22 @@ class MessagesWire:
     ) -> bytes:
         parts = {id(step): fragment for step, fragment in zip(steps, fragments, strict=True)}
         held = exchange(steps)
-        results = [
-            parts[id(result)] if result is not None else _missing(wire_id(call, conversation))
-            for call, result in held.results
-        ]
-        blocks = [block.partition(_BESIDE)[0] for block in results]
-        blocks += [beside for block in results if (beside := block.partition(_BESIDE)[2])]
+        blocks: list[bytes] = []
+        besides: list[bytes] = []
+        for call, result in held.results:
+            if result is not None:
+                block, _, beside = parts[id(result)].partition(_BESIDE)
+                blocks.append(block)
+                besides += [beside] if beside else []
+                continue
+            missing: dict[str, Json] = {"type": "tool_result"}
+            missing["tool_use_id"] = wire_id(call, conversation)
+            blocks.append(dump(missing | {"content": MISSING_RESULT, "is_error": True}))
+        blocks += besides
         blocks += [parts[id(said)] for said in held.said if parts[id(said)]]
         if not blocks:
-            blocks = [
-                dump({"type": "text", "text": GO_ON if held.model is not None else NOTHING_SAID})
-            ]
+            text = GO_ON if held.model is not None else NOTHING_SAID
+            blocks = [dump({"type": "text", "text": text})]
         user = b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
         if held.model is None:
             return user
@@ -127,21 +132,15 @@ def _assistant(step: ModelStep, conversation: Conversation, *, thinking: bool) -
                 if block.text.strip():
                     blocks.append(dump({"type": "text", "text": block.text}))
             case ToolCall():
-                blocks.append(
-                    dump(
-                        {
-                            "type": "tool_use",
-                            "id": wire_id(block, conversation),
-                            "name": block.name,
-                            "input": block.arguments,
-                        }
-                    )
-                )
-    return (
-        b'{"role":"assistant","content":['
-        + b",".join(blocks or [dump({"type": "text", "text": "(no answer)"})])
-        + b"]}"
-    )
+                use = {
+                    "type": "tool_use",
+                    "id": wire_id(block, conversation),
+                    "name": block.name,
+                    "input": block.arguments,
+                }
+                blocks.append(dump(use))
+    content = b",".join(blocks or [dump({"type": "text", "text": "(no answer)"})])
+    return b'{"role":"assistant","content":[' + content + b"]}"
 
 
 def _user_block(block: Text | Image, read_image: ReadImage) -> bytes:
@@ -185,29 +184,17 @@ def _bringing(result: ToolResult, conversation: Conversation, read_image: ReadIm
             "content": named,
         }
     )
-    said = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
-    return (
-        block
-        + _BESIDE
-        + b",".join([*said, *(_user_block(image, read_image) for image in result.images)])
-    )
-
-
-def _missing(call: str) -> bytes:
-    return dump(
-        {"type": "tool_result", "tool_use_id": call, "content": MISSING_RESULT, "is_error": True}
-    )
+    beside = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
+    beside += [_user_block(image, read_image) for image in result.images]
+    return block + _BESIDE + b",".join(beside)
 
 
 def keeps_tools_back(endpoint: Endpoint) -> bool:
     """Whether it is told of all tools, shows the model those that were found where they were found,
     and leaves what is before in its cache ("Tool use with prompt caching"): Anthropic itself. What
     speaks its language elsewhere often does not, or sends every tool all the same."""
-    host = (
-        urlsplit(endpoint.base_url).hostname
-        if endpoint.base_url is not None
-        else "api.anthropic.com"
-    )
+    base = "https://api.anthropic.com" if endpoint.base_url is None else endpoint.base_url
+    host = urlsplit(base).hostname
     versions = [_version(model) for model in endpoint.models]
     return host == "api.anthropic.com" and bool(versions) and min(versions) >= _FIRST_TO_SEARCH
 
@@ -266,25 +253,20 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
     if request.tools:
         # What is found later stands behind the mark and leaves what is before it in the cache.
         last = (request.core or request.tools)[-1]
-        keys["tools"] = [
-            _tool(tool, last=tool is last, deferred=references and tool.deferred)
-            for tool in request.tools
-        ]
+        tools: list[dict[str, Json]] = []
+        for tool in request.tools:
+            spec: dict[str, Json] = {"name": tool.name, "description": tool.description}
+            spec["input_schema"] = dict(tool.schema)
+            if references and tool.deferred:
+                spec["defer_loading"] = True
+            elif tool is last:
+                spec |= _MARKED
+            tools.append(spec)
+        keys["tools"] = tools
     system = _system(request.system, marks)
     if system:
         keys["system"] = system
     return Head.of(dump(keys)[:-1] + b',"messages":[', parameters, keys.get("tools"), system)
-
-
-def _tool(tool: ToolSpec, *, last: bool, deferred: bool) -> Mapping[str, Json]:
-    spec: dict[str, Json] = {
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": dict(tool.schema),
-    }
-    if deferred:
-        return spec | {"defer_loading": True}
-    return spec | _MARKED if last else spec
 
 
 def _system(sections: Sequence[Section], marks: int) -> list[dict[str, Json]]:
@@ -316,11 +298,9 @@ def effort(request: ModelRequest) -> dict[str, Json]:
     if number >= (4, 6):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": request.effort}}
     budget = {"low": 0, "medium": 4096, "high": 16384}[request.effort]
-    return (
-        {"thinking": {"type": "enabled", "budget_tokens": budget}}
-        if 1024 <= budget < request.max_output
-        else {}
-    )
+    if not 1024 <= budget < request.max_output:
+        return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _version(model: str) -> tuple[int, int]:

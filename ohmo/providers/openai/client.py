@@ -4,8 +4,7 @@ late."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -38,8 +37,8 @@ class OpenAIClient:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._sdk = AsyncOpenAI(
-            api_key=endpoint.api_key
-            or "unset",  # local servers want none; OpenAI says in words that it is missing
+            # Local servers want none; OpenAI says in words that it is missing.
+            api_key=endpoint.api_key or "unset",
             base_url=with_version(endpoint.base_url),
             max_retries=0,
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
@@ -62,8 +61,16 @@ class OpenAIClient:
             reading = Reading(request)
             rendered = await self.rendering(request)
             try:
-                async with self._opened(rendered.body) as chunks:
-                    async for chunk in chunks:
+                stream = await self._sdk.post(
+                    "/chat/completions",
+                    cast_to=object,
+                    content=rendered.body,
+                    options={"headers": {"content-type": "application/json"}},
+                    stream=True,
+                    stream_cls=AsyncStream[object],
+                )
+                async with stream:
+                    async for chunk in stream:
                         text = reading.feed(cast("dict[str, Any]", chunk))
                         if text:
                             yield Delta(text)
@@ -86,20 +93,6 @@ class OpenAIClient:
 
     def _dialect(self, model: str) -> Dialect:
         return self._dialects.get(model) or first_dialect(model, self._endpoint.base_url)
-
-    @asynccontextmanager
-    async def _opened(self, body: bytes) -> AsyncGenerator[AsyncStream[object]]:
-        options: Any = {"headers": {"content-type": "application/json"}}
-        stream = await self._sdk.post(
-            "/chat/completions",
-            cast_to=object,
-            content=body,
-            options=options,
-            stream=True,
-            stream_cls=AsyncStream[object],
-        )
-        async with stream:
-            yield stream
 
     def _classified(self, request: ModelRequest, error: Exception) -> ProviderError:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
@@ -193,19 +186,16 @@ class Reading:
                 continue
             self._finish = str(choice.get("finish_reason") or self._finish)
             delta = cast("_Chunk", choice.get("delta") or choice.get("message") or {})
-            shown += self._delta(delta)
+            for call in cast("list[_Chunk]", delta.get("tool_calls") or ()):
+                self._call(call)
+            if delta.get("refusal"):
+                self._refusal.append(str(delta["refusal"]))
+            text = str(delta.get("content") or "")
+            if text:
+                self._measure.count(text)
+                self._texts.append(text)
+            shown += text
         return shown
-
-    def _delta(self, delta: _Chunk) -> str:
-        for call in cast("list[_Chunk]", delta.get("tool_calls") or ()):
-            self._call(call)
-        if delta.get("refusal"):
-            self._refusal.append(str(delta["refusal"]))
-        text = str(delta.get("content") or "")
-        if text:
-            self._measure.count(text)
-            self._texts.append(text)
-        return text
 
     def _call(self, delta: _Chunk) -> None:
         function = cast("_Chunk", delta.get("function") or {})
@@ -234,30 +224,28 @@ class Reading:
     def reply(self) -> Reply:
         if not self._finish:
             raise CutOff(f"{self._request.model}: the stream ended in the middle of the answer")
-        blocks: list[Text | ToolCall] = (
-            [Text(text)] if (text := "".join(self._texts) or "".join(self._refusal)) else []
-        )
+        text = "".join(self._texts) or "".join(self._refusal)
+        blocks: list[Text | ToolCall] = [Text(text)] if text else []
         for number, call in enumerate(self._calls):
-            blocks.append(
-                ToolCall(
-                    call.id or f"call_{number}", call.name, arguments("".join(call.text)), call.id
-                )
-            )
-        return Reply(ModelStep(tuple(blocks), self._model, self._stop()), self._spent())
-
-    def _stop(self) -> Literal["end", "tools", "length", "refusal"]:
+            given = arguments("".join(call.text))
+            blocks.append(ToolCall(call.id or f"call_{number}", call.name, given, call.id))
+        stop: Literal["end", "tools", "length", "refusal"] = "end"
         if self._calls:
-            return "tools"
-        if self._refusal or self._finish == "content_filter":
-            return "refusal"
-        return "length" if self._finish == "length" else "end"
-
-    def _spent(self) -> Usage:
+            stop = "tools"
+        elif self._refusal or self._finish == "content_filter":
+            stop = "refusal"
+        elif self._finish == "length":
+            stop = "length"
         details = cast("_Chunk", self._usage.get("prompt_tokens_details") or {})
-        cached, written = (
-            int(details.get("cached_tokens") or 0),
-            int(details.get("cache_write_tokens") or 0),
+        cached = int(details.get("cached_tokens") or 0)
+        written = int(details.get("cache_write_tokens") or 0)
+        usage = Usage(
+            self._request.model,
+            self._request.purpose,
+            input=max(0, int(self._usage.get("prompt_tokens") or 0) - cached - written),
+            cached=cached,
+            written=written,
+            output=int(self._usage.get("completion_tokens") or 0),
+            micro_usd=None,
         )
-        sent = max(0, int(self._usage.get("prompt_tokens") or 0) - cached - written)
-        said = int(self._usage.get("completion_tokens") or 0)
-        return Usage(self._request.model, self._request.purpose, sent, cached, written, said, None)
+        return Reply(ModelStep(tuple(blocks), self._model, stop), usage)

@@ -157,36 +157,25 @@ class CompletionsWire:
         shown: list[bytes] = []
         for call, result in held.results:
             if result is None:
-                messages.append(
-                    dump(
-                        {
-                            "role": "tool",
-                            "tool_call_id": wire_id(call, conversation),
-                            "content": MISSING_RESULT,
-                        }
-                    )
-                )
+                identity = wire_id(call, conversation)
+                missing = {"role": "tool", "tool_call_id": identity, "content": MISSING_RESULT}
+                messages.append(dump(missing))
                 continue
             message, _, images = kept[id(result)].partition(_PARTS)
             messages.append(message)
             shown += [images] if images else []
         shown += [kept[id(said)] for said in held.said if kept[id(said)]]
         if not shown and not held.results:
-            shown = [
-                dump({"type": "text", "text": GO_ON if held.model is not None else NOTHING_SAID})
-            ]
+            text = GO_ON if held.model is not None else NOTHING_SAID
+            shown = [dump({"type": "text", "text": text})]
         if shown:
-            messages.append(b'{"role":"user","content":' + _content(b",".join(shown)) + b"}")
+            content = b"[" + b",".join(shown) + b"]"
+            # Text alone goes as a plain string, which the simplest servers understand, too.
+            # (Inside a JSON string the quotes would be escaped.)
+            if b'{"type":"image_url"' not in content:
+                content = dump("\n\n".join(part["text"] for part in json.loads(content)))
+            messages.append(b'{"role":"user","content":' + content + b"}")
         return b",".join(messages)
-
-
-def _content(parts: bytes) -> bytes:
-    """Text alone goes as a plain string, which the simplest servers understand, too. (Inside a JSON
-    string the quotes would be escaped.)"""
-    whole = b"[" + parts + b"]"
-    if b'{"type":"image_url"' in whole:
-        return whole
-    return dump("\n\n".join(part["text"] for part in json.loads(whole)))
 
 
 def _assistant(step: ModelStep, conversation: Conversation) -> bytes:
