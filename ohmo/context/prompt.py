@@ -3,7 +3,6 @@ long as its sources."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from channels.record import record
@@ -43,13 +42,8 @@ def system_prompt(
         f"<environment>\nWorking directory: {workspace}\nPlatform: {platform}\nPermission mode:"
         f" {mode}\n</environment>"
     )
-    sections = [Section("role", ROLE), *persona.sections(), Section("environment", environment)]
-    return _with_breakpoint(sections)
-
-
-def _with_breakpoint(sections: Sequence[Section]) -> tuple[Section, ...]:
-    last = sections[-1]
-    return (*sections[:-1], Section(last.name, last.text, breakpoint=True))
+    last = Section("environment", environment, breakpoint=True)
+    return (Section("role", ROLE), *persona.sections(), last)
 
 
 def _read(path: Path) -> str:

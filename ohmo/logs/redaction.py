@@ -183,8 +183,11 @@ def _is_in_place(found: re.Match[str], value: str) -> bool:
         return False
     if found["scheme"] is not None:
         scheme = found["scheme"].lower()
-        if scheme == "basic":
-            return _is_pair(value)
+        if scheme == "basic":  # RFC 7617: base64 of ``user:password``
+            try:
+                return b":" in a2b_base64(value + "=" * (-len(value) % 4))
+            except NoBase64:
+                return False
         return _is_random(value) or (scheme == "bearer" and _has_mixture(value, 8))
     if found["dsn"] is not None:
         return not _STAND_IN.fullmatch(value)
@@ -230,19 +233,9 @@ def _is_random(value: str) -> bool:
         return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     if len(value) < 12 or not value.isascii() or " " in value or "://" in value:
         return False
-    kinds = [_kind(char) for char in value if char not in "_-./"]
+    kinds = [
+        (char.islower(), char.isupper(), char.isdigit()) for char in value if char not in "_-./"
+    ]
     changes = sum(one != other for one, other in pairwise(kinds))
     least = 0.45 if value.isalpha() else 0.33
     return changes >= least * len(kinds) and any(map(str.isalpha, value))
-
-
-def _kind(char: str) -> int:
-    return 0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3
-
-
-def _is_pair(value: str) -> bool:
-    """RFC 7617: base64 of ``user:password``."""
-    try:
-        return b":" in a2b_base64(value + "=" * (-len(value) % 4))
-    except NoBase64:
-        return False

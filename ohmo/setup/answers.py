@@ -97,12 +97,10 @@ def merged(old: Answers, new: Answers) -> Answers:
     jobs = {job.name: job for job in (*old.jobs, *new.jobs)}
     owner = tuple(dict.fromkeys((*old.owner, *new.owner)))
     default = Answers()
-    plain = {
-        name: value
-        if (value := getattr(new, name)) != getattr(default, name)
-        else getattr(old, name)
-        for name in ("provider", "base_url", "models", "api_key", "preset", "mode", "workspace")
-    }
+    plain: dict[str, Any] = {}
+    for name in ("provider", "base_url", "models", "api_key", "preset", "mode", "workspace"):
+        chosen = getattr(new, name)
+        plain[name] = getattr(old, name) if chosen == getattr(default, name) else chosen
     return Answers(
         **plain,
         owner=owner,
@@ -119,10 +117,12 @@ def to_json(answers: Answers) -> dict[str, Any]:
 
 def from_json(found: Mapping[str, Any]) -> Answers:
     """Raises TypeError, KeyError, ValueError for anything that ``to_json`` did not write."""
-    channels = {
-        str(name): {str(key): _read(value) for key, value in dict(table).items()}
-        for name, table in dict(found["channels"]).items()
-    }
+    channels: dict[str, dict[str, Value]] = {}
+    for name, table in dict(found["channels"]).items():
+        settings = channels[str(name)] = {}
+        for key, value in dict(table).items():
+            several = isinstance(value, list)
+            settings[str(key)] = tuple(cast("list[Any]", value)) if several else value
     jobs = tuple(
         Job(job["name"], job["schedule"], job["prompt"], tuple(job["rules"]))
         for job in found["jobs"]
@@ -141,10 +141,6 @@ def from_json(found: Mapping[str, Any]) -> Answers:
     )
 
 
-def _read(value: Any) -> Value:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
-
-
 def variable(channel: str, key: str) -> str:
     """Where a secret of a channel is looked for: the name config.example.yaml uses."""
     usual = {("matrix", "access_token"): "MATRIX_TOKEN"}
@@ -161,16 +157,22 @@ def config_text(answers: Answers) -> str:
     ]
     lines += [f"    base_url: {_text(answers.base_url)}"] if answers.base_url else []
     lines += [f"    api_key: {_text(answers.api_key)}"] if answers.api_key else []
-    lines += (
-        [f"    models: {_list(answers.models)}  # small to large, the last is used"]
-        if answers.models
-        else []
-    )
+    if answers.models:
+        lines.append(f"    models: {_list(answers.models)}  # small to large, the last is used")
     lines += [f"workspace: {_text(answers.workspace)}"] if answers.workspace else []
     lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced"]
     lines += [f"  mode: {answers.mode}"] if answers.mode else []
     lines += [f"owner: {_list(answers.owner)}  # who hears of trouble, for example slack:U123"]
-    lines += _jobs(answers.jobs)
+    if answers.jobs:
+        lines += ["cron:", "  jobs:  # taken over; look at each, then set enabled: true"]
+    for job in answers.jobs:
+        lines += [
+            f"    - name: {_text(job.name)}",
+            f"      schedule: {_text(job.schedule)}",
+            f"      prompt: {_text(job.prompt)}",
+            f"      rules: {_list(job.rules)}",
+            "      enabled: false",
+        ]
     lines += ["channels:"]
     for name in (*CHANNELS, *(other for other in answers.channels if other not in CHANNELS)):
         lines += _channel(name, answers.channels.get(name))
@@ -178,44 +180,26 @@ def config_text(answers: Answers) -> str:
 
 
 def _channel(name: str, settings: Mapping[str, Value] | None) -> list[str]:
-    remark = CHANNELS.get(name, "")
-    lines = [
-        f"  {name}:",
-        f"    enabled: {'true' if settings is not None else 'false'}"
-        + (f"  # {remark}" if remark else ""),
-    ]
+    remark = f"  # {CHANNELS[name]}" if name in CHANNELS else ""
+    enabled = "false" if settings is None else "true"
+    lines = [f"  {name}:", f"    enabled: {enabled}{remark}"]
     for key, value in (settings or {}).items():
-        lines.append(f"    {key}: {_value(value)}")
+        match value:
+            case bool():
+                written = "true" if value else "false"
+            case str():
+                written = _text(value)
+            case _:
+                written = f"{{people: {_list(value)}}}"
+        lines.append(f"    {key}: {written}")
     return lines
-
-
-def _jobs(jobs: tuple[Job, ...]) -> list[str]:
-    if not jobs:
-        return []
-    lines = ["cron:", "  jobs:  # taken over; look at each, then set enabled: true"]
-    for job in jobs:
-        lines += [
-            f"    - name: {_text(job.name)}",
-            f"      schedule: {_text(job.schedule)}",
-            f"      prompt: {_text(job.prompt)}",
-        ]
-        lines += [f"      rules: {_list(job.rules)}", "      enabled: false"]
-    return lines
-
-
-def _value(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return _text(value) if isinstance(value, str) else f"{{people: {_list(value)}}}"
 
 
 def _text(value: str) -> str:
     """JSON is YAML; a reference such as env:NAME stays readable."""
-    return (
-        value
-        if value.startswith("env:") and value[4:].isidentifier()
-        else json.dumps(value, ensure_ascii=False)
-    )
+    if value.startswith("env:") and value[4:].isidentifier():
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _list(values: tuple[str, ...]) -> str:
@@ -356,19 +340,12 @@ def put_secrets(
     ]
     if not fresh and not other:
         return [Done("kept", path)]
-    text = (
-        path.read_text(encoding="utf-8")
-        if path.exists()
-        else "# secrets of ohmo, read at start; nobody else may read this file\n"
-    )
+    text = "# secrets of ohmo, read at start; nobody else may read this file\n"
+    if path.exists():
+        text = path.read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if _variable_in(line) not in other]
-    write_whole(
-        path,
-        "".join(
-            f"{line}\n"
-            for line in (*lines, *(f'{name}="{secrets[name]}"' for name in (*other, *fresh)))
-        ),
-    )
+    lines += [f'{name}="{secrets[name]}"' for name in (*other, *fresh)]
+    write_whole(path, "".join(f"{line}\n" for line in lines))
     done = [Done("changed", path, ", ".join(other))] if other else []
     return [*done, Done("added", path, ", ".join(fresh))] if fresh else done
 

@@ -70,7 +70,13 @@ def read(folder: Path, data: Path) -> Found:
         jobs=_jobs(data / "cron_jobs.json", told),
         secrets=secrets,
     )
-    return Found(answers, _pages(folder), _notes(folder / "memory"), tuple(told))
+    pages: dict[str, str] = {}
+    for ours, theirs in (("SOUL.md", ("soul.md", "identity.md")), ("USER.md", ("user.md",))):
+        texts = [_page(folder / name) for name in theirs]
+        whole = "\n\n".join(text for text in texts if text)
+        if whole:
+            pages[ours] = whole.rstrip() + "\n"
+    return Found(answers, pages, _notes(folder / "memory"), tuple(told))
 
 
 def _json(path: Path, told: list[str]) -> object:
@@ -112,20 +118,16 @@ def _channels(
                 ours[own] = value
             elif secret:
                 told.append(f"channel {name}: it has no {key} there; set {variable(name, own)}")
-        ours |= _people(name, theirs, told)
+        people = tuple(str(person) for person in _list(theirs.get("allow_from")))
+        if "*" in people:
+            told.append(
+                f"channel {name}: allow_from * was not taken over: people pair with a code (dm:"
+                " open lets everybody in)"
+            )
+        elif people:
+            ours |= {"dm": "allowlist", "allow": people}
         found[name] = ours
     return found, secrets
-
-
-def _people(name: str, theirs: Mapping[str, Any], told: list[str]) -> dict[str, Value]:
-    people = tuple(str(one) for one in _list(theirs.get("allow_from")))
-    if "*" in people:
-        told.append(
-            f"channel {name}: allow_from * was not taken over: people pair with a code (dm: open"
-            " lets everybody in)"
-        )
-        return {}
-    return {"dm": "allowlist", "allow": people} if people else {}
 
 
 def _jobs(path: Path, told: list[str]) -> tuple[Job, ...]:
@@ -133,50 +135,32 @@ def _jobs(path: Path, told: list[str]) -> tuple[Job, ...]:
     found: list[Job] = []
     for entry in _list(listed):
         job = _table(entry)
-        name, schedule, command = (
-            str(job.get(key) or "").strip() for key in ("name", "schedule", "command")
-        )
+        name = str(job.get("name") or "").strip()
+        schedule = str(job.get("schedule") or "").strip()
+        command = str(job.get("command") or "").strip()
         if not (name and schedule and command):
             told.append(f"{path}: a job without name, schedule or command was left out")
             continue
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64] or "job"
         where = f" in the folder {job['cwd']}" if job.get("cwd") else ""
-        made = Job(
-            name,
-            schedule,
-            f"Run this command{where} and report what it says: {command}",
-            _rules(command),
-        )
+        prompt = f"Run this command{where} and report what it says: {command}"
+        # This command and no other: what the grammar of rules would read as a pattern gets none.
+        rules: tuple[str, ...] = (f"Bash({command})",)
+        if "*" in command or "${" in command or len(command.splitlines()) > 1:
+            rules = ()
+        fields = {"name": name, "schedule": schedule, "prompt": prompt, "rules": list(rules)}
         try:
-            spec_of(
-                {
-                    "name": name,
-                    "schedule": schedule,
-                    "prompt": made.prompt,
-                    "rules": list(made.rules),
-                },
-                "UTC",
-                datetime.now(UTC),
-            )
+            spec_of(fields, "UTC", datetime.now(UTC))
         except BadJob as error:
             told.append(f"{path}: the job {name} was left out ({error})")
             continue
-        if not made.rules:
+        if not rules:
             told.append(
                 f"{path}: the job {name} got no rule, because its command as a rule would allow"
                 " others too; it will ask"
             )
-        found.append(made)
+        found.append(Job(name, schedule, prompt, rules))
     return tuple(found)
-
-
-def _rules(command: str) -> tuple[str, ...]:
-    """This command and no other: what the grammar of rules would read as a pattern gets none."""
-    return (
-        ()
-        if "*" in command or "${" in command or len(command.splitlines()) > 1
-        else (f"Bash({command})",)
-    )
 
 
 def _table(value: object) -> dict[str, Any]:
@@ -187,16 +171,7 @@ def _list(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
-def _pages(folder: Path) -> dict[str, str]:
-    pages: dict[str, str] = {}
-    for ours, theirs in (("SOUL.md", ("soul.md", "identity.md")), ("USER.md", ("user.md",))):
-        texts = [_text(folder / name) for name in theirs]
-        if whole := "\n\n".join(text for text in texts if text):
-            pages[ours] = whole.rstrip() + "\n"
-    return pages
-
-
-def _text(path: Path) -> str:
+def _page(path: Path) -> str:
     """A link is not followed: it may lead to what is no page at all, and a page is told to the
     model."""
     try:
@@ -210,11 +185,8 @@ def _text(path: Path) -> str:
 def _notes(folder: Path) -> dict[str, bytes]:
     if not folder.is_dir():
         return {}
-    files = [
-        path for path in sorted(folder.rglob("*.md")) if path.is_file() and not path.is_symlink()
-    ]
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in files
-        if path.stat().st_size <= _LARGEST
-    }
+    notes: dict[str, bytes] = {}
+    for path in sorted(folder.rglob("*.md")):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST:
+            notes[str(path.relative_to(folder))] = path.read_bytes()
+    return notes
