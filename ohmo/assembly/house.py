@@ -32,10 +32,9 @@ from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.turns import ThreadSettings
-from ohmo.control.metrics import Metrics
+from ohmo.control.metrics import Metrics, Settled, StatusReporter
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place, parse_listen
-from ohmo.control.status import Settled, StatusReporter
 from ohmo.database.cached_answer import CachedAnswer
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access

@@ -10,20 +10,18 @@ from socket import socket
 
 from aiohttp import web
 
-from ohmo.control.app_deps import AppDeps
-from ohmo.control.cron import CronRoutes
+from ohmo.control.authentication import Peers
 from ohmo.control.event_stream import Streams
 from ohmo.control.guard import IDLE, Callers, Guard, is_worth_a_line
 from ohmo.control.logs import Logs
 from ohmo.control.metrics import Health
-from ohmo.control.misses import Misses
-from ohmo.control.page import Page
-from ohmo.control.peers import Peers
+from ohmo.control.page import Page, SetupRoutes
 from ohmo.control.read_api import Reading
-from ohmo.control.setup import SetupRoutes
+from ohmo.control.responses import Misses
+from ohmo.control.server import AppDeps
 from ohmo.control.web_chats import Chat, Chats
 from ohmo.control.webhooks import WebhookRoutes
-from ohmo.control.write_api import Acting, GrantRoutes
+from ohmo.control.write_api import Acting, CronRoutes, GrantRoutes
 
 _BODY = 8 * 1024 * 1024  # bytes of a JSON body; files have their own limit
 _GRACE = 2.0  # seconds an open request may take to end

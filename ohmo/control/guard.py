@@ -16,10 +16,8 @@ from aiohttp.web_protocol import RequestHandler
 
 from channels.errors import Rejected, Unavailable
 from ohmo.contracts.errors import OhmoError
-from ohmo.control.keys import Keys
-from ohmo.control.misses import Misses, TooManyMisses
-from ohmo.control.peers import Peers
-from ohmo.control.responses import Refusal, answer
+from ohmo.control.authentication import Keys, Peers
+from ohmo.control.responses import Misses, Refusal, TooManyMisses, answer
 
 _HOST = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?"

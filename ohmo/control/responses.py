@@ -1,11 +1,14 @@
-"""What a handler answers: JSON that is written once, pages of lists, or a refusal in one line."""
+"""What a handler answers: JSON that is written once, pages of lists, or a refusal in one line;
+wrong keys, links and signatures some at once, then slowly."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
@@ -24,6 +27,17 @@ from ohmo.contracts.reports import ArrivalInfo, Spent, Spot, ThreadInfo, known_c
 
 _DIGITS = 19  # of the largest number a store knows
 Body = TypeVar("Body", bound=BaseModel)
+_LONE = re.compile("[\ud800-\udfff]")
+# A hash that opens a pairing; thinking that only its provider can read; what is shown as ``title``
+# and ``who``.
+_HIDDEN = {"code_hash", "opaque", "beginning"}
+MOST = 1000  # items of one page
+_LONGEST = 200  # characters of a search
+_MARK = re.compile(r"([0-9]{1,2})\.([0-9]{1,15})\.([0-9]{1,18})\.([0-9A-Za-z_:.-]{1,200})")
+AT_ONCE = 20  # misses that are answered without a pause
+PER_SECOND = 0.5  # by how many of them it grows again
+_PAUSE = 2.0  # seconds
+_WAITING = 64  # of 256 connections; whoever comes after them is told at once
 
 
 class Wanted(BaseModel):
@@ -86,12 +100,6 @@ def number(request: web.Request, name: str, default: int, most: int) -> int:
     return int(text)
 
 
-_LONE = re.compile("[\ud800-\udfff]")
-# A hash that opens a pairing; thinking that only its provider can read; what is shown as ``title``
-# and ``who``.
-_HIDDEN = {"code_hash", "opaque", "beginning"}
-
-
 def encode(value: object) -> Json:
     """Times are ISO 8601 in UTC, spans are seconds, paths and enums are their text. Raises
     TypeError for anything that is no contract."""
@@ -147,11 +155,6 @@ def dumps(value: object) -> str:
 def type_name(of: type[Any]) -> str:
     """``TextDelta`` → ``text_delta``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", of.__name__).lower()
-
-
-MOST = 1000  # items of one page
-_LONGEST = 200  # characters of a search
-_MARK = re.compile(r"([0-9]{1,2})\.([0-9]{1,15})\.([0-9]{1,18})\.([0-9A-Za-z_:.-]{1,200})")
 
 
 @record
@@ -211,3 +214,44 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
         if key in seen:
             raise DoubledKey(f"{key[:60]!r}: this key stands twice in the body; send it once")
         seen.add(key)
+
+
+class TooManyMisses(Refusal):
+    """429, RFC 6585; ``after``: seconds for Retry-After."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__(429, f"too many wrong keys or signatures; wait {after} s, send it again")
+        self.after = after
+
+
+class Misses:
+    """All who guess are counted together, so that many addresses help nobody and there is nothing
+    to remember of each. A right key is looked at first and never waits, whoever guesses meanwhile.
+    ``monotonic`` and ``sleep`` in seconds."""
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._left = float(AT_ONCE)
+        self._looked = monotonic()
+        self._waiting = 0
+
+    async def count(self) -> TooManyMisses | None:
+        """One more. None: say what was wrong; else this is the answer, after the pause."""
+        now = self._monotonic()
+        self._left = min(AT_ONCE, self._left + (now - self._looked) * PER_SECOND)
+        self._looked = now
+        if self._left >= 1:
+            self._left -= 1
+            return None
+        if self._waiting < _WAITING:
+            self._waiting += 1
+            try:
+                await self._sleep(_PAUSE)
+            finally:
+                self._waiting -= 1
+        return TooManyMisses(int((1 - self._left) / PER_SECOND) + 1)

@@ -27,9 +27,8 @@ from channels.record import record
 from ohmo.ambient import IdSource, NewId
 from ohmo.contracts.agent import Event
 from ohmo.contracts.errors import ConfigError
-from ohmo.control.app_deps import AppDeps
+from ohmo.control.authentication import Keys, load_token
 from ohmo.control.event_hub import EventHub
-from ohmo.control.keys import Keys, load_token
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.discovery import load
@@ -39,6 +38,23 @@ Heard = Callable[[str, Event], None]
 Bound = tuple[socket.socket, socket.socket | None]  # the unix socket, and loopback TCP
 # with its web server, imported after what hears
 _APPLICATION = "ohmo.control.application:answering"
+
+
+@record
+class AppDeps:
+    """``metrics`` None: /metrics is switched off. ``cookie``: the name a browser's login has here.
+    ``url`` None: no TCP. ``names``: host names of a reverse proxy. ``ancestry``: see ``Peers``."""
+
+    ports: Ports
+    metrics: Metrics | None
+    live: EventHub
+    keys: Keys
+    cookie: str
+    url: str | None
+    names: frozenset[str]
+    new_id: NewId
+    clock: Clock
+    ancestry: Ancestry | None
 
 
 @record

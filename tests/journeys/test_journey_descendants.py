@@ -17,7 +17,7 @@ import yaml
 
 from ohmo.ambient import inert
 from ohmo.contracts.turns import PersonRow
-from ohmo.control.peers import INSIDE
+from ohmo.control.authentication import INSIDE
 from ohmo.cron.recipes import BUNDLED
 from ohmo.gateway.people import code_hash
 from ohmo.storefile.open_store import open_sqlite

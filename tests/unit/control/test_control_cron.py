@@ -14,10 +14,9 @@ from ohmo.ambient import IdSource
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.turns import Accepted, Seat
-from ohmo.control.cron import CronRoutes
+from ohmo.control.authentication import Keys, Peers
 from ohmo.control.guard import Callers, Guard
-from ohmo.control.keys import Keys
-from ohmo.control.peers import Peers
+from ohmo.control.write_api import CronRoutes
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED, read_recipe
 from ohmo.cron.spec import spec_of

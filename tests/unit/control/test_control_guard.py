@@ -17,7 +17,7 @@ import pytest
 from channels.web.client import place
 from ohmo.contracts.agent import TurnStarted
 from ohmo.contracts.errors import ConfigError
-from ohmo.control.keys import COOKIE_LIFE, LINK_LIFE, Keys, load_token
+from ohmo.control.authentication import COOKIE_LIFE, LINK_LIFE, Keys, load_token
 from ohmo.control.server import Doors, Listen, bind_tcp, find_socket, parse_listen, unix_socket
 from tests.unit.control.small_house import SmallHouse
 

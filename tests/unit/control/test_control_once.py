@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from ohmo.control.misses import AT_ONCE, Misses
-from ohmo.control.responses import DoubledKey, refuse_doubled_keys
+from ohmo.control.responses import AT_ONCE, DoubledKey, Misses, refuse_doubled_keys
 from ohmo.control.server import Doors
 from ohmo.control.webhooks import Webhook
 from tests.unit.control.small_house import SmallHouse

@@ -18,14 +18,12 @@ import aiohttp
 import pytest
 
 from ohmo.ambient import IdSource
-from ohmo.control.app_deps import AppDeps
 from ohmo.control.application import _application
+from ohmo.control.authentication import INSIDE, UNCLEAR, Keys
 from ohmo.control.event_hub import EventHub
 from ohmo.control.guard import Callers
-from ohmo.control.keys import Keys
-from ohmo.control.peers import INSIDE, UNCLEAR
 from ohmo.control.ports import Ports
-from ohmo.control.server import Doors
+from ohmo.control.server import AppDeps, Doors
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.processes.peer_process import Ancestry
 from ohmo_testing.house import ManualClock
