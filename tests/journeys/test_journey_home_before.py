@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +27,32 @@ WORK = Path("/tmp/ohmo-before-k/work")  # stands in the stored calls
 pytestmark = pytest.mark.timeout(240)
 
 
+async def _locked() -> int:
+    """A descriptor of the locked folder; whoever had it before may have removed it."""
+    while True:
+        WORK.parent.mkdir(exist_ok=True)
+        try:
+            folder = os.open(WORK.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        await asyncio.to_thread(fcntl.flock, folder, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(folder), WORK.parent.stat()):
+                return folder
+        os.close(folder)
+
+
 @asynccontextmanager
 async def _workspace() -> AsyncIterator[None]:
-    """One test at a time has the folder, whichever process it runs in."""
-    WORK.parent.mkdir(exist_ok=True)
-    with (WORK.parent / "lock").open("w") as lock:
-        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+    """One test at a time has the folder, whichever process it runs in; none leaves it behind."""
+    folder = await _locked()
+    try:
         shutil.rmtree(WORK, ignore_errors=True)
         WORK.mkdir()
-        try:
-            yield
-        finally:
-            shutil.rmtree(WORK, ignore_errors=True)
+        yield
+    finally:
+        shutil.rmtree(WORK.parent, ignore_errors=True)
+        os.close(folder)
 
 
 @asynccontextmanager
