@@ -296,8 +296,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("piece", HOSTILE, ids=[piece[:16] for piece in HOSTILE])
-def test_a_megabyte_that_is_made_to_be_slow_is_not(piece: str) -> None:
-    """Twice the text takes about twice the time, and a megabyte a few seconds on a slow machine."""
+def test_a_text_that_is_made_to_be_slow_is_not(piece: str) -> None:
+    """Twice the text takes about twice the time: a megabyte a few seconds on a slow machine."""
 
     def seconds(size: int) -> float:
         text = (piece * (size // len(piece) + 1))[:size]
@@ -306,9 +306,9 @@ def test_a_megabyte_that_is_made_to_be_slow_is_not(piece: str) -> None:
         Redactor().text(text)
         return time.thread_time() - began
 
-    small, large = seconds(125_000), seconds(1_000_000)
-    assert large < 10
-    assert large < 0.2 or large / small < 24  # 8 is linear, 64 is square
+    small, large = seconds(31_250), seconds(250_000)
+    assert large < 2.5
+    assert large < 0.05 or large / small < 24  # 8 is linear, 64 is square
 
 
 @settings(max_examples=400, deadline=None)

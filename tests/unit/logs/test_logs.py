@@ -316,11 +316,11 @@ def test_words_lose_known_values_and_shapes_and_nothing_else() -> None:
 
 
 def test_a_text_made_to_be_slow_is_read_once() -> None:
-    """Each began a search to the end at every one of its words; then this would take hours."""
+    """Each began a search to the end at every one of its words; then this would take many minutes."""
     for text in (
-        "eyJabcdefgh-" * 200_000,
-        "-----BEGIN " * 200_000,
-        "://a:" * 300_000,
-        "SG." * 500_000,
+        "eyJabcdefgh-" * 50_000,
+        "-----BEGIN " * 50_000,
+        "://a:" * 75_000,
+        "SG." * 125_000,
     ):
         assert Redactor().words(text) == text
