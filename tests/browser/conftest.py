@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from ohmo.control.server import Doors
+from tests.parts import browser_path
 from tests.unit.control.small_house import SmallHouse
 
 FLAGS = (
@@ -45,18 +45,15 @@ async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
 async def launch() -> AsyncIterator[Callable[[], Awaitable[Browser]]]:
     """The one Chromium, or the next one when it has died: a test that ends it shall not fail those
     behind it."""
-    path = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
     async with async_playwright() as playwright:
         launched: list[Browser] = []
 
         async def launch() -> Browser:
             if not launched or not launched[-1].is_connected():
                 launched.append(
-                    await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+                    await playwright.chromium.launch(
+                        executable_path=browser_path(), args=list(FLAGS)
+                    )
                 )
             return launched[-1]
 

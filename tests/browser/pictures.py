@@ -20,6 +20,7 @@ from ohmo.contracts.reports import Counts, ThreadInfo, UsageTotal
 from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
+from tests.parts import browser_path
 from tests.unit.control.small_house import PERMISSION, SmallHouse, said
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
@@ -194,13 +195,8 @@ async def take_all(folder: Path) -> None:
     house, run = Shown(), Path(tempfile.mkdtemp(prefix="ohmo-pictures-"))
     house.log = run / "ohmo.jsonl"
     house.log.touch()
-    path = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
     async with house.open(run) as doors, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        browser = await playwright.chromium.launch(executable_path=browser_path(), args=list(FLAGS))
         first = await browser.new_context()
         await (await first.new_page()).goto(doors.login_link() or "")
         camera = Camera(browser, doors, await first.storage_state(), folder)

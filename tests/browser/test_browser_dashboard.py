@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from ohmo.contracts.reports import Spender, UsageTotal
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
 from tests.browser.line import Line
+from tests.parts import browser_path
 from tests.unit.control.small_house import PERMISSION, SmallHouse, said
 
 pytestmark = [
@@ -71,16 +71,11 @@ class Scene:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
-    path = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
     house, run = SmallHouse(), tmp_path_factory.mktemp("dashboard")
     house.log = run / "ohmo.jsonl"
     house.log.touch()
     async with house.open(run) as doors, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        browser = await playwright.chromium.launch(executable_path=browser_path(), args=list(FLAGS))
         context = await browser.new_context(
             viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC"
         )

@@ -8,11 +8,11 @@ import os
 import re
 import signal
 import sys
-from asyncio.subprocess import PIPE, STDOUT, Process
+from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
-from tests.children import die_with_parent
+from tests import warm
 from tests.platforms.door import held_port
 
 LINK = re.compile(r"http://\S+/login\?code=\S+")
@@ -31,7 +31,7 @@ class Daemon:
         self.port = int(self._held.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self.link = ""
-        self._process: Process | None = None
+        self._process: warm.Process | None = None
         self._said: list[str] = []
         self._reading: asyncio.Task[None] | None = None
         real = {
@@ -53,35 +53,34 @@ class Daemon:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("OHMO", "ANTHROPIC_", "OPENAI_"))
+            if not name.startswith(("OHMO", "ANTHROPIC_", "OPENAI_", "PYTHON"))
         }
         return {**kept, "OHMO_HOME": str(self.home), "NO_COLOR": "1"}
 
     async def start(self) -> None:
         """Returns when it printed its link."""
         assert self._process is None, "it is running already"
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ohmo",
-            "run",
-            env=self._environment(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=PIPE,
-            stderr=STDOUT,
-            preexec_fn=die_with_parent,
+        heard, spoken = os.pipe()
+        try:
+            self._process = await warm.start(warm.RUN, self._environment(), spoken, spoken)
+        finally:
+            os.close(spoken)
+        lines = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(heard, "rb", 0)
         )
         printed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._reading = asyncio.create_task(self._read(self._process, printed))
+        self._reading = asyncio.create_task(self._read(lines, self._process, printed))
         try:
             async with asyncio.timeout(START):
                 self.link = await printed
         except TimeoutError:
             raise AssertionError(f"no link after {START} s:\n{self.said}") from None
 
-    async def _read(self, process: Process, printed: asyncio.Future[str]) -> None:
-        assert process.stdout is not None
-        async for line in process.stdout:
+    async def _read(
+        self, lines: asyncio.StreamReader, process: warm.Process, printed: asyncio.Future[str]
+    ) -> None:
+        async for line in lines:
             self._said.append(line.decode(errors="replace"))
             found = LINK.search(self._said[-1])
             if found is not None and not printed.done():
@@ -107,7 +106,7 @@ class Daemon:
         assert self._process is not None, "it is not running"
         process, self._process = self._process, None
         if process.returncode is None:
-            process.send_signal(how)
+            os.kill(process.pid, how)
         async with asyncio.timeout(END):
             code = await process.wait()
             if self._reading is not None:
