@@ -27,9 +27,9 @@ from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
 from ohmo.daemon.event_loop import run
-from ohmo.lifecycle import supervised
+from ohmo.lifecycle import give_back, supervised, trimming
 from ohmo.logs.writing import logging_to
-from ohmo.processes.housekeeping import give_back, reap, trimming
+from ohmo.processes.peer_process import reap
 from ohmo.processes.process_tree import adopt_orphans, seal
 from ohmo.storefile.lock import hold_home, sweep
 from ohmo.storefile.open_store import open_store

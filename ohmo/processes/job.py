@@ -1,9 +1,11 @@
-"""One running command as the daemon sees it: reports come in, ``stop`` and ``read`` go out."""
+"""One running command as the daemon sees it: reports come in, ``stop`` and ``read`` go out; and
+what it may know of the daemon's environment: a short list, never a secret."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +20,26 @@ from ohmo.processes.process_tree import MARK, sweep
 Progress = Callable[[str], None]
 _ROOT = str(Path(__file__).parents[2])
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from ohmo.processes.keeper import main; main()"
+_KEPT = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|XDG_RUNTIME_DIR|SSL_CERT_FILE"
+    "|SSL_CERT_DIR|OHMO_HOME",
+    re.DOTALL,
+)
+_QUIET = {  # nobody sits at a keyboard: ask nothing, page nothing, colour nothing, open no editor
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_MERGE_AUTOEDIT": "no",
+    "GIT_EDITOR": "false",
+    "EDITOR": "false",
+    "VISUAL": "false",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "SYSTEMD_PAGER": "cat",
+}
 _LINE = 1 << 20  # a report holds at most 4 x keep bytes, JSON makes at most six of one
 
 
@@ -71,9 +93,9 @@ class Job:
         self._mark = mark
         self._progress = progress
         self._patience = patience
-        self._end = (
-            asyncio.get_running_loop().call_later(life, self._kill) if life is not None else None
-        )
+        self._end: asyncio.TimerHandle | None = None
+        if life is not None:
+            self._end = asyncio.get_running_loop().call_later(life, self._kill)
         self._outputs: asyncio.Queue[Output] = asyncio.Queue()
         self._reading = asyncio.Lock()
         self.ended: asyncio.Task[JobEnded] = asyncio.create_task(
@@ -124,16 +146,27 @@ class Job:
         assert self._keeper.stdout is not None
         ended: JobEnded | None = None
         try:
-            while (line := await self._keeper.stdout.readline()).endswith(
-                b"\n"
-            ):  # half a line: it was killed while it wrote
+            # Half a line: it was killed while it wrote.
+            while (line := await self._keeper.stdout.readline()).endswith(b"\n"):
                 report: dict[str, Any] = json.loads(line)
                 if "progress" in report:
-                    self._progress(_text(report["progress"]))
+                    text = report["progress"].encode("latin-1").decode("utf-8", "replace")
+                    last = text.rstrip("\n").rpartition("\n")[2].rpartition("\r")[2]
+                    self._progress(last[-200:])
                 elif "output" in report:
                     self._outputs.put_nowait(_output(report["output"]))
                 else:
-                    ended = _ended(report["ended"])
+                    last_words = report["ended"]
+                    ended = JobEnded(
+                        output=_output(last_words),
+                        code=last_words["code"],
+                        signal=last_words["signal"],
+                        reason=last_words["reason"],
+                        left=last_words["left"],
+                        spill=Path(last_words["spill"]) if last_words["spill"] else None,
+                        problem=last_words["problem"],
+                        cut=last_words["cut"],
+                    )
         finally:
             if self._keeper.stdin is not None:
                 self._keeper.stdin.close()
@@ -145,30 +178,13 @@ class Job:
         return ended or JobEnded(Output(), None, "SIGKILL", "its keeper was killed", 0, None)
 
 
-def _text(piece: str) -> str:
-    line = piece.encode("latin-1").decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
-    return line.rpartition("\r")[2][-200:]
-
-
 def _output(report: dict[str, Any]) -> Output:
-    out, err = (
-        Stream(part[0].encode("latin-1"), part[1].encode("latin-1"), part[2])
-        for part in (report["out"], report["err"])
-    )
-    return Output(out, err)
+    return Output(_stream(report["out"]), _stream(report["err"]))
 
 
-def _ended(report: dict[str, Any]) -> JobEnded:
-    return JobEnded(
-        output=_output(report),
-        code=report["code"],
-        signal=report["signal"],
-        reason=report["reason"],
-        left=report["left"],
-        spill=Path(report["spill"]) if report["spill"] else None,
-        problem=report["problem"],
-        cut=report["cut"],
-    )
+def _stream(part: tuple[str, str, int]) -> Stream:
+    head, tail, total = part
+    return Stream(head.encode("latin-1"), tail.encode("latin-1"), total)
 
 
 @record
@@ -245,3 +261,13 @@ class ProcessRunner:
         keeper.stdin.write(json.dumps(order).encode() + b"\n")
         life = None if command.timeout is None else command.timeout + self._grace + self._patience
         return Job(keeper, mark, progress, life=life, patience=self._grace + self._patience)
+
+
+def child_environment(
+    environ: Mapping[str, str], extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The few variables a command needs from ``environ``, settings that keep programs from asking,
+    and ``extra`` on top."""
+    least = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+    kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name)}
+    return {**least, **kept, **_QUIET, **(extra or {})}

@@ -1,5 +1,5 @@
 """A small process that stands between the daemon and one command: it captures, bounds and ends
-everything the command starts.
+everything the command starts, keeps head and tail of its outputs, and spills the whole to a file.
 
 The daemon holds the other end of the keeper's stdin. When the daemon dies, however it dies, that
 pipe ends and the keeper ends the command. Orphans of the command become the keeper's children (it
@@ -18,14 +18,14 @@ import struct
 import sys
 import termios
 import time
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
-from ohmo.processes.capture import Ends, Spill
 from ohmo.processes.process_tree import (
     adopt_orphans,
+    become,
     descendants,
-    die_with_parent,
     reads_terminal,
     send,
     send_group,
@@ -35,6 +35,9 @@ _CHUNK = 1 << 16
 _DRAIN = 1.0  # seconds a pipe may stay open after the last process
 ROWS, COLUMNS = 40, 120  # of a command's terminal
 _KEYBOARD = 5.0  # seconds a read of the terminal may block
+_STEP = 1 << 20  # bytes copied at once within a spill file
+_PUSH = 8 << 20  # bytes of a spill file that wait for the disk
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 class Keeper:
@@ -69,48 +72,60 @@ class Keeper:
     def _start(self, order: dict[str, Any]) -> int:
         if order["terminal"]:
             master, slave = os.openpty()
-            fcntl.ioctl(
-                slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
-            )  # ioctl_tty(2)
+            size = struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, size)  # ioctl_tty(2)
             self._terminal = os.ttyname(slave)
-            ends, fds = {master: self._out}, (slave, slave, slave)
+            self._pipes = {master: self._out}
+            fds = (slave, slave, slave)
         else:
             out, out_write = os.pipe()
             err, err_write = os.pipe()
-            ends, fds = (
-                {out: self._out, err: self._err},
-                (os.open(os.devnull, os.O_RDONLY), out_write, err_write),
-            )
+            self._pipes = {out: self._out, err: self._err}
+            fds = (os.open(os.devnull, os.O_RDONLY), out_write, err_write)
         parent = os.getpid()
         ready, unready = os.pipe()
         child = os.fork()
         if child == 0:
-            _become(order, fds, parent, terminal=bool(order["terminal"]))
+            become(order["argv"], order["cwd"], order["env"], fds, parent)
         for fd in {*fds, unready}:
             os.close(fd)
         os.read(ready, 1)  # ends when the child closes its copy: until then it would ignore a TERM
         os.close(ready)
-        self._pipes = ends
         return child
 
     def run(self) -> None:
         lifeline = True
         while True:
             waiting = [self._wake, *self._pipes, *([0] if lifeline else [])]
-            ready, _, _ = select.select(waiting, [], [], self._patience())
+            ready, _, _ = select.select(waiting, [], [], self._due_in())
             if self._wake in ready:
                 os.read(self._wake, 512)
             for fd in [fd for fd in ready if fd in self._pipes]:
-                self._collect(fd)
+                try:
+                    data = os.read(fd, _CHUNK)
+                except OSError:  # a terminal whose other side is closed
+                    data = b""
+                if not data:
+                    os.close(fd)
+                    del self._pipes[fd]
+                    continue
+                self._pipes[fd].feed(data)
+                self._spill.feed(data)
+                self._blocked_since = 0.0
+                self._last_line = data[-400:]
+                self._told = self._told or time.monotonic()
             if 0 in ready:
                 lifeline = self._obey()
             self._reap()
             self._limits()
-            if self._done():
+            if self._status is None or descendants(os.getpid()):
+                continue
+            self._quit_at = self._quit_at or time.monotonic() + _DRAIN
+            if not self._pipes or time.monotonic() >= self._quit_at:
                 break
         self._finish()
 
-    def _patience(self) -> float | None:
+    def _due_in(self) -> float | None:
         """Seconds until something is due; None: only events matter."""
         now = time.monotonic()
         due = [at for at in (self._deadline, self._kill_at, self._quit_at) if at is not None]
@@ -119,21 +134,6 @@ class Keeper:
         if self._terminal or self._told:
             due.append(now + 0.5)
         return max(0.0, min(due) - now) if due else None
-
-    def _collect(self, fd: int) -> None:
-        try:
-            data = os.read(fd, _CHUNK)
-        except OSError:  # a terminal whose other side is closed
-            data = b""
-        if not data:
-            os.close(fd)
-            del self._pipes[fd]
-            return
-        self._pipes[fd].feed(data)
-        self._spill.feed(data)
-        self._blocked_since = 0.0
-        self._last_line = data[-400:]
-        self._told = self._told or time.monotonic()
 
     def _obey(self) -> bool:
         data = os.read(0, 4096)
@@ -147,15 +147,11 @@ class Keeper:
                 self._stop("stopped")
             elif line == b"read":
                 self._report("output", self._output())
-                former, self._out, self._err = (
-                    self._out,
-                    Ends(self._keep, self._keep),
-                    Ends(self._keep, self._keep),
-                )
-                self._pipes = {
-                    fd: self._out if ends is former else self._err
-                    for fd, ends in self._pipes.items()
-                }
+                former = self._out
+                self._out = Ends(self._keep, self._keep)
+                self._err = Ends(self._keep, self._keep)
+                for fd, ends in self._pipes.items():
+                    self._pipes[fd] = self._out if ends is former else self._err
         return True
 
     def _stop(self, reason: str) -> None:
@@ -194,26 +190,15 @@ class Keeper:
         if self._kill_at is not None and now >= self._kill_at:
             self._end_all(signal.SIGKILL)
         if self._terminal and self._status is None and not self._reason:
-            self._watch_keyboard(now)
+            if not any(reads_terminal(pid, self._terminal) for pid in descendants(os.getpid())):
+                self._blocked_since = 0.0
+            elif not self._blocked_since:
+                self._blocked_since = now
+            elif now - self._blocked_since >= _KEYBOARD:
+                self._stop("keyboard")
         if self._told and now - self._told >= 1.0:
             self._report("progress", self._last_line.decode("latin-1"))
             self._told = 0.0
-
-    def _watch_keyboard(self, now: float) -> None:
-        if not any(reads_terminal(pid, self._terminal) for pid in descendants(os.getpid())):
-            self._blocked_since = 0.0
-        elif not self._blocked_since:
-            self._blocked_since = now
-        elif now - self._blocked_since >= _KEYBOARD:
-            self._stop("keyboard")
-
-    def _done(self) -> bool:
-        if self._status is None or descendants(os.getpid()):
-            return False
-        if not self._pipes:
-            return True
-        self._quit_at = self._quit_at or time.monotonic() + _DRAIN
-        return time.monotonic() >= self._quit_at
 
     def _output(self) -> dict[str, Any]:
         def ends(part: Ends) -> list[Any]:
@@ -228,10 +213,11 @@ class Keeper:
             self._spill.drop()
             return
         code = os.waitstatus_to_exitcode(self._status)
+        spill, problem = None, ""
         try:
-            spill, problem = self._spill.finish(), ""
+            spill = self._spill.finish()
         except OSError as error:
-            spill, problem = None, str(error)
+            problem = str(error)
         self._report(
             "ended",
             {
@@ -257,41 +243,144 @@ def _wake_up(_number: int, _frame: object) -> None:
     """The descriptor of ``set_wakeup_fd`` does the work; a handler must only exist."""
 
 
-def _become(
-    order: dict[str, Any], fds: tuple[int, int, int], parent: int, *, terminal: bool
-) -> None:
-    """In the child: a session of its own, three descriptors, the working directory, then the
-    command. Never returns."""
-    try:
-        os.setsid()
-        die_with_parent()
-        if os.getppid() != parent:
-            os._exit(125)
-        for target, fd in enumerate(fds):
-            os.dup2(fd, target)
-        if terminal:
-            os.close(
-                os.open(os.ttyname(0), os.O_RDWR)
-            )  # the first terminal a session leader opens controls it
-        for number in (
-            signal.SIGINT,
-            signal.SIGTERM,
-            signal.SIGHUP,
-            signal.SIGPIPE,
-            signal.SIGCHLD,
-        ):
-            signal.signal(number, signal.SIG_DFL)
-        signal.set_wakeup_fd(-1)
-        path = "/proc/self/oom_score_adj"
-        with suppress(OSError), open(path, "w", encoding="ascii") as score:  # noqa: PTH123
-            score.write("500")  # when memory ends, the command goes first, not the daemon
-        os.chdir(order["cwd"])
-        os.closerange(3, 256)
-        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606
-    except OSError as error:
-        os.write(2, f"cannot run {order['argv'][0]}: {error.strerror}\n".encode())
-    finally:
-        os._exit(126)
+class Ends:
+    """The first and the last bytes of a stream."""
+
+    def __init__(self, head: int, tail: int) -> None:
+        self._head_room = head
+        self._tail_room = tail
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self.total = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        free = self._head_room - len(self._head)
+        if free > 0:
+            self._head += data[:free]
+            data = data[free:]
+        if not data:
+            return
+        self._tail.append(data[-self._tail_room :])
+        self._tail_size += len(self._tail[-1])
+        while self._tail_size - len(self._tail[0]) >= self._tail_room:
+            self._tail_size -= len(self._tail.popleft())
+
+    def take(self) -> tuple[bytes, bytes, int]:
+        """Head, tail and the true size."""
+        tail = b"".join(self._tail)
+        return bytes(self._head), tail[-self._tail_room :] if tail else b"", self.total
+
+
+class Spill:
+    """A file that appears only when a stream passes ``quiet`` bytes; holds the first and the last
+    ``half`` bytes of it."""
+
+    def __init__(self, path: str, quiet: int, half: int) -> None:
+        self._path = path
+        self._part = path + ".part"
+        self._quiet = quiet
+        self._half = half
+        self._waiting = bytearray()
+        self._file: int | None = None
+        self._broken: OSError | None = None
+        self._pushed = 0
+        self.total = 0
+
+    def feed(self, data: bytes) -> None:
+        """What the disk does not take is lost here only: the command goes on, ``finish`` raises
+        why."""
+        if self._broken is not None:
+            return
+        if self._file is None and self.total + len(data) <= self._quiet:
+            self._waiting += data
+            self.total += len(data)
+            return
+        try:
+            if self._file is None:
+                self._file = os.open(self._part, _NEW_FILE, 0o600)
+                earlier = bytes(self._waiting)
+                self._waiting = bytearray()
+                self.total = 0
+                self._write(earlier)
+            self._write(data)
+        except OSError as error:
+            self._broken = error
+            self.drop()
+
+    def _write(self, data: bytes) -> None:
+        """Past ``half`` the file's second half is a ring."""
+        view = memoryview(data)
+        while view:
+            at, end = self.total, self._half
+            if at >= self._half:
+                at = self._half + (self.total - self._half) % self._half
+                end = 2 * self._half
+            written = os.pwrite(self._file or 0, view[: end - at], at)
+            self.total += written
+            view = view[written:]
+        fresh = self.total - self._pushed
+        if fresh >= _PUSH and not self.cut:  # a ring is read again at the end
+            # Begin to write to the disk, so that nobody waits for it at the end: Linux does this
+            # for pages that are said not to be needed (posix_fadvise(2)).
+            if sys.platform == "linux":
+                os.posix_fadvise(self._file or 0, self._pushed, fresh, os.POSIX_FADV_DONTNEED)
+            self._pushed = self.total
+
+    @property
+    def cut(self) -> int:
+        """Bytes in the middle that the file does not hold."""
+        return max(0, self.total - 2 * self._half)
+
+    def finish(self) -> str | None:
+        """The finished file's path, None when the stream was short. Raises OSError when it could
+        not be kept."""
+        if self._broken is not None:
+            raise self._broken
+        if self._file is None:
+            return None
+        if self.cut:
+            self._straighten(self.cut)
+        os.fsync(self._file)
+        os.close(self._file)
+        self._file = None
+        # ``channels.durable`` would bring pathlib into every keeper
+        os.replace(self._part, self._path)  # noqa: PTH105
+        return self._path
+
+    def _straighten(self, cut: int) -> None:
+        """Rewrites the ring in order, with a line that says what was left out."""
+        assert self._file is not None
+        start = (self.total - self._half) % self._half
+        whole = os.open(self._part + "2", _NEW_FILE, 0o600)
+        with suppress(OSError):
+            os.unlink(self._part + "2")  # noqa: PTH108
+        self._copy(self._file, whole, self._half + start, self._half - start)
+        self._copy(self._file, whole, self._half, start)
+        os.lseek(whole, 0, os.SEEK_SET)
+        os.lseek(self._file, self._half, os.SEEK_SET)
+        os.write(self._file, f"\n[... {cut} bytes left out ...]\n".encode())
+        while chunk := os.read(whole, _STEP):
+            os.write(self._file, chunk)
+        os.close(whole)
+
+    @staticmethod
+    def _copy(source: int, target: int, start: int, count: int) -> None:
+        while count > 0:
+            chunk = os.pread(source, min(count, _STEP), start)
+            if not chunk:
+                return
+            os.write(target, chunk)
+            start += len(chunk)
+            count -= len(chunk)
+
+    def drop(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            with suppress(OSError):
+                os.unlink(self._part)  # noqa: PTH108
 
 
 def main() -> None:

@@ -4,22 +4,25 @@ one.
 Parents are walked upwards: a child cannot change who stands above it, and with ``adopt_orphans``
 whoever loses its parent (double fork, setsid, a killed keeper) falls to this process and not to
 the first one of the machine. On Linux /proc/net/tcp (proc_net_tcp(5)) tells the socket of a
-connection, and /proc/PID/fd who has it open."""
+connection, and /proc/PID/fd who has it open. Who fell to this process and has ended is reaped."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import ipaddress
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from channels.record import record
+from ohmo.processes.process_tree import descendants
 
+REAP = 30.0  # seconds; an event loop collects its own within moments: the rest is nobody's
 Place = Literal["outside", "inside", "unclear"]
 _WALKS = 5  # a parent may end while its children are walked; then it begins again
 _DEEP = 256  # parents; whoever forks a longer line wants to keep us busy
@@ -191,22 +194,18 @@ def _may_hide(pid: int) -> bool:
         for number, name in _open(pid):
             if name == "anon_inode:[io_uring]":
                 return True
-            if name.startswith("socket:") and _queued(Path(f"/proc/{pid}/fdinfo/{number}")):
-                return True
+            if name.startswith("socket:"):
+                lines: list[str] = []
+                with suppress(FileNotFoundError):  # closed since
+                    info = Path(f"/proc/{pid}/fdinfo/{number}").read_text(encoding="utf-8")
+                    lines = info.splitlines()
+                if any(line.startswith("scm_fds:") and line.split()[1] != "0" for line in lines):
+                    return True
     except PermissionError:
         return True
     except OSError:  # it ended
         return False
     return False
-
-
-def _queued(socket_: Path) -> bool:
-    """Whether descriptors wait in its queue. Raises OSError."""
-    try:
-        lines = socket_.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:  # closed since
-        return False
-    return any(line.startswith("scm_fds:") and line.split()[1] != "0" for line in lines)
 
 
 def _is_of_a_login(pid: int) -> bool:
@@ -220,3 +219,26 @@ def _is_of_a_login(pid: int) -> bool:
 
 def _user_of(pid: int) -> int:
     return Path(f"/proc/{pid}").stat().st_uid
+
+
+async def reap(sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Takes away who fell to the daemon (``adopt_orphans``) and has ended, as long as it runs; ends
+    at once where nobody is adopted."""
+    dead: set[int] = set()
+    while sys.platform == "linux":
+        await sleep(REAP)
+        dead = await asyncio.to_thread(_reap, dead)
+
+
+def _reap(dead: set[int]) -> set[int]:
+    """Takes away who was ``dead`` before; the dead of now, whom nobody waited for."""
+    ours = os.getpid()
+    found: set[int] = set()
+    for pid in descendants(ours):
+        with suppress(OSError, IndexError):
+            if state_of(pid) == ("Z", ours):
+                found.add(pid)
+    for pid in found & dead:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return found - dead

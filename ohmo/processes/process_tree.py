@@ -1,6 +1,6 @@
-"""The tree of processes below this one: finds and ends it (Linux through /proc and a subreaper,
-elsewhere by process group), and keeps it out of this process, whose environment and memory hold
-keys."""
+"""The tree of processes below this one: begins, finds and ends it (Linux through /proc and a
+subreaper, elsewhere by process group), and keeps it out of this process, whose environment and
+memory hold keys."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_DUMPABLE = 4
@@ -19,6 +20,7 @@ OPEN = "OHMO_DUMPABLE"  # set to 1: debuggers, py-spy and core dumps work as usu
 # times, and seconds between them, for a process that seems to have no environment
 _LOOKS = 50
 _LOOK = 0.002
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD)
 _LINUX = sys.platform == "linux"
 _LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None
 
@@ -35,6 +37,35 @@ def die_with_parent() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
+def become(
+    argv: list[str], cwd: str, env: Mapping[str, str], fds: tuple[int, int, int], parent: int
+) -> NoReturn:
+    """In a child: a session of its own, three descriptors (of a terminal or not), the working
+    directory, then the command."""
+    try:
+        os.setsid()
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(125)
+        for target, fd in enumerate(fds):
+            os.dup2(fd, target)
+        if os.isatty(0):  # the first terminal a session leader opens controls it
+            os.close(os.open(os.ttyname(0), os.O_RDWR))
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        path = "/proc/self/oom_score_adj"
+        with suppress(OSError), open(path, "w", encoding="ascii") as score:  # noqa: PTH123
+            score.write("500")  # when memory ends, the command goes first, not the daemon
+        os.chdir(cwd)
+        os.closerange(3, 256)
+        os.execvpe(argv[0], argv, env)  # noqa: S606
+    except OSError as error:
+        os.write(2, f"cannot run {argv[0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(126)
+
+
 def seal(environ: Mapping[str, str]) -> bool:
     """prctl(2), PR_SET_DUMPABLE 0: /proc/PID/environ, mem, maps and fd of this process are root's
     alone, nobody but root may trace it, and it leaves no core dump. A command that is started from
@@ -45,20 +76,8 @@ def seal(environ: Mapping[str, str]) -> bool:
     return _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-            path = f"/proc/{pid}/task/{task}/children"
-            with open(path, encoding="ascii") as listing:  # noqa: PTH123
-                found += map(int, listing.read().split())
-    except OSError:
-        return found
-    return found
-
-
-def _parents() -> dict[int, list[int]]:
-    """Children by parent from the whole process table, for kernels without the children files."""
+def _children_by_parent() -> dict[int, list[int]]:
+    """From the whole process table, for kernels without the children files."""
     table: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -77,12 +96,20 @@ def descendants(of: int) -> list[int]:
     """Everybody below ``of``, parents first. Empty where there is no /proc."""
     if not _LINUX:
         return []
-    table = None if _HAS_CHILDREN else _parents()
+    table = None if _HAS_CHILDREN else _children_by_parent()
     found: list[int] = []
     queue = [of]
     while queue:
         pid = queue.pop()
-        below = _children(pid) if table is None else table.get(pid, [])
+        below: list[int] = []
+        if table is not None:
+            below = table.get(pid, [])
+        else:
+            with suppress(OSError):
+                for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                    path = f"/proc/{pid}/task/{task}/children"
+                    with open(path, encoding="ascii") as listing:  # noqa: PTH123
+                        below += map(int, listing.read().split())
         found += below
         queue += below
     return found

@@ -10,8 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.processes.child_environment import child_environment
-from ohmo.processes.job import Command, JobEnded, Stream
+from ohmo.processes.job import Command, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched

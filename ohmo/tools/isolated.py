@@ -9,7 +9,7 @@ import resource
 import sys
 from contextlib import suppress
 
-from ohmo.processes.child_environment import child_environment
+from ohmo.processes.job import child_environment
 from ohmo.processes.process_tree import die_with_parent
 
 _MEMORY = 1 << 30  # bytes of address space

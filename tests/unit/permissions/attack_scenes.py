@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.processes.child_environment import child_environment
+from ohmo.processes.job import child_environment
 from ohmo.shell.parsing import Shell
 from ohmo.shell.reading import environment_of
 from tests.unit.permissions.permission_house import House

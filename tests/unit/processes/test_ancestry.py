@@ -115,7 +115,7 @@ STORY = '''
 import asyncio, os, subprocess, sys, time
 from ohmo.processes.peer_process import Ancestry
 from ohmo.processes.process_tree import adopt_orphans, descendants
-from ohmo.processes.housekeeping import reap
+from ohmo.processes.peer_process import reap
 adopt_orphans()
 away = """
 import os, time
