@@ -162,7 +162,8 @@ class Session:
 
     def decrypt(self, kind: int, body: str) -> str:
         with _refusing():
-            return _text(self._raw.decrypt(AnyOlmMessage.from_parts(kind, _bytes(body))))
+            raw = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
+            return _text(self._raw.decrypt(AnyOlmMessage.from_parts(kind, raw)))
 
     def encrypt(self, text: str) -> Json:
         kind, body = self._raw.encrypt(text.encode()).to_parts()
@@ -256,10 +257,6 @@ def _text(plain: bytes) -> str:
 
 def _texts(keys: dict[str, Curve25519PublicKey]) -> dict[str, str]:
     return {name: key.to_base64() for name, key in keys.items()}
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
 class Scrambling:
