@@ -215,7 +215,7 @@ class McpServer(Section):
     env: Mapping[str, Secret] = Field(default_factory=dict)
     url: Url | None = None
     transport: Literal["http", "sse"] = "http"
-    headers: Mapping[str, Secret] = Field(default_factory=_unwritten)
+    headers: Mapping[str, Secret] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_way(self) -> McpServer:
@@ -234,7 +234,7 @@ class Job(Section):
     to: PersonAddress | None = None
     thread: str | None = None
     rules: Many[Rule] = ()
-    secrets: Mapping[str, Secret] = Field(default_factory=_unwritten)
+    secrets: Mapping[str, Secret] = Field(default_factory=dict)
     deadline: Duration | None = None
     catch_up: Literal["none", "once", "all"] = "once"
     overlap: Literal["skip", "queue"] = "skip"
@@ -316,9 +316,7 @@ class Written(Section):
     permissions: PermissionSettings = PermissionSettings()
     sandbox: Sandbox = Sandbox()
     budgets: Budgets = Budgets()
-    pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(
-        default_factory=_unwritten
-    )
+    pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(default_factory=dict)
     limits: Limits = Limits()
     sessions: Sessions = Sessions()
     # Its default holds ${OHMO_HOME}, so it is read like a written one.
@@ -326,8 +324,8 @@ class Written(Section):
     control: Control = Control()
     owner: Many[PersonAddress] = ()
     access: Access = Access()
-    channels: Mapping[str, Any] = Field(default_factory=_unwritten)
-    mcp: Mapping[str, McpServer] = Field(default_factory=_unwritten)
+    channels: Mapping[str, Any] = Field(default_factory=dict)
+    mcp: Mapping[str, McpServer] = Field(default_factory=dict)
     cron: Cron = Cron()
     webhooks: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Webhook] = Field(
         default_factory=dict

@@ -70,10 +70,10 @@ def _changed(text: str, keys: Keys, value: Plain) -> str:
             raise CannotRewrite(
                 f"{dotted(keys[:depth])}: is a value where keys are expected; edit the file"
             )
-        pair = next(((key, inner) for key, inner in node.value if key.value == name), None)
-        if pair is None:
+        pairs = [pair for pair in node.value if pair[0].value == name]
+        if not pairs:
             return _added(text, node, keys[depth:], value)
-        key, inner = pair
+        key, inner = pairs[0]
         rest = keys[depth + 1 :]
         if not rest:
             return _replaced(text, key, inner, value, flow=bool(node.flow_style))
@@ -81,13 +81,8 @@ def _changed(text: str, keys: Keys, value: Plain) -> str:
             if node.flow_style:
                 return _replaced(text, key, inner, _with({}, rest, value), flow=True)
             at = _line_end(text, _pair_end(text, key, inner))
-            return _spliced(
-                text,
-                at,
-                at,
-                _newline(text)
-                + _block(rest, value, key.start_mark.column + _STEP, text).rstrip("\r\n"),
-            )
+            block = _block(rest, value, key.start_mark.column + _STEP, text)
+            return _spliced(text, at, at, _newline(text) + block.rstrip("\r\n"))
         node = inner
     raise AssertionError("keys are never empty")
 
@@ -97,7 +92,8 @@ def _added(text: str, node: MappingNode, keys: Keys, value: Plain) -> str:
         below = value if len(keys) == 1 else _with({}, keys[1:], value)
         words = f"{_scalar(keys[0])}: {_flow(below)}"
         if not node.value:
-            return _spliced(text, node.start_mark.index + 1, node.start_mark.index + 1, words)
+            at = node.start_mark.index + 1
+            return _spliced(text, at, at, words)
         at = _pair_end(text, *node.value[-1])
         return _spliced(text, at, at, f", {words}")
     end = _pair_end(text, *node.value[-1])
@@ -111,11 +107,14 @@ def _added(text: str, node: MappingNode, keys: Keys, value: Plain) -> str:
 def _replaced(text: str, key: Node, node: Node, value: Plain, *, flow: bool) -> str:
     if isinstance(node, SequenceNode) and not node.flow_style and isinstance(value, list):
         return _relisted(text, key, node, cast("list[Plain]", value))
-    start, end = node.start_mark.index, _pair_end(text, key, node)
+    start = node.start_mark.index
+    end = _pair_end(text, key, node)
     words = _flow(value)
     if _is_unwritten(node) or (isinstance(node, CollectionNode) and not node.flow_style):
         return _spliced(text, _colon(text, key), end, f" {words}")
-    return _spliced(text, start, end, words + ("\n" if text[end - 1] == "\n" and not flow else ""))
+    if text[end - 1] == "\n" and not flow:
+        words += "\n"
+    return _spliced(text, start, end, words)
 
 
 def _relisted(text: str, key: Node, node: SequenceNode, value: Sequence[Plain]) -> str:
@@ -125,25 +124,25 @@ def _relisted(text: str, key: Node, node: SequenceNode, value: Sequence[Plain]) 
     fresh = [item for item in value if item not in items]
     if not kept or len(items) != len(node.value) or [*kept, *fresh] != list(value):
         return _spliced(text, _colon(text, key), _end(text, node), f" {_flow(list(value))}")
-    column = text[
-        text.rfind("\n", 0, node.value[0].start_mark.index) + 1 : node.value[0].start_mark.index
-    ]
+    first = node.value[0].start_mark.index
+    indent = text[_line_start(text, first) : first]
+    added = "".join(f"{_newline(text)}{indent}{_flow(item)}" for item in fresh)
     at = _line_end(text, _end(text, node))
-    result = _spliced(
-        text, at, at, "".join(f"{_newline(text)}{column}{_flow(item)}" for item in fresh)
-    )
+    result = _spliced(text, at, at, added)
     for item in reversed(node.value):
         if item.value not in value:
-            start = text.rfind("\n", 0, item.start_mark.index) + 1
-            result = _spliced(
-                result, start, min(_line_end(result, _end(text, item)) + 1, len(result)), ""
-            )
+            start = _line_start(text, item.start_mark.index)
+            end = min(_line_end(result, _end(text, item)) + 1, len(result))
+            result = _spliced(result, start, end, "")
     return result
 
 
 def _block(keys: Keys, value: Plain, column: int, text: str) -> str:
     """``keys`` below each other, the value behind the last."""
-    lines = [f"{' ' * (column + _STEP * depth)}{_scalar(key)}:" for depth, key in enumerate(keys)]
+    lines: list[str] = []
+    for depth, key in enumerate(keys):
+        indent = " " * (column + _STEP * depth)
+        lines.append(f"{indent}{_scalar(key)}:")
     return _newline(text).join(lines) + f" {_flow(value)}{_newline(text)}"
 
 
@@ -170,10 +169,14 @@ def _is_unwritten(node: Node) -> bool:
     return isinstance(node, ScalarNode) and node.start_mark.index == node.end_mark.index
 
 
+def _line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
 def _line_end(text: str, at: int) -> int:
-    found = text.find("\n", at)
-    found = len(text) if found < 0 else found
-    return found - 1 if found > at and text[found - 1] == "\r" else found
+    end = text.find("\n", at)
+    end = len(text) if end < 0 else end
+    return end - 1 if end > at and text[end - 1] == "\r" else end
 
 
 def _is_null(node: Node) -> bool:
@@ -190,9 +193,10 @@ def _spliced(text: str, start: int, end: int, words: str) -> str:
 
 def _flow(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
+        pairs = [f"{_scalar(key)}: {_flow(inner)}" for key, inner in value.items()]
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list):
-        return "[" + ", ".join(_flow(one) for one in value) + "]"
+        return f"[{', '.join(map(_flow, value))}]"
     return _scalar(value) if isinstance(value, str) else json.dumps(value)
 
 

@@ -82,30 +82,23 @@ def channel_change(
         ask = asks.get(key)
         if ask is None:
             close = nearest(key, list(asks))
-            raise ConfigError(
-                f"channels.{name}.{key[:60]}: is not asked for here"
-                + (f", did you mean {close}?" if close else "")
-            )
+            hint = f", did you mean {close}?" if close else ""
+            raise ConfigError(f"channels.{name}.{key[:60]}: is not asked for here{hint}")
         value = said.strip()
         if not value:
             continue
         if ask.secret:
             written = there.get(key)
-            reference, held = _reference(
-                value, Secret(written) if isinstance(written, str) else None, variable(name, key)
-            )
+            present = Secret(written) if isinstance(written, str) else None
+            reference, held = _reference(value, present, variable(name, key))
             keys[*place, key] = reference
             secrets |= held
         elif there.get(key, ask.default) != value:
             keys[*place, key] = value
     if any("://" in str(value) and not is_loopback(str(value)) for value in keys.values()):
-        missing = [
-            key
-            for key, ask in asks.items()
-            if ask.secret and key in there and not given.get(key, "").strip()
-        ]
-        if missing:
-            raise ConfigError(f"channels.{name}.{missing[0]}: say it for the new address, too")
+        for key, ask in asks.items():
+            if ask.secret and key in there and not given.get(key, "").strip():
+                raise ConfigError(f"channels.{name}.{key}: say it for the new address, too")
     for key, ask in asks.items():  # what is looked for under another name than the usual is named
         if ask.secret and key not in there and (*place, key) not in keys:
             keys[*place, key] = f"env:{variable(name, key)}"
@@ -146,9 +139,8 @@ def file_of(config: Config) -> Path:
 
 def secret_of(settings: Mapping[str, Plain], channel: str, key: str) -> Secret:
     written = settings.get(key)
-    return Secret(
-        written if isinstance(written, str) and written else f"env:{variable(channel, key)}"
-    )
+    usual = f"env:{variable(channel, key)}"
+    return Secret(written if isinstance(written, str) and written else usual)
 
 
 def _reference(said: str, written: Secret | None, usual: str) -> tuple[str, dict[str, str]]:
