@@ -11,20 +11,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, cast
 
 from channels.contract import Clock
 from channels.record import record
 
 NewId = Callable[[], str]
 Failpoint = Callable[[str], None]
+_Action = Literal["kill", "raise", "delay"]
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
 _TIME, _TAIL = 9, 13
 # 64 random bits fit into the first eighth of 36**13 tails: the rest is room for the ids of one
 # millisecond
 _RULE = re.compile(
-    r"(?P<name>[a-z]+\.[a-z]+)=(?P<action>kill|raise|delay:(?P<seconds>\d+(?:\.\d+)?)s)(?:@(?P<hit>\d+))?"
+    r"(?P<name>[a-z]+\.[a-z]+)="
+    r"(?P<action>kill|raise|delay:(?P<seconds>\d+(?:\.\d+)?)s)"
+    r"(?:@(?P<hit>\d+))?"
 )
 
 
@@ -82,7 +85,7 @@ class FailpointHit(Exception):
 
 @record
 class _Rule:
-    action: Literal["kill", "raise", "delay"]
+    action: _Action
     hit: int
     seconds: float
 
@@ -123,8 +126,9 @@ def from_environment(environ: Mapping[str, str]) -> Failpoint:
         match = _RULE.fullmatch(item)
         if match is None:
             raise ValueError(f"OHMO_FAILPOINTS: {item!r} is not NAME=kill|raise|delay:SECONDSs[@N]")
-        action = match["action"].split(":")[0]
-        rules[match["name"]] = _Rule(action, int(match["hit"] or 1), float(match["seconds"] or 0))  # pyright: ignore[reportArgumentType]
+        action = cast("_Action", match["action"].split(":")[0])
+        seconds = float(match["seconds"] or 0)
+        rules[match["name"]] = _Rule(action, int(match["hit"] or 1), seconds)
     return Failpoints(rules)
 
 

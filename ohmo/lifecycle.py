@@ -38,7 +38,7 @@ async def failure_of(work: Awaitable[object]) -> Exception | None:
     through."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - the named boundary of supervision: the caller decides by class
+    except Exception as error:  # noqa: BLE001 - boundary of supervision: the caller decides
         return error
     return None
 
@@ -95,7 +95,7 @@ def outcome(work: Callable[[], T]) -> T | Exception:
     so that a crash gets its own exit code."""
     try:
         return work()
-    except Exception as error:  # noqa: BLE001 - the named boundary of supervision: the caller decides by class
+    except Exception as error:  # noqa: BLE001 - boundary of supervision: the caller decides
         return error
 
 
