@@ -8,26 +8,23 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
-from ohmo.shell.options import Options, given, options_of
+from ohmo.shell.options import Options, given, options_of, rows_of
 from ohmo.shell.patterns import word_set
 from ohmo.shell.plain import NotPlain, read_plain
 from ohmo.shell.reading import only_reads, reading
 from ohmo.shell.script import Simple
 from ohmo.shell.wrappers import SHELLS, WRAPPERS
 
-# A line break inside one of these ends its row: options behind the first one are admitted nowhere.
 _NPM = """-DEswr -w: --silent --if-present --workspaces --workspace: --no-audit --no-fund --offline
-    --prefer-offline --frozen-lockfile --save-dev --save-exact --save --production \
---omit: --include:
-    --json --depth: --all --recursive --filter: --ignore-scripts --verbose --no-save \
---legacy-peer-deps"""
+    --prefer-offline --frozen-lockfile --save-dev --save-exact --save --production --omit:
+    --include: --json --depth: --all --recursive --filter: --ignore-scripts --verbose --no-save
+    --legacy-peer-deps"""
 _CARGO = """-qvr -p: -j: -F: --release --workspace --all --all-features --no-default-features
     --features: --package: --bin: --lib --bins --test: --tests --example: --examples --benches
     --all-targets --quiet --verbose --locked --offline --frozen --keep-going --no-fail-fast --no-run
     --doc --check --no-deps --message-format: --profile: --jobs: --exclude:"""
-_GO = """--v --race --cover --short --failfast --json --a --n --u --m --count: --run: --skip: \
---bench:
-    --benchmem --benchtime: --timeout: --tags: --parallel: --cpu: --shuffle: --trimpath"""
+_GO = """--v --race --cover --short --failfast --json --a --n --u --m --count: --run: --skip:
+    --bench: --benchmem --benchtime: --timeout: --tags: --parallel: --cpu: --shuffle: --trimpath"""
 _PYTEST = """-qvxslh -k: -m: -n: -r: --quiet --verbose --exitfirst --lf --ff --last-failed --tb:
     --failed-first --maxfail: --durations: --collect-only --co --no-header --no-summary --stepwise
     --color: --cov? --no-cov --markers --fixtures --strict-markers --disable-warnings --timeout:"""
@@ -163,13 +160,7 @@ Inside = Callable[[str], bool]
 
 @cache
 def _rows() -> dict[tuple[str, ...], Options]:
-    lines: dict[str, str] = {}
-    name = ""
-    for line in _TABLE.strip().split("\n"):
-        first, _, options = line.partition("|")
-        name = first.strip() or name
-        lines[name] = f"{lines.get(name, '')} {options.strip(' |')}"
-    return {tuple(name.split()): options_of(options) for name, options in lines.items()}
+    return {tuple(name.split()): options_of(row[0]) for name, row in rows_of(_TABLE).items()}
 
 
 def covers(pattern: str | None, command: Simple, inside: Inside) -> bool:

@@ -396,3 +396,19 @@ def test_what_always_remembers_lets_the_same_command_through_where_a_wildcard_wo
     assert (asked.verdict, asked.suggests) == ("ask", "Bash(git status)")
     remembered = [Grant("g", "*", asked.suggests, "ada", datetime.now(UTC))]
     assert house.bash("git status", grants=remembered).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Bash(npm run:*)", "npm run build --json --legacy-peer-deps"),
+        ("Bash(cargo test:*)", "cargo test --locked --jobs 4 --exclude slow"),
+        ("Bash(go test:*)", "go test -bench . -timeout 30s -trimpath ./..."),
+        ("Bash(pytest:*)", "pytest --maxfail 1 --disable-warnings"),
+        ("Bash(gh run:*)", "gh run view 12 --log-failed"),
+    ],
+)
+def test_a_wildcard_admits_all_options_of_a_row_also_of_a_long_one(
+    house: House, rule: str, command: str
+) -> None:
+    assert house.bash(command, allow=[rule]).verdict == "allow"
