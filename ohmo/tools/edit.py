@@ -50,11 +50,9 @@ class Edit:
                 text, arguments.old_string, arguments.new_string, every=arguments.replace_all
             )
             line = text[: text.find(arguments.old_string.split("\n")[0])].count("\n") + 1
-            told = (
-                f"{path}: replaced {count} places"
-                if count > 1
-                else f"{path}: replaced 1 place at line {line}"
-            )
+            told = f"{path}: replaced 1 place at line {line}"
+            if count > 1:
+                told = f"{path}: replaced {count} places"
             return after
 
         [target] = context.judged.writes
@@ -74,20 +72,18 @@ def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:
     if count == 0:
         raise ToolError("`old_string` is not in the file" + _near(text, old))
     if count > 1 and not every:
+        lines: list[str] = []
+        at = text.find(old)
+        while at >= 0 and len(lines) < 8:
+            lines.append(str(text.count("\n", 0, at) + 1))
+            at = text.find(old, at + len(old))
+        if at >= 0:
+            lines.append("...")
         raise ToolError(
-            f"`old_string` is there {count} times (lines {_places(text, old)}); give more of its"
+            f"`old_string` is there {count} times (lines {', '.join(lines)}); give more of its"
             " surroundings, or replace_all=true"
         )
     return text.replace(old, new), count
-
-
-def _places(text: str, old: str) -> str:
-    lines: list[str] = []
-    at = text.find(old)
-    while at >= 0 and len(lines) < 8:
-        lines.append(str(text.count("\n", 0, at) + 1))
-        at = text.find(old, at + len(old))
-    return ", ".join(lines) + (", ..." if at >= 0 else "")
 
 
 def _near(text: str, old: str) -> str:

@@ -138,6 +138,8 @@ def _reason(simple: Simple, *, terminal: bool) -> str:
         arguments = tuple(word for word in arguments if not _TERMINAL.fullmatch(word))
     if special is not None:
         return special(arguments, fed)
+    if reason := _short(name, arguments, fed):
+        return reason
     repl = _REPLS.get(re.sub(r"[\d.]+$", "", name))
     if repl is not None and not fed and not _given(name, arguments):
         return f"give {repl}"
@@ -266,11 +268,6 @@ def _ssh(arguments: tuple[str, ...], fed: bool) -> str:
     return ""
 
 
-def _sudo(arguments: tuple[str, ...], _fed: bool) -> str:
-    unasked = re.compile(r"-[a-zA-Z]*[nS][a-zA-Z]*|--non-interactive|--stdin")
-    return "" if any(map(unasked.fullmatch, arguments)) else "add -n"
-
-
 def _container(arguments: tuple[str, ...], _fed: bool) -> str:
     verb = next((word for word in arguments if not word.startswith("-")), "")
     at = arguments.index(verb) + 1 if verb else 0
@@ -288,28 +285,6 @@ def _container(arguments: tuple[str, ...], _fed: bool) -> str:
     return ""
 
 
-def _sqlite(arguments: tuple[str, ...], fed: bool) -> str:
-    return (
-        ""
-        if fed or len([word for word in arguments if not word.startswith("-")]) >= 2
-        else "give the SQL after the file name"
-    )
-
-
-def _crontab(arguments: tuple[str, ...], fed: bool) -> str:
-    return (
-        "write a file and give its name" if "-e" in arguments or (not arguments and not fed) else ""
-    )
-
-
-def _systemctl(arguments: tuple[str, ...], _fed: bool) -> str:
-    return (
-        "write the file yourself"
-        if arguments[:1] == ("edit",) and "--stdin" not in arguments
-        else ""
-    )
-
-
 def _gh(arguments: tuple[str, ...], fed: bool) -> str:
     if arguments[:2] == ("auth", "login") and not fed:
         return "give --with-token by pipe; better, the person does it"
@@ -320,33 +295,44 @@ def _gh(arguments: tuple[str, ...], fed: bool) -> str:
     return ""
 
 
-def _always(words: str) -> Callable[[tuple[str, ...], bool], str]:
-    return lambda _arguments, _fed: words
-
-
-def _unless_fed(words: str) -> Callable[[tuple[str, ...], bool], str]:
-    return lambda _arguments, fed: "" if fed else words
+def _short(name: str, arguments: tuple[str, ...], fed: bool) -> str:
+    """Programs about which there is one thing to know."""
+    waits, instead = False, ""
+    match name:
+        case "sudo":
+            unasked = re.compile(r"-[a-zA-Z]*[nS][a-zA-Z]*|--non-interactive|--stdin")
+            waits, instead = not any(map(unasked.fullmatch, arguments)), "add -n"
+        case "sqlite3":
+            operands = [word for word in arguments if not word.startswith("-")]
+            waits, instead = not fed and len(operands) < 2, "give the SQL after the file name"
+        case "crontab":
+            waits = "-e" in arguments or (not arguments and not fed)
+            instead = "write a file and give its name"
+        case "systemctl":
+            waits = arguments[:1] == ("edit",) and "--stdin" not in arguments
+            instead = "write the file yourself"
+        case "su":
+            waits, instead = True, "nobody can type the password"
+        case "passwd":
+            waits, instead = True, "nobody can type the password; chpasswd reads a pipe"
+        case "read":
+            waits, instead = not fed, "give the value in the command"
+        case "select":
+            waits, instead = True, "choose in the command"
+        case "adduser":
+            waits = not {"--gecos", "--system"} & set(arguments)
+            instead = "add --disabled-password --gecos ''"
+        case _:
+            pass
+    return instead if waits else ""
 
 
 _SPECIAL: dict[str, Callable[[tuple[str, ...], bool], str]] = {
     "npx": _npx,
     "git": _git,
     "ssh": _ssh,
-    "sudo": _sudo,
     "docker": _container,
     "podman": _container,
     "kubectl": _container,
-    "sqlite3": _sqlite,
-    "crontab": _crontab,
-    "systemctl": _systemctl,
     "gh": _gh,
-    "su": _always("nobody can type the password"),
-    "passwd": _always("nobody can type the password; chpasswd reads a pipe"),
-    "read": _unless_fed("give the value in the command"),
-    "select": _always("choose in the command"),
-    "adduser": lambda arguments, _fed: (
-        ""
-        if "--gecos" in arguments or "--system" in arguments
-        else "add --disabled-password --gecos ''"
-    ),
 }

@@ -54,12 +54,17 @@ class ToolSearch:
                 if tool.name not in context.hidden and tool.name != self.name
             ]
             found = ranked(arguments.query, unseen) or ranked(arguments.query, seen)
-        lines = [_said(tool, hidden=tool.name in context.hidden) for tool in found]
-        lines += [_not_there(name, there) for name in missing]
-        lines += [
-            f"- {tool.name}: not brought, at most {MOST_BY_NAME} at once"
-            for tool in asked[MOST_BY_NAME:]
-        ]
+        lines: list[str] = []
+        for tool in found:
+            hidden = tool.name in context.hidden
+            purpose = _first_sentence(tool) if hidden else "you have it already; just call it"
+            lines.append(f"- {tool.name}: {purpose}")
+        for name in missing:
+            close = nearest(name, list(there))
+            meant = f"; did you mean {' or '.join(close)}?" if close else ""
+            lines.append(f"- {name}: there is no such tool{meant}")
+        left_out = f"not brought, at most {MOST_BY_NAME} at once"
+        lines += [f"- {tool.name}: {left_out}" for tool in asked[MOST_BY_NAME:]]
         if not found:
             names = ", ".join(sorted(context.hidden)[:30]) or "none"
             return error_result(
@@ -116,21 +121,6 @@ def _named(query: str, there: Mapping[str, ToolSpec]) -> tuple[list[ToolSpec], l
     if chosen is None and missing:
         return [], []
     return list({tool.name: tool for tool in found}.values()), missing
-
-
-def _said(tool: ToolSpec, *, hidden: bool) -> str:
-    return (
-        f"- {tool.name}: {_first_sentence(tool)}"
-        if hidden
-        else f"- {tool.name}: you have it already; just call it"
-    )
-
-
-def _not_there(name: str, there: Mapping[str, ToolSpec]) -> str:
-    close = nearest(name, list(there))
-    return f"- {name}: there is no such tool" + (
-        f"; did you mean {' or '.join(close)}?" if close else ""
-    )
 
 
 def _score(word: str, tool: ToolSpec) -> int:

@@ -179,30 +179,28 @@ def _file(data: bytes, shown: str, expression: re.Pattern[str], request: Search)
     wide = coding is not None and coding.name.startswith("utf-16")
     if not wide and b"\0" in data:
         return None
-    text = (
-        data[len(coding.bom) :].decode(coding.name, "replace")
-        if coding is not None and wide
-        else _utf8(data)
-    )
-    matched = (
-        _lines_across(text, expression) if request.multiline else _lines_within(text, expression)
-    )
+    if coding is not None and wide:
+        text = data[len(coding.bom) :].decode(coding.name, "replace")
+    else:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if request.multiline:
+        matched = _lines_across(text, expression)
+    else:
+        matched = [number for number, line in enumerate(lines) if expression.search(line)]
     if not matched:
         return None
-    lines = _with_context(text.split("\n"), matched, request) if request.mode == "content" else ()
-    return Hit(shown, len(matched), lines)
-
-
-def _utf8(data: bytes) -> str:
-    return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-
-
-def _lines_within(text: str, expression: re.Pattern[str]) -> list[int]:
-    """Numbers of the lines that match, from 0."""
-    lines = text.split("\n")
-    if lines and lines[-1] == "":
-        lines.pop()
-    return [number for number, line in enumerate(lines) if expression.search(line)]
+    if request.mode != "content":
+        return Hit(shown, len(matched))
+    near: set[int] = set()  # those that match and their context
+    for number in matched:
+        last = min(len(lines), number + request.after + 1)
+        near.update(range(max(0, number - request.before), last))
+    hits = set(matched)
+    shown_lines = [Line(number + 1, lines[number], number in hits) for number in sorted(near)]
+    return Hit(shown, len(matched), tuple(shown_lines))
 
 
 def _lines_across(text: str, expression: re.Pattern[str]) -> list[int]:
@@ -215,18 +213,6 @@ def _lines_across(text: str, expression: re.Pattern[str]) -> list[int]:
             continue
         touched.update(range(first, last + 1))
     return sorted(touched)
-
-
-def _with_context(lines: list[str], matched: list[int], request: Search) -> tuple[Line, ...]:
-    if lines and lines[-1] == "":
-        lines = lines[:-1]
-    wanted: set[int] = set()
-    for number in matched:
-        wanted.update(
-            range(max(0, number - request.before), min(len(lines), number + request.after + 1))
-        )
-    hits = set(matched)
-    return tuple(Line(number + 1, lines[number], number in hits) for number in sorted(wanted))
 
 
 _RISKY = frozenset("*+?{|")  # without these nothing is tried twice
