@@ -187,8 +187,28 @@ class Camera:
         await page.context.close()
 
 
+def job(name: str, rhythm: str, to: str, in_minutes: float, last: str = "") -> dict[str, Any]:
+    """A job as the API lists it. ``in_minutes``: until its next run; 0: it is paused."""
+    state = {"due": ago(60).isoformat(), "state": last, "reason": None, "turn": None}
+    return {
+        "name": name,
+        "schedule": rhythm,
+        "to": to,
+        "enabled": in_minutes > 0,
+        "next": ago(-in_minutes).isoformat() if in_minutes else None,
+        "last": state if last else None,
+    }
+
+
 async def _cron(route: Any) -> None:
-    await route.fulfill(json={"jobs": []})
+    jobs = [
+        job("morning-report", "0 9 * * 1-5", "slack:C07CI", 47, "done"),
+        job("nightly-ci", "30 5 * * *", "slack:C07CI", 310, "failed"),
+        job("disk-of-db-2", "*/20 * * * *", "matrix:!ops:example.org", 9, "done"),
+        job("backup-check", "15 7 * * 1", "telegram:4711", 4_120, "missed"),
+        job("menu-translation", "0 16 * * 5", "telegram:-100123", 0, "done"),
+    ]
+    await route.fulfill(json={"jobs": jobs})
 
 
 async def take_all(folder: Path) -> None:
@@ -219,9 +239,7 @@ async def take_all(folder: Path) -> None:
         page = await camera.open("/messages/dead", board)
         await page.locator("details", has_text="seven nightly runs").locator("summary").click()
         await camera.take(page, "dashboard-dead", "the model refused the request")
-        page = await camera.open("/cron", (1180, 900))
-        await page.get_by_role("button", name="Make the first job").click()
-        await camera.take(page, "dashboard-cron", "What shall the agent do?")
+        await camera.take(await camera.open("/cron", board), "dashboard-cron", "nightly-ci")
         await browser.close()
     shutil.rmtree(run)
 
