@@ -46,30 +46,35 @@ def print_rows(rows: Sequence[Row], columns: Columns, empty: str) -> None:
     if not rows:
         click.echo(empty)
         return
-    table = [list(columns), *([clean(read(row)) for read in columns.values()] for row in rows)]
-    widths = [max(_width(line[number]) for line in table) for number in range(len(columns))]
-    whole = "DETAIL" in columns or not sys.stdout.isatty()
-    screen = 10_000 if whole else max(shutil.get_terminal_size((160, 24)).columns, 60)
-    for line in table:
-        text = "  ".join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
-        click.echo(text if len(text) <= screen else text[: screen - 1] + "…")
+    lines = [[clean(read(row)) for read in columns.values()] for row in rows]
+    table = [list(columns), *lines]
+    widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
+    screen = 10_000
+    if "DETAIL" not in columns and sys.stdout.isatty():
+        screen = max(shutil.get_terminal_size((160, 24)).columns, 60)
+    for cells in table:
+        padded = [
+            cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)
+        ]
+        line = "  ".join(padded).rstrip()
+        click.echo(line if len(line) <= screen else line[: screen - 1] + "…")
 
 
 def address(value: Row | None) -> str:
     """``slack:C123/1700.1``."""
     if value is None:
         return ""
+    place = f"{value.get('channel')}:{value.get('chat')}"
     topic = value.get("topic")
-    return f"{value.get('channel')}:{value.get('chat')}" + (f"/{topic}" if topic else "")
+    return f"{place}/{topic}" if topic else place
 
 
 def ago(value: object, now: datetime | None = None) -> str:
     """``3 min`` since an ISO time; ``-`` for none."""
     if not isinstance(value, str):
         return "-"
-    seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(value)).total_seconds()
+    now = now or datetime.now(UTC)
+    seconds = (now - datetime.fromisoformat(value)).total_seconds()
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
@@ -81,15 +86,19 @@ def moment(value: object) -> str:
     ``-`` for none."""
     if not isinstance(value, str):
         return "-"
-    return wall(datetime.fromisoformat(value), zone_of(local_zone(os.environ)), "%Y-%m-%d %H:%M:%S")
+    zone = zone_of(local_zone(os.environ))
+    return wall(datetime.fromisoformat(value), zone, "%Y-%m-%d %H:%M:%S")
 
 
 def until(value: object, now: datetime | None = None) -> str:
     """``in 55 min`` until an ISO time, ``over`` when it has passed; ``-`` for none."""
     if not isinstance(value, str):
         return "-"
-    then, now = datetime.fromisoformat(value), now or datetime.now(UTC)
-    return f"in {ago(now.isoformat(), then)}" if then > now else "over"
+    then = datetime.fromisoformat(value)
+    now = now or datetime.now(UTC)
+    if then <= now:
+        return "over"
+    return f"in {ago(now.isoformat(), then)}"
 
 
 def some(number: int, thing: str) -> str:
@@ -100,34 +109,36 @@ def some(number: int, thing: str) -> str:
 def clean(value: object) -> str:
     """One line without characters that command a terminal or reorder what it shows."""
     text = "-" if value is None or value == "" else str(value)
-    return "".join(
-        c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else " " for c in text
-    )
+    forbidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(" " if unicodedata.category(c) in forbidden else c for c in text)
 
 
 def clean_text(text: str) -> str:
     """The same for text of several lines: line feed and tab stay."""
+    kept = "\n\t\u200d"
+    forbidden = ("Cc", "Cf", "Cs")
     return "".join(
-        c if c in "\n\t\u200d" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else "\ufffd"
-        for c in text
+        "\ufffd" if c not in kept and unicodedata.category(c) in forbidden else c for c in text
     )
 
 
 def _width(text: str) -> int:
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )
+    width = 0
+    for c in text:
+        if unicodedata.combining(c):
+            continue
+        width += 2 if unicodedata.east_asian_width(c) in "WF" else 1
+    return width
 
 
 class Group(click.Group):
     """Like click's own, which cuts a sentence that does not fit into one line."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [
-            (name, command.get_short_help_str(limit=1000))
-            for name in self.list_commands(ctx)
-            if (command := self.get_command(ctx, name))
-        ]
+        rows: list[tuple[str, str]] = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None:
+                rows.append((name, command.get_short_help_str(limit=1000).rstrip(".")))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text.rstrip(".")) for name, text in rows])
+            formatter.write_dl(rows)

@@ -15,27 +15,32 @@ def show_status(status: Mapping[str, Any]) -> None:
     """Prints the answer of ``/api/v1/status``."""
     ready = "ready" if status["ready"] else "not ready yet"
     click.echo(f"ohmo {status['version']}: {ready}, started {ago(status['started'])} ago")
-    model, provider = clean(status["model"]), clean(status["provider"])
-    click.echo(
-        f"model: {provider}" if provider.startswith(model) else f"model: {model} ({provider})"
-    )
-    inbox, outbox = dict(status["inbox"]), dict(status["outbox"])
-    click.echo(f"messages: {_counts(inbox)}; oldest waiting: {ago(status['oldest_waiting'])}")
-    click.echo(f"answers: {_counts(outbox)}")
+    model = clean(status["model"])
+    provider = clean(status["provider"])
+    named = provider if provider.startswith(model) else f"{model} ({provider})"
+    click.echo(f"model: {named}")
+    messages = _counts(dict(status["inbox"]))
+    click.echo(f"messages: {messages}; oldest waiting: {ago(status['oldest_waiting'])}")
+    click.echo(f"answers: {_counts(dict(status['outbox']))}")
     click.echo(
         f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer"
     )
     cron = dict(status["cron"])
-    lag, due = cron.get("lag_seconds"), cron.get("next")
+    lag = cron.get("lag_seconds")
+    due = cron.get("next")
     late = f"{lag:.0f} s behind" if isinstance(lag, int | float) and lag >= 1 else "on time"
     click.echo(f"cron: {late}, next run {moment(due)}" if due else "cron: nothing is due")
     # of the UTC day; against the limits of budgets.day where there are any
     day = dict(status["budget"].get("day", {}))
-    usd, usd_limit, tokens_limit = day.get("usd", 0), day.get("usd_limit"), day.get("tokens_limit")
+    usd = day.get("usd", 0)
+    usd_limit = day.get("usd_limit")
+    tokens_limit = day.get("tokens_limit")
     cost = cost_words(None if usd is None else round(usd * 1e6), day.get("unpriced", 0))
-    cost += f" of ${usd_limit:.4g}" if usd_limit is not None else ""
+    if usd_limit is not None:
+        cost += f" of ${usd_limit:.4g}"
     tokens = f"{day.get('tokens', 0)} tokens"
-    tokens += f" of {tokens_limit}" if tokens_limit is not None else ""
+    if tokens_limit is not None:
+        tokens += f" of {tokens_limit}"
     click.echo(f"spent today: {cost}, {tokens}")
     if status.get("asking"):
         click.echo(
@@ -68,7 +73,8 @@ _STATES = {
 
 
 def _counts(table: dict[str, int]) -> str:
-    return (
-        ", ".join(f"{number} {_STATES.get(name, name)}" for name, number in table.items() if number)
-        or "none"
-    )
+    counts: list[str] = []
+    for state, number in table.items():
+        if number:
+            counts.append(f"{number} {_STATES.get(state, state)}")
+    return ", ".join(counts) or "none"

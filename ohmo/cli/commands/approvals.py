@@ -46,25 +46,21 @@ def list_(as_json: bool, remote: str | None) -> None:
 @client_options
 def show(id: str, as_json: bool, remote: str | None) -> None:
     """One question, whole."""
-    client, after = connect_or_open(remote), None
-    while True:
-        page = client.get("/api/v1/approvals", after=after)
-        asked, after = (
-            next((one for one in page["approvals"] if one["ask"]["id"] == id), None),
-            page["next"],
-        )
-        if asked is not None or after is None:
-            break
-    if asked is None:
+    client = connect_or_open(remote)
+    page = client.get("/api/v1/approvals")
+    found = [row for row in page["approvals"] if row["ask"]["id"] == id]
+    while not found and page["next"] is not None:
+        page = client.get("/api/v1/approvals", after=page["next"])
+        found = [row for row in page["approvals"] if row["ask"]["id"] == id]
+    if not found:
         raise click.UsageError(
             f"{id!r}: no such question is open; `ohmo approvals list` shows those that are"
         )
-    question = asked["ask"]["question"]
-    click.echo(
-        as_json_text(asked)
-        if as_json
-        else f"{clean(question['title'])}\n\n{clean_text(question['detail'])}".rstrip()
-    )
+    if as_json:
+        click.echo(as_json_text(found[0]))
+        return
+    question = found[0]["ask"]["question"]
+    click.echo(f"{clean(question['title'])}\n\n{clean_text(question['detail'])}".rstrip())
 
 
 @COMMAND.command()

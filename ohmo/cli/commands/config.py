@@ -37,11 +37,9 @@ def check(file: Path | None, profile: str | None, as_json: bool) -> None:
 
     found = load_config(file, profile)
     specs(found, "UTC", datetime.now(UTC))
-    place = (
-        str(found.file)
-        if found.file is not None
-        else f"no file at {found.home.config}, so every default holds"
-    )
+    place = f"no file at {found.home.config}, so every default holds"
+    if found.file is not None:
+        place = str(found.file)
     channels = [channel.name for channel in found.channels if channel.enabled]
     if as_json:
         click.echo(
@@ -103,14 +101,10 @@ def edit(file: Path | None) -> None:
         home.prepare()
     copy = target.with_name(f"{target.stem}.edited{target.suffix}")
     if not copy.exists():
-        write_whole(
-            copy,
-            (
-                target.read_text(encoding="utf-8")
-                if target.exists()
-                else config_text(Answers(channels={"web": {}}))
-            ),
-        )
+        text = config_text(Answers(channels={"web": {}}))
+        if target.exists():
+            text = target.read_text(encoding="utf-8")
+        write_whole(copy, text)
     click.edit(filename=str(copy))
     try:
         load_config(copy)

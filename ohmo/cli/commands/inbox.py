@@ -75,21 +75,12 @@ def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
     if as_json:
         click.echo(as_json_text(found))
     else:
-        endings = (
-            ", ".join(f"{number} {name}" for name, number in dict(found["endings"]).items())
-            or "none ended"
-        )
+        endings = _numbers(found["endings"]) or "none ended"
         click.echo(
             f"{found['accepted']} accepted: {endings}, {found['waiting']} waiting, {found['taken']}"
             " in work"
         )
-        click.echo(
-            "posts: "
-            + (
-                ", ".join(f"{number} {name}" for name, number in dict(found["posts"]).items())
-                or "none"
-            )
-        )
+        click.echo(f"posts: {_numbers(found['posts']) or 'none'}")
         for line in found["problems"]:
             click.echo(f"problem: {clean(line)}")
         click.echo(
@@ -113,11 +104,12 @@ def why(id: str, as_json: bool, remote: str | None) -> None:
         f" said {ago(found['said_at'])} ago"
     )
     click.echo(f"text: {_text(found)}")
-    reason = f" ({clean(found['reason'])})" if found["reason"] else ""
-    click.echo(
-        f"state: {found['ending'] or found['state']}{reason}"
-        + (f", turn {found['turn']}" if found["turn"] else "")
-    )
+    line = f"state: {found['ending'] or found['state']}"
+    if found["reason"]:
+        line += f" ({clean(found['reason'])})"
+    if found["turn"]:
+        line += f", turn {found['turn']}"
+    click.echo(line)
 
 
 @COMMAND.command()
@@ -128,6 +120,10 @@ def retry(id: str, as_json: bool, remote: str | None) -> None:
     thread, seq = _split(id)
     found = connect_or_open(remote).post(f"/api/v1/inbox/{thread}/{seq}/retry", {})
     click.echo(as_json_text(found) if as_json else f"{id}: will be tried again")
+
+
+def _numbers(counts: Row) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
 def _split(text: str) -> tuple[str, int]:
@@ -148,9 +144,5 @@ def _place(row: Row) -> Row | None:
 
 def _text(row: Row) -> str:
     arrival = row["arrival"]
-    return clean(
-        arrival.get("text")
-        or arrival.get("prompt")
-        or arrival.get("emoji")
-        or arrival.get("choice")
-    )[:80]
+    values: list[object] = [arrival.get(name) for name in ("text", "prompt", "emoji", "choice")]
+    return clean(next((value for value in values if value), None))[:80]
