@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import json
 import os
 import select
@@ -30,6 +31,14 @@ ROOT = Path(__file__).parents[1]
 RUN = (sys.executable, "-m", "ohmo", "run")
 # Read before Python's own start: a fork cannot follow them.
 _BEFORE_PYTHON = ("LD_", "PYTHON", "MALLOC_", "GLIBC_", "OHMO_LOOP")
+_WHEN_CONFIGURED = (
+    "ohmo.providers.anthropic.client",
+    "ohmo.providers.openai.client",
+    "channels.web.adapter",
+    *(f"channels.{name}.adapter" for name in ("discord", "feishu", "matrix", "slack", "telegram")),
+    "markdown_it.tree",
+    "uvloop",
+)
 _LARGEST = 1 << 17  # bytes read at once
 _PATIENCE = 60.0  # seconds: the imports, on a busy machine
 
@@ -169,6 +178,9 @@ def _import_the_house() -> None:
 
     import ohmo.daemon
     import ohmo.tools.search.engine  # noqa: F401 - the imports are the purpose
+
+    for name in _WHEN_CONFIGURED:
+        importlib.import_module(name)
 
 
 def _serve(orders: socket.socket) -> bool:

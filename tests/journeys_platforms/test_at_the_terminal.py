@@ -194,6 +194,7 @@ async def test_what_failed_is_tried_again_by_a_word(stage: Stage) -> None:
             scene.model.next(REFUSED)
             await at.says("m-1-cafe0001")
             await at.until("profile says no")
+            await until("the failed try has ended", scene.daemon.idle)
             await at.says("/retry")
 
             async def tried() -> bool:
