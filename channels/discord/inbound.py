@@ -22,7 +22,7 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
-from channels.payloads import Body, Malformed, bodies_of, body_of, clean, cleaned, text_of
+from channels.payloads import Body, Malformed, bodies_of, body_of, clean, cleaned, soft, text_of
 from channels.record import record
 
 # Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015
@@ -30,11 +30,13 @@ EPOCH = 1_420_070_400_000
 QUOTED = 4000  # characters of a replied-to message that are handed on
 # Message types: what people say. The others are Discord's own lines (joins, pins, boosts, a
 # thread's first row, answers to commands).
-_SPOKEN = frozenset({0, 19})
+_REPLY = 19
+_SPOKEN = frozenset({0, _REPLY})
 _IS_ID = re.compile(r"\d{1,20}", re.ASCII)
-_THREADS = frozenset(
-    {10, 11, 12}
-)  # Channel types: threads of announcements, public and private ones
+# Channel types: threads of announcements, public and private ones
+_THREADS = frozenset({10, 11, 12})
+# A moment no calendar has, a shape nobody foresaw.
+_UNFORESEEN = (OverflowError, OSError, ValueError, TypeError, AttributeError, RecursionError)
 # Reference, "Message formatting": <@id> <@!id> <@&id> <#id> <:name:id> <a:name:id> <t:unix:style>
 # </name:id>
 _MARKED = re.compile(r"<(@!?|@&|#|a?:|/|t:)([^<>\s][^<>]*)>")
@@ -124,14 +126,7 @@ def read(event: str, data: Body, place: Place, name: str) -> list[Arrival]:
             case _:
                 found = []
         return [cleaned(said) for said in found]
-    except (
-        OverflowError,
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:  # a moment no calendar has, a shape nobody foresaw
+    except _UNFORESEEN as error:
         raise Malformed(f"{type(error).__name__}: {error}") from None
 
 
@@ -142,12 +137,8 @@ def is_ours(row: Body, place: Place) -> bool:
 def is_spoken(row: Body, place: Place) -> bool:
     """By a person or another bot: not by us, not one of Discord's own lines."""
     kind = row.get("type", 0)
-    return (
-        isinstance(kind, int)
-        and kind in _SPOKEN
-        and not is_ours(row, place)
-        and bool(body_of(row, "author", {}).get("id"))
-    )
+    is_talk = isinstance(kind, int) and kind in _SPOKEN
+    return is_talk and not is_ours(row, place) and bool(body_of(row, "author", {}).get("id"))
 
 
 def calls_us(row: Body, place: Place) -> bool:
@@ -157,37 +148,33 @@ def calls_us(row: Body, place: Place) -> bool:
         return True
     if any(role in place.ours for role in _ids(row, "mention_roles")):
         return True
-    return row.get("type") == 19 and is_ours(body_of(row, "referenced_message", {}), place)
+    return row.get("type") == _REPLY and is_ours(body_of(row, "referenced_message", {}), place)
 
 
 def message(row: Body, place: Place) -> Inbound | None:
     """An event or a row of history. None: nobody spoke. Raises Malformed."""
     if not is_spoken(row, place):
         return None
-    number, channel, author = _id(row, "id"), _id(row, "channel_id"), body_of(row, "author")
-    address = address_of(channel, place)
+    number = _id(row, "id")
+    channel = _id(row, "channel_id")
+    in_thread = address_of(channel, place).topic is not None
     private = not row.get("guild_id") and channel not in place.spots
-    text, files = _text(row, place), _attachments(row, channel)
+    addressed = private or calls_us(row, place) or (in_thread and place.follows(channel))
+    text = _text(row, place)
+    files = _attachments(row, channel)
     if not text and not files:
         text = "[something that cannot be shown here]"
-    answered = body_of(row, "referenced_message", {}) if row.get("type") == 19 else {}
-    reply = (
-        text_of(body_of(row, "message_reference", {}), "message_id", "")
-        if row.get("type") == 19
-        else ""
-    )
+    answered: Body = {}
+    reply = ""
+    if row.get("type") == _REPLY:
+        answered = body_of(row, "referenced_message", {})
+        reply = text_of(body_of(row, "message_reference", {}), "message_id", "")
     return Inbound(
-        key=f"{channel}/{number}",
-        address=address,
-        person=_person(author, row.get("member"), bot=bool(row.get("webhook_id"))),
-        at=moment(number),
-        order=order(number),
+        **_common(f"{channel}/{number}", channel, _author(row), number, place),
         message=MessageId(number),
         text=text,
         private=private,
-        addressed=private
-        or calls_us(row, place)
-        or (address.topic is not None and place.follows(channel)),
+        addressed=addressed,
         attachments=files,
         reply_to=MessageId(reply) if reply else None,
         quoted=(_text(answered, place)[:QUOTED] or None) if answered else None,
@@ -200,14 +187,16 @@ def edited(row: Body, place: Place) -> Edited | None:
     when = row.get("edited_timestamp")
     if not isinstance(when, str) or not is_spoken(row, place):
         return None
-    number, channel = _id(row, "id"), _id(row, "channel_id")
-    at = _time(when)
+    number = _id(row, "id")
+    channel = _id(row, "channel_id")
+    try:
+        at = datetime.fromisoformat(when)
+    except ValueError:
+        raise Malformed(f"edited_timestamp is no moment: {when[:40]!r}") from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    key = f"{channel}/{number}/edited/{at.timestamp():.6f}"
     return Edited(
-        key=f"{channel}/{number}/edited/{at.timestamp():.6f}",
-        address=address_of(channel, place),
-        person=_person(body_of(row, "author"), row.get("member"), bot=bool(row.get("webhook_id"))),
-        at=at,
-        order=order(snowflake(at)),
+        **_common(key, channel, _author(row), at, place),
         message=MessageId(number),
         text=_text(row, place),
     )
@@ -224,9 +213,8 @@ def address_of(channel: str, place: Place) -> Address:
 def spot_of(channel: Body, guild: str) -> Spot:
     """From a channel object. Raises Malformed."""
     parent = text_of(channel, "parent_id", "") if channel.get("type") in _THREADS else ""
-    return Spot(
-        text_of(channel, "guild_id", "") or guild, clean(text_of(channel, "name", "")), parent
-    )
+    name = clean(text_of(channel, "name", ""))
+    return Spot(text_of(channel, "guild_id", "") or guild, name, parent)
 
 
 def readable(text: str, place: Place, people: Mapping[str, str]) -> str:
@@ -249,11 +237,9 @@ def _marked(found: re.Match[str], place: Place, people: Mapping[str, str]) -> st
             return f"#{spot.name if spot is not None and spot.name else inside}"
         case "t:":
             seconds = inside.partition(":")[0]
-            return (
-                f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M UTC}"
-                if re.fullmatch(r"-?\d{1,11}", seconds)
-                else found.group()
-            )
+            if not re.fullmatch(r"-?\d{1,11}", seconds):
+                return found.group()
+            return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M UTC}"
         case "/":
             return f"/{inside.rpartition(':')[0] or inside}"
         case _:
@@ -269,27 +255,22 @@ def _text(row: Body, place: Place) -> str:
     for snapshot in bodies_of(row, "message_snapshots"):
         forwarded = _text(body_of(snapshot, "message", {}), place)
         lines.append(f"[forwarded] {forwarded}".strip())
-    lines += [
-        f"[sticker {clean(text_of(sticker, 'name', ''))}]".replace(" ]", "]")
-        for sticker in bodies_of(row, "sticker_items")
-    ]
+    stickers = [clean(text_of(row, "name", "")) for row in bodies_of(row, "sticker_items")]
+    lines += [f"[sticker {name}]".replace(" ]", "]") for name in stickers]
     poll = body_of(row, "poll", {})
     if poll:
-        options = [
-            clean(text_of(body_of(answer, "poll_media", {}), "text", ""))
-            for answer in bodies_of(poll, "answers")
-        ]
-        lines.append(
-            f"[poll: {clean(text_of(body_of(poll, 'question', {}), 'text', ''))} —"
-            f" {' / '.join(options)}]"
-        )
+        question = clean(text_of(body_of(poll, "question", {}), "text", ""))
+        answers = [body_of(answer, "poll_media", {}) for answer in bodies_of(poll, "answers")]
+        options = " / ".join(clean(text_of(answer, "text", "")) for answer in answers)
+        lines.append(f"[poll: {question} — {options}]")
     return "\n".join(line for line in lines if line.strip())
 
 
 def _attachments(row: Body, channel: str) -> tuple[Attachment, ...]:
     """``ref``: channel, message, attachment and address. The address stops working after a day; the
     first three give a new one."""
-    number, found = text_of(row, "id", ""), list[Attachment]()
+    number = text_of(row, "id", "")
+    attachments: list[Attachment] = []
     files = bodies_of(row, "attachments")
     for snapshot in bodies_of(row, "message_snapshots"):
         files += bodies_of(body_of(snapshot, "message", {}), "attachments")
@@ -298,50 +279,35 @@ def _attachments(row: Body, channel: str) -> tuple[Attachment, ...]:
         name = clean(text_of(file, "filename", "")) or "file"
         media = text_of(file, "content_type", "") or "application/octet-stream"
         ref = f"{channel} {number} {text_of(file, 'id', '')} {text_of(file, 'url', '')}"
-        found.append(
-            Attachment(
-                ref,
-                name,
-                media,
-                size if isinstance(size, int) and not isinstance(size, bool) else None,
-            )
-        )
-    return tuple(found)
+        is_size = isinstance(size, int) and not isinstance(size, bool)
+        attachments.append(Attachment(ref, name, media, size if is_size else None))
+    return tuple(attachments)
 
 
 def _deleted(data: Body, number: str, place: Place) -> Edited:
     """Discord says neither when nor who: the time is ours, the person the one we heard saying
     it."""
-    channel, author = _id(data, "channel_id"), place.author_of(number)
-    return Edited(
-        key=f"{channel}/{number}/deleted",
-        address=address_of(channel, place),
-        person=Person(PersonId(author), author),
-        at=place.now(),
-        order=order(snowflake(place.now())),
-        message=MessageId(number),
-        text=None,
-    )
+    channel = _id(data, "channel_id")
+    author = place.author_of(number)
+    person = Person(PersonId(author), author)
+    common = _common(f"{channel}/{number}/deleted", channel, person, place.now(), place)
+    return Edited(**common, message=MessageId(number), text=None)
 
 
 def _reaction(data: Body, added: bool, place: Place, name: str) -> list[Arrival]:
-    user, emoji = _id(data, "user_id"), body_of(data, "emoji")
+    user = _id(data, "user_id")
+    emoji = body_of(data, "emoji")
     if user == place.account:
         return []
-    member = data.get("member")
-    shown = (
-        _name(body_of(body_of(data, "member"), "user", {}), cast("object", member))
-        if isinstance(member, dict)
-        else ""
-    )
-    channel, target = _id(data, "channel_id"), _id(data, "message_id")
+    member = soft(data, "member")
+    shown = _name(body_of(member, "user", {}), member) if member else ""
+    channel = _id(data, "channel_id")
+    target = _id(data, "message_id")
+    person = Person(PersonId(user), shown or user)
+    key = f"{channel}/{target}/reaction/{name}"
     return [
         Reacted(
-            key=f"{channel}/{target}/reaction/{name}",
-            address=address_of(channel, place),
-            person=Person(PersonId(user), shown or user),
-            at=place.now(),
-            order=order(snowflake(place.now())),
+            **_common(key, channel, person, place.now(), place),
             message=MessageId(target),
             emoji=text_of(emoji, "name", "") or text_of(emoji, "id", ""),
             added=added,
@@ -354,50 +320,51 @@ def _interaction(data: Body, place: Place) -> list[Arrival]:
     kind = data.get("type")
     if kind not in (2, 3) or not data.get("channel_id"):
         return []
-    number, channel, what = _id(data, "id"), _id(data, "channel_id"), body_of(data, "data")
-    member = data.get("member")
-    user = body_of(body_of(data, "member") if isinstance(member, dict) else data, "user")
-    private = not data.get("guild_id")
-    common: _Common = {
-        "key": f"interaction/{number}",
-        "address": address_of(channel, place),
-        "person": _person(user, data.get("member")),
-        "at": moment(number),
-        "order": order(number),
-    }
+    number = _id(data, "id")
+    channel = _id(data, "channel_id")
+    what = body_of(data, "data")
+    member = soft(data, "member")
+    person = _person(body_of(member or data, "user"), member)
+    common = _common(f"interaction/{number}", channel, person, number, place)
     if kind == 2:
         words = " ".join([f"/{text_of(what, 'name')}", *_values(bodies_of(what, "options"))])
-        return [
-            Inbound(
-                **common,
-                message=MessageId(number),
-                text=clean(words),
-                private=private,
-                addressed=True,
-            )
-        ]
+        words = clean(words)
+        private = not data.get("guild_id")
+        message = MessageId(number)
+        return [Inbound(**common, message=message, text=words, private=private, addressed=True)]
     if what.get("component_type") != 2:
         return []
-    target, token = (
-        _id(body_of(data, "message"), "id"),
-        f"{number} {text_of(data, 'application_id', '')} {text_of(data, 'token')}",
-    )
-    return [
-        Answer(**common, message=MessageId(target), choice=text_of(what, "custom_id"), token=token)
-    ]
+    target = MessageId(_id(body_of(data, "message"), "id"))
+    token = f"{number} {text_of(data, 'application_id', '')} {text_of(data, 'token')}"
+    return [Answer(**common, message=target, choice=text_of(what, "custom_id"), token=token)]
 
 
 def _values(options: list[Body]) -> list[str]:
     """Options of a command, those of its subcommands after their names."""
-    found: list[str] = []
+    words: list[str] = []
     for option in options:
         value = option.get("value")
-        found += (
-            [str(value)]
-            if value is not None
-            else [text_of(option, "name", ""), *_values(bodies_of(option, "options"))]
-        )
-    return found
+        if value is not None:
+            words.append(str(value))
+        else:
+            words += [text_of(option, "name", ""), *_values(bodies_of(option, "options"))]
+    return words
+
+
+def _common(key: str, channel: str, person: Person, when: str | datetime, place: Place) -> _Common:
+    """``when``: the id that tells it, or the moment."""
+    number = str(snowflake(when)) if isinstance(when, datetime) else when
+    return {
+        "key": key,
+        "address": address_of(channel, place),
+        "person": person,
+        "at": when if isinstance(when, datetime) else moment(when),
+        "order": order(number),
+    }
+
+
+def _author(row: Body) -> Person:
+    return _person(body_of(row, "author"), row.get("member"), bot=bool(row.get("webhook_id")))
 
 
 def _person(user: Body, member: object, *, bot: bool = False) -> Person:
@@ -407,17 +374,8 @@ def _person(user: Body, member: object, *, bot: bool = False) -> Person:
 def _name(user: Body, member: object) -> str:
     """As the chat shows it: the guild's nickname, the display name, the user name."""
     nick = text_of(cast("Body", member), "nick", "") if isinstance(member, dict) else ""
-    return clean(
-        nick or text_of(user, "global_name", "") or text_of(user, "username", "")
-    ).strip() or text_of(user, "id", "")
-
-
-def _time(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Malformed(f"edited_timestamp is no moment: {text[:40]!r}") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    shown = nick or text_of(user, "global_name", "") or text_of(user, "username", "")
+    return clean(shown).strip() or text_of(user, "id", "")
 
 
 def _id(body: Body, name: str) -> str:
@@ -431,6 +389,5 @@ def _ids(body: Body, name: str) -> list[str]:
     value: object = body.get(name) or []
     if not isinstance(value, list):
         raise Malformed(f"{name} is {type(value).__name__}, not a list")
-    return [
-        item for item in cast("list[object]", value) if isinstance(item, str) and item.isdigit()
-    ]
+    items = cast("list[object]", value)
+    return [item for item in items if isinstance(item, str) and item.isdigit()]

@@ -24,7 +24,7 @@ from channels.contract import (
 )
 from channels.payloads import Body, Malformed, bodies_of, body_of, clean, cleaned, soft, text_of
 from channels.record import record
-from channels.slack.mrkdwn import attachments_of, files_of, words_of
+from channels.slack.mrkdwn import attachments_of, files_of, readable, words_of
 
 # Reference, "message" event subtypes: these are people or programs talking; the others are Slack's
 # own lines (joins, topics, pins) or copies. The last one was seen, and is not documented.
@@ -33,7 +33,6 @@ _SPOKEN = frozenset(
 )
 _SLACKBOT = "USLACKBOT"
 _PERSON = re.compile(r"<@([UW][A-Z0-9]+)(?:\|([^<>]*))?>")
-_MARKED = re.compile(r"<([^<>]*)>")
 
 
 def _nobody(chat: str, ts: str) -> str | None:  # noqa: ARG001 - the default of Place.topic_of
@@ -56,16 +55,13 @@ class Place:
     user: str  # our bot's user id
     now: Callable[[], datetime]
     names: Mapping[str, str] = field(default_factory=dict[str, str])  # user id -> name
-    follows: Callable[[str, str], bool] = (
-        _never  # (chat, thread): did we speak, or were we called, in this thread
-    )
-    topic_of: Callable[[str, str], str | None] = (
-        _nobody  # (chat, ts): the thread a message stands in
-    )
+    # (chat, thread): did we speak, or were we called, in this thread
+    follows: Callable[[str, str], bool] = _never
+    # (chat, ts): the thread a message stands in
+    topic_of: Callable[[str, str], str | None] = _nobody
     is_order: Callable[[str], bool] = _always  # are the words after /ohmo a command of the house
-    bot: str = (
-        ""  # our bot's own id (bot_id of auth.test): a post under another name carries only that
-    )
+    # our bot's own id (bot_id of auth.test): a post under another name carries only that
+    bot: str = ""
 
 
 class _Common(TypedDict):
@@ -115,10 +111,15 @@ def people_of(kind: str, payload: Body) -> set[str]:
     """User ids whose names an envelope's arrivals show."""
     event = soft(payload, "event") if kind == "events_api" else {}
     rows = [event, soft(event, "message")]
-    users = {user for row in rows if isinstance(user := row.get("user"), str) and user}
-    return users.union(
-        *(people_in(text) for row in rows if isinstance(text := row.get("text"), str))
-    )
+    users: set[str] = set()
+    for row in rows:
+        user = row.get("user")
+        text = row.get("text")
+        if isinstance(user, str) and user:
+            users.add(user)
+        if isinstance(text, str):
+            users |= people_in(text)
+    return users
 
 
 def read(kind: str, payload: Body, place: Place) -> list[Arrival]:
@@ -146,12 +147,10 @@ def _event(event: Body, place: Place) -> list[Arrival]:
         case "message_deleted":
             return _deleted(event, chat, place)
         case _:
-            private = event.get("channel_type") == "im" or (
-                kind == "message" and chat.startswith("D")
-            )
-            return (
-                [said] if (said := message(event, chat, place, private=private)) is not None else []
-            )
+            direct = kind == "message" and chat.startswith("D")
+            private = event.get("channel_type") == "im" or direct
+            said = message(event, chat, place, private=private)
+            return [said] if said is not None else []
 
 
 def is_spoken(row: Body, place: Place) -> bool:
@@ -179,9 +178,9 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
     (channel, ts). None: not for us."""
     if not is_spoken(row, place):
         return None
-    ts, text, user = _ts(row, "ts"), text_of(row, "text", ""), _author(row)
+    ts = _ts(row, "ts")
     thread = _thread(row)
-    called = place.user in people_in(text)
+    called = place.user in people_in(text_of(row, "text", ""))
     addressed = (
         private
         or called
@@ -189,13 +188,11 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
         or (thread != "" and place.follows(chat, thread))
     )
     once = text_of(row, "client_msg_id", "")
+    topic = _topic(ts, thread, called=called, private=private)
+    person = _person(_author(row), place, row)
     return Inbound(
-        key=f"{chat}/{ts}",
+        **_common(f"{chat}/{ts}", chat, topic, person, ts, place),
         aliases=(f"client_msg_id/{once}",) if once else (),
-        address=_address(place, chat, _topic(ts, thread, called=called, private=private)),
-        person=_person(user, place, row),
-        at=moment(ts),
-        order=order(ts),
         message=MessageId(ts),
         text=_whole(row, place),
         private=private,
@@ -207,32 +204,33 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
 def _whole(row: Body, place: Place) -> str:
     """Its words, and what was forwarded with them or is said in attachments and blocks, which the
     words do not hold."""
-    pieces = [readable(words_of(row) if is_bots(row) else text_of(row, "text", ""), place)]
+    text = words_of(row) if is_bots(row) else text_of(row, "text", "")
+    pieces = [readable(text, place.user, place.names)]
     for head, words in attachments_of(row, program=is_bots(row)):
-        pieces += [f"[{clean(head)}]" if head else "", readable(words, place)]
-    return "\n".join(piece for piece in pieces if piece)
+        pieces += [f"[{clean(head)}]" if head else "", readable(words, place.user, place.names)]
+    return "\n".join(filter(None, pieces))
 
 
 def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -> Edited | None:
     """The newest text of a message that was changed; ``row`` is the message as it stands now."""
     if not is_spoken(row, place):
         return None
-    message_ts, text = _ts(row, "ts"), text_of(row, "text", "")
+    message_ts = _ts(row, "ts")
+    called = place.user in people_in(text_of(row, "text", ""))
     changed = text_of(body_of(row, "edited", {}), "ts", "") or ts or message_ts
-    topic = _topic(message_ts, _thread(row), called=place.user in people_in(text), private=private)
+    topic = _topic(message_ts, _thread(row), called=called, private=private)
+    person = _person(_author(row), place, row)
+    key = f"{chat}/{message_ts}/edited/{changed}"
     return Edited(
-        key=f"{chat}/{message_ts}/edited/{changed}",
-        address=_address(place, chat, topic),
-        person=_person(_author(row), place, row),
-        at=moment(changed),
-        order=order(changed),
+        **_common(key, chat, topic, person, changed, place),
         message=MessageId(message_ts),
         text=_whole(row, place),
     )
 
 
 def _changed(event: Body, chat: str, place: Place) -> list[Arrival]:
-    now, before = body_of(event, "message"), body_of(event, "previous_message", {})
+    now = body_of(event, "message")
+    before = body_of(event, "previous_message", {})
     if now.get("subtype") == "tombstone":  # a deleted message that keeps its thread
         return _deleted(event | {"deleted_ts": now.get("ts")}, chat, place)
     if before and now.get("text") == before.get("text"):
@@ -246,96 +244,69 @@ def _deleted(event: Body, chat: str, place: Place) -> list[Arrival]:
     before = body_of(event, "previous_message", {})
     if before and not is_spoken(before, place):
         return []
-    deleted, ts = _ts(event, "deleted_ts"), _ts(event, "ts")
+    deleted = _ts(event, "deleted_ts")
+    ts = _ts(event, "ts")
     private = event.get("channel_type") == "im" or chat.startswith("D")
     called = place.user in people_in(text_of(before, "text", ""))
     thread = _thread(before) or place.topic_of(chat, deleted) or ""
-    return [
-        Edited(
-            key=f"{chat}/{deleted}/deleted",
-            address=_address(place, chat, _topic(deleted, thread, called=called, private=private)),
-            person=_person(_author(before), place, before),
-            at=moment(ts),
-            order=order(ts),
-            message=MessageId(deleted),
-            text=None,
-        )
-    ]
+    topic = _topic(deleted, thread, called=called, private=private)
+    person = _person(_author(before), place, before)
+    common = _common(f"{chat}/{deleted}/deleted", chat, topic, person, ts, place)
+    return [Edited(**common, message=MessageId(deleted), text=None)]
 
 
 def _reaction(event: Body, added: bool, place: Place) -> list[Arrival]:
-    item, user = body_of(event, "item"), text_of(event, "user")
+    item = body_of(event, "item")
+    user = text_of(event, "user")
     if item.get("type") != "message" or user == place.user:
         return []
-    chat, target, ts, emoji = (
-        text_of(item, "channel"),
-        _ts(item, "ts"),
-        _ts(event, "event_ts"),
-        text_of(event, "reaction"),
-    )
-    return [
-        Reacted(
-            **_common(
-                f"{chat}/{target}/{emoji}/{user}/{ts}",
-                chat,
-                place.topic_of(chat, target),
-                _person(user, place),
-                ts,
-                place,
-            ),
-            message=MessageId(target),
-            emoji=emoji,
-            added=added,
-        )
-    ]
+    chat = text_of(item, "channel")
+    target = _ts(item, "ts")
+    ts = _ts(event, "event_ts")
+    emoji = text_of(event, "reaction")
+    key = f"{chat}/{target}/{emoji}/{user}/{ts}"
+    topic = place.topic_of(chat, target)
+    common = _common(key, chat, topic, _person(user, place), ts, place)
+    return [Reacted(**common, message=MessageId(target), emoji=emoji, added=added)]
 
 
 def _pressed(payload: Body, place: Place) -> list[Arrival]:
     """block_actions payload: who pressed which button of which of our messages."""
-    container, user = body_of(payload, "container", {}), body_of(payload, "user")
+    container = body_of(payload, "container", {})
     chat = chat_of("interactive", payload)
     row = body_of(payload, "message", {})
     target = text_of(container, "message_ts", "") or _ts(row, "ts")
-    thread = (
-        text_of(container, "thread_ts", "")
-        or text_of(row, "thread_ts", "")
-        or place.topic_of(chat, target)
-    )
-    person = Person(
-        PersonId(text_of(user, "id")),
-        clean(text_of(user, "name", "") or text_of(user, "username", "") or text_of(user, "id")),
-    )
-    actions = [
-        action
-        for action in bodies_of(payload, "actions")
-        if action.get("type") == "button" and "value" in action
-    ]
-    return [
-        Answer(
-            **_common(
-                f"{chat}/{target}/pressed/{person.id}/{ts}", chat, thread or None, person, ts, place
-            ),
-            message=MessageId(target),
-            choice=text_of(action, "value"),
-            token=text_of(payload, "response_url", ""),
+    thread = text_of(container, "thread_ts", "") or text_of(row, "thread_ts", "")
+    topic = thread or place.topic_of(chat, target)
+    user = body_of(payload, "user")
+    user_id = text_of(user, "id")
+    name = text_of(user, "name", "") or text_of(user, "username", "") or user_id
+    person = Person(PersonId(user_id), clean(name))
+    answers: list[Arrival] = []
+    for action in bodies_of(payload, "actions"):
+        if action.get("type") != "button" or "value" not in action:
+            continue
+        ts = _ts(action, "action_ts")
+        key = f"{chat}/{target}/pressed/{user_id}/{ts}"
+        answers.append(
+            Answer(
+                **_common(key, chat, topic, person, ts, place),
+                message=MessageId(target),
+                choice=text_of(action, "value"),
+                token=text_of(payload, "response_url", ""),
+            )
         )
-        for action in actions
-        if (ts := _ts(action, "action_ts"))
-    ]
+    return answers
 
 
 def _command(payload: Body, place: Place) -> Inbound:
     """A slash command registered for the app: ``/ohmo stop`` and ``/stop`` say "/stop", ``/ohmo how
     are you`` is no command of the house and says just that. It has no ts of its own."""
-    chat, trigger, user = (
-        text_of(payload, "channel_id"),
-        text_of(payload, "trigger_id"),
-        text_of(payload, "user_id"),
-    )
-    command, words = (
-        text_of(payload, "command"),
-        readable(text_of(payload, "text", "").strip(), place),
-    )
+    chat = text_of(payload, "channel_id")
+    trigger = text_of(payload, "trigger_id")
+    user = text_of(payload, "user_id")
+    command = text_of(payload, "command")
+    words = readable(text_of(payload, "text", "").strip(), place.user, place.names)
     text = f"{command} {words}".strip()
     if command == "/ohmo":
         text = f"/{words.removeprefix('/') or 'help'}" if place.is_order(words) else words
@@ -346,51 +317,23 @@ def _command(payload: Body, place: Place) -> Inbound:
     return Inbound(**common, message=MessageId(trigger), text=text, private=private, addressed=True)
 
 
-def readable(text: str, place: Place) -> str:
-    """mrkdwn as a person reads it: names for ids, addresses for links. A call of our bot at the
-    start is an address, not a word."""
-    text = re.sub(rf"^\s*<@{re.escape(place.user)}(\|[^<>]*)?>[\s,:]*", "", text)
-    text = _MARKED.sub(lambda found: _marked(found.group(1), place), text)
-    return clean(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-
-
-def _marked(inside: str, place: Place) -> str:
-    """Formatting message text, "Retrieving messages": <@U>, <#C|name>, <!here>, <!subteam^S|@name>,
-    <!date^...|fallback>, <url|label>."""
-    target, _, label = inside.partition("|")
-    if target.startswith("@"):
-        return f"@{place.names.get(target[1:]) or label.removeprefix('@') or target[1:]}"
-    if target.startswith("#"):
-        return f"#{label or target[1:]}"
-    if target.startswith("!"):
-        return label or f"@{target[1:].partition('^')[0]}"
-    target = target.removeprefix("mailto:")
-    return target if label in {"", target} else f"{label} ({target})"
-
-
 def _attachments(row: Body) -> list[Attachment]:
     """File object: ``ref`` is the file's id and its private address, which the bot token opens for
     as long as the file lives."""
-    found: list[Attachment] = []
+    attachments: list[Attachment] = []
     for file in files_of(row):
-        name, url = (
-            text_of(file, "name", "") or text_of(file, "title", "") or "file",
-            text_of(file, "url_private_download", "") or text_of(file, "url_private", ""),
-        )
-        size = file.get("size")
-        if file.get("mode") != "tombstone" and (
-            url or file.get("file_access") == "check_file_info"
-        ):
+        name = text_of(file, "name", "") or text_of(file, "title", "") or "file"
+        url = text_of(file, "url_private_download", "") or text_of(file, "url_private", "")
+        if file.get("mode") == "tombstone":
+            continue
+        if url or file.get("file_access") == "check_file_info":
+            ref = f"{text_of(file, 'id', '')} {url}".strip()
             media = text_of(file, "mimetype", "") or "application/octet-stream"
-            found.append(
-                Attachment(
-                    f"{text_of(file, 'id', '')} {url}".strip(),
-                    clean(name),
-                    media,
-                    size if isinstance(size, int) else None,
-                )
+            size = file.get("size")
+            attachments.append(
+                Attachment(ref, clean(name), media, size if isinstance(size, int) else None)
             )
-    return found
+    return attachments
 
 
 def _thread(row: Body) -> str:
@@ -406,13 +349,10 @@ def _topic(ts: str, thread: str, *, called: bool, private: bool) -> str | None:
     return thread or (ts if called and not private else None)
 
 
-def _address(place: Place, chat: str, topic: str | None) -> Address:
-    return Address("slack", place.account, ChatId(chat), TopicId(topic) if topic else None)
-
-
 def _person(user: str, place: Place, row: Body | None = None) -> Person:
     row = row or {}
-    profile, program = body_of(row, "user_profile", {}), body_of(row, "bot_profile", {})
+    profile = body_of(row, "user_profile", {})
+    program = body_of(row, "bot_profile", {})
     shown = (
         text_of(profile, "display_name", "")
         or text_of(profile, "real_name", "")
@@ -425,13 +365,8 @@ def _person(user: str, place: Place, row: Body | None = None) -> Person:
 def _common(
     key: str, chat: str, topic: str | None, person: Person, ts: str, place: Place
 ) -> _Common:
-    return {
-        "key": key,
-        "address": _address(place, chat, topic),
-        "person": person,
-        "at": moment(ts),
-        "order": order(ts),
-    }
+    address = Address("slack", place.account, ChatId(chat), TopicId(topic) if topic else None)
+    return {"key": key, "address": address, "person": person, "at": moment(ts), "order": order(ts)}
 
 
 def _ts(body: Body, name: str) -> str:

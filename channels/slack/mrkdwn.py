@@ -4,15 +4,20 @@ and forwarded messages hold."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
+from channels.payloads import Body, clean
 from channels.text import around, disclosed, is_link, parse, plain_inline, table
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
+MOST_ATTACHMENTS = 10  # attachments of one message that are read
+LONGEST = 4000  # characters of one of them
+_DEEP = 8  # levels of blocks
 NOTHING = "\u200b"  # zero width: keeps Slack from reading a literal mark as markup
+_MARKED = re.compile(r"<([^<>]*)>")
 # Formatting message text: a mark counts at a word's edge only, so only such pairs need to be taken
 # apart.
 _LOOKS_MARKED = re.compile(r"(?<![\w*_~`])([*_~`])(?=\S)(?=[^\n]*?\S\1(?!\w))")
@@ -25,7 +30,12 @@ def escape(text: str) -> str:
 
 
 def mrkdwn(text: str) -> str:
-    return "\n\n".join(filter(None, (_block(child) for child in parse(text).children)))
+    """CommonMark as mrkdwn."""
+    return _join_blocks(parse(text), "\n\n")
+
+
+def _join_blocks(node: SyntaxTreeNode, between: str) -> str:
+    return between.join(filter(None, map(_block, node.children)))
 
 
 def _block(node: SyntaxTreeNode) -> str:
@@ -40,22 +50,21 @@ def _block(node: SyntaxTreeNode) -> str:
         case "hr":
             return "———"
         case "blockquote":
-            inner = "\n\n".join(filter(None, (_block(child) for child in node.children)))
-            return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
+            lines = _join_blocks(node, "\n\n").split("\n")
+            return "\n".join(f"> {line}".rstrip() for line in lines)
         case "bullet_list" | "ordered_list":
-            return "\n".join(_item(node, index, child) for index, child in enumerate(node.children))
+            number = int(node.attrs.get("start", 1))
+            items: list[str] = []
+            for item in node.children:
+                mark = "• " if node.type == "bullet_list" else f"{number}. "
+                body = _join_blocks(item, "\n")
+                items.append(mark + body.replace("\n", "\n    "))
+                number += 1
+            return "\n".join(items)
         case "table":
             return _fence(table(node))
         case _:
             return _inline(node)
-
-
-def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode) -> str:
-    mark = (
-        "• " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
-    )
-    body = "\n".join(filter(None, (_block(child) for child in item.children)))
-    return mark + body.replace("\n", "\n" + " " * 4)
 
 
 def _inline(node: SyntaxTreeNode, *, bold: bool = False) -> str:
@@ -75,11 +84,8 @@ def _inline(node: SyntaxTreeNode, *, bold: bool = False) -> str:
         case "s":
             return _wrap("~", _children(node, bold=bold))
         case "link":
-            return _link(
-                str(node.attrs.get("href", "")),
-                "".join(plain_inline(child) for child in node.children),
-                around(node),
-            )
+            words = "".join(map(plain_inline, node.children))
+            return _link(str(node.attrs.get("href", "")), words, around(node))
         case "image":
             return _link(str(node.attrs.get("src", "")), node.content, around(node))
         case _:
@@ -113,40 +119,48 @@ def _fence(code: str) -> str:
     return f"```\n{escape(code.replace('```', f'`{NOTHING}`{NOTHING}`'))}\n```"
 
 
-Body = dict[str, Any]
-MOST_ATTACHMENTS = 10  # attachments of one message that are read
-LONGEST = 4000  # characters of one of them
-_DEEP = 8  # levels of blocks
+def readable(text: str, us: str, names: Mapping[str, str]) -> str:
+    """mrkdwn as a person reads it: names for ids, addresses for links. A call of our bot at the
+    start is an address, not a word. ``us``: our user id; ``names``: of people by their ids."""
+    text = re.sub(rf"^\s*<@{re.escape(us)}(\|[^<>]*)?>[\s,:]*", "", text)
+    text = _MARKED.sub(lambda mark: _marked(mark[1], names), text)
+    return clean(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+def _marked(inside: str, names: Mapping[str, str]) -> str:
+    """Formatting message text, "Retrieving messages": <@U>, <#C|name>, <!here>, <!subteam^S|@name>,
+    <!date^...|fallback>, <url|label>."""
+    target, _, label = inside.partition("|")
+    if target.startswith("@"):
+        return f"@{names.get(target[1:]) or label.removeprefix('@') or target[1:]}"
+    if target.startswith("#"):
+        return f"#{label or target[1:]}"
+    if target.startswith("!"):
+        return label or f"@{target[1:].partition('^')[0]}"
+    target = target.removeprefix("mailto:")
+    return target if label in {"", target} else f"{label} ({target})"
 
 
 def attachments_of(row: Body, *, program: bool) -> list[tuple[str, str]]:
     """Heading and mrkdwn of each attachment (Reference, "Secondary message attachments") of a
     ``program``; of a person those with ``is_share``, which are forwarded messages: the others are
     links that Slack unfurled, some time later."""
-    found: list[tuple[str, str]] = []
-    for one in [
-        one
-        for one in _objects(row.get("attachments"))[:MOST_ATTACHMENTS]
-        if program or is_forwarded(one)
-    ]:
-        fields = [
+    pieces: list[tuple[str, str]] = []
+    for attachment in _objects(row.get("attachments"))[:MOST_ATTACHMENTS]:
+        forwarded = is_forwarded(attachment)
+        if not program and not forwarded:
+            continue
+        lines = [_text(attachment, name) for name in ("pretext", "title", "text")]
+        lines += [
             f"{_text(field, 'title')}: {_text(field, 'value')}".strip(": ")
-            for field in _objects(one.get("fields"))
+            for field in _objects(attachment.get("fields"))
         ]
-        lines = [_text(one, "pretext"), _text(one, "title"), _text(one, "text"), *fields]
-        words = (
-            "\n".join(line for line in lines if line)
-            or _blocks(one.get("blocks"))
-            or _text(one, "fallback")
-        )
+        words = "\n".join(filter(None, lines)) or _blocks(attachment.get("blocks"))
+        words = words or _text(attachment, "fallback")
         if words:
-            head = (
-                f"forwarded from {_text(one, 'author_name') or 'somebody'}"
-                if is_forwarded(one)
-                else ""
-            )
-            found.append((head, words[:LONGEST]))
-    return found
+            head = f"forwarded from {_text(attachment, 'author_name') or 'somebody'}"
+            pieces.append((head if forwarded else "", words[:LONGEST]))
+    return pieces
 
 
 def words_of(row: Body) -> str:
@@ -156,9 +170,8 @@ def words_of(row: Body) -> str:
 
 def files_of(row: Body) -> list[Body]:
     """Its own, then those of what was forwarded with it."""
-    forwarded = [
-        one for one in _objects(row.get("attachments"))[:MOST_ATTACHMENTS] if is_forwarded(one)
-    ]
+    attachments = _objects(row.get("attachments"))[:MOST_ATTACHMENTS]
+    forwarded = filter(is_forwarded, attachments)
     return [file for holder in (row, *forwarded) for file in _objects(holder.get("files"))]
 
 
@@ -167,12 +180,11 @@ def is_forwarded(attachment: Body) -> bool:
 
 
 def _blocks(blocks: object) -> str:
-    return "\n".join(
-        line for block in _objects(blocks) if (line := "".join(_said(block, 0)).strip())
-    )
+    lines = ["".join(_block_words(block, 0)).strip() for block in _objects(blocks)]
+    return "\n".join(filter(None, lines))
 
 
-def _said(block: object, depth: int) -> Iterator[str]:
+def _block_words(block: object, depth: int) -> Iterator[str]:
     """The words of a block in their order (Reference, "Blocks" and "Rich text elements"); buttons
     and inputs say nothing."""
     if not isinstance(block, dict) or depth > _DEEP:
@@ -184,24 +196,21 @@ def _said(block: object, depth: int) -> Iterator[str]:
     if isinstance(text, str):
         yield text
     elif isinstance(text, dict):
-        yield from _said(cast("object", text), depth + 1)
+        yield from _block_words(cast("object", text), depth + 1)
     elif isinstance(url := part.get("url"), str):
         yield url
     for name in ("fields", "elements"):
         if name == "fields" and part.get(name):
             yield "\n"
         for inner in _objects(part.get(name)):
-            yield from _said(inner, depth + 1)
+            yield from _block_words(inner, depth + 1)
             if name == "fields" or part.get("type") == "rich_text":
                 yield "\n"
 
 
 def _objects(value: object) -> list[Body]:
-    return (
-        [cast("Body", one) for one in cast("list[object]", value) if isinstance(one, dict)]
-        if isinstance(value, list)
-        else []
-    )
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("Body", item) for item in items if isinstance(item, dict)]
 
 
 def _text(body: Body, name: str) -> str:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from channels.contract import Answer, Edited, Inbound, Reacted
 from channels.payloads import Malformed
-from channels.slack.inbound import Place, chat_of, order, people_of, read, readable
+from channels.slack.inbound import Place, chat_of, order, people_of, read
+from channels.slack.mrkdwn import readable
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NAMES = {"U1": "Ada", "U9": "ohmo"}
@@ -54,7 +55,7 @@ def only(payload: dict[str, Any], place: Place = PLACE, kind: str = "events_api"
     ],
 )
 def test_text_reads_as_people_see_it(raw: str, shown: str) -> None:
-    assert readable(raw, PLACE) == shown
+    assert readable(raw, PLACE.user, PLACE.names) == shown
 
 
 def test_a_message_is_named_by_channel_and_ts_and_also_by_its_client_id() -> None:
