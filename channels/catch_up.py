@@ -27,9 +27,8 @@ from channels.record import record
 from channels.text import MINUTES, wall
 
 READERS = 4  # chats that are caught up at the same time
-MOST_WAITING = (
-    5_000  # live events that are not stored yet; then no more are taken from the platform
-)
+# Live events that are not stored yet; then no more are taken from the platform.
+MOST_WAITING = 5_000
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ class CatchUp(Generic[Row]):
         await self._history.store(chat, missed, arrivals)
 
     def _arrivals(self, chat: str, missed: Missed[Row]) -> list[Arrival]:
-        found: list[Arrival] = []
+        arrivals: list[Arrival] = []
         for rows, changed in ((missed.said, False), (missed.changed, True)):
             for row in rows:
                 try:
@@ -132,13 +131,12 @@ class CatchUp(Generic[Row]):
                     self._unreadable.pass_over(f"a row of the history of {chat}: {error}", row)
                     continue
                 if arrival is not None:
-                    found.append(cleaned(arrival))
-        return sorted(found, key=lambda arrival: arrival.order)
+                    arrivals.append(cleaned(arrival))
+        return sorted(arrivals, key=lambda arrival: arrival.order)
 
     async def _tell_what_was_left_out(self, chat: str, missed: Missed[Row]) -> None:
         """Said in the chat where somebody may be waiting, else to the owner."""
-        times = [self._history.said_at(row) for row in missed.left]
-        spoken = [at for at in times if at is not None]
+        spoken = [at for at in map(self._history.said_at, missed.left) if at is not None]
         if not spoken and not missed.more:
             return
         title = self._history.title
@@ -172,8 +170,8 @@ def left_out(
     count = "messages"
     between = ""
     if times:
-        one = len(times) == 1 and not more
-        count = f"{len(times)} message{'' if one else 's'}{' or more' if more else ''}"
+        plural = "" if len(times) == 1 and not more else "s"
+        count = f"{len(times)} message{plural}{' or more' if more else ''}"
         first = times[0].astimezone(zone)
         between = f" between {first:{MINUTES}} and {wall(times[-1], zone)}"
     return (

@@ -53,14 +53,11 @@ class CompetingInstance:
         self._signs: list[tuple[str, datetime, bool]] = []  # about, when, lost
         self._came = clock()
         self._note = self._read()
-        self._since = self._seniority(began)
-
-    def _seniority(self, began: datetime | None) -> datetime:
-        """A lost connection costs no place. One that left its place to another begins anew."""
-        began = min(began or self._came, self._came)
-        if self.rested is None and (self._note.stopped is None or self._note.stopped < began):
-            return began
-        return max(began, self._note.back or self._came)
+        # A lost connection costs no place. One that left its place to another begins anew.
+        self._since = min(began or self._came, self._came)
+        stopped = self._note.stopped
+        if self.rested is not None or (stopped is not None and stopped >= self._since):
+            self._since = max(self._since, self._note.back or self._came)
 
     @property
     def since(self) -> int:
@@ -71,11 +68,9 @@ class CompetingInstance:
     def rested(self) -> datetime | None:
         """When we stopped for somebody, unless that is long ago."""
         stopped = self._note.stopped
-        return (
-            stopped
-            if stopped is not None and timedelta(0) <= self._clock() - stopped < REMEMBERED
-            else None
-        )
+        if stopped is None or not timedelta(0) <= self._clock() - stopped < REMEMBERED:
+            return None
+        return stopped
 
     def silent_at(self, moment: datetime) -> bool:
         """Whether we rested then and have said nothing since, so that whatever our account said is
@@ -86,7 +81,8 @@ class CompetingInstance:
         """Said before the call, so that no echo is faster."""
         self._sent[key] = None
         if self._note.stopped is not None and self._note.back is None:
-            self._note.silent, self._note.back = False, self._came
+            self._note.silent = False
+            self._note.back = self._came
             self._write(self._note)
 
     def sent(self, key: object) -> bool:
@@ -95,16 +91,13 @@ class CompetingInstance:
     def said(self, key: object, at: datetime) -> bool:
         """Whether a post of our account was said by another ohmo while we were here, or while we
         rested. ``at``: the platform's time of it."""
-        found = _KEY.fullmatch(key) if isinstance(key, str) else None
-        if found is None or self.sent(key):
+        match = _KEY.fullmatch(key) if isinstance(key, str) else None
+        if match is None or self.sent(key):
             return False
-        after, now = (self.rested if self._note.silent else None) or self._came, self._clock()
-        return (
-            at > after
-            and after.timestamp() * 1000
-            < int(found.group(1), 36)
-            < (now + _FUTURE).timestamp() * 1000
-        )
+        after = (self.rested if self._note.silent else None) or self._came
+        latest = self._clock() + _FUTURE
+        made = int(match[1], 36)  # ms
+        return at > after and after.timestamp() * 1000 < made < latest.timestamp() * 1000
 
     def conflict(
         self,
@@ -121,7 +114,8 @@ class CompetingInstance:
         where they may be ``lost`` or not, when most of them were. ``sure``: another ohmo said so; a
         script with our token may have, and must not hold a channel for ever: the next try listens
         for itself."""
-        now, stopped = self._clock(), self.rested
+        now = self._clock()
+        stopped = self.rested
         self._signs = [sign for sign in self._signs if now - sign[1] < REMEMBERED]
         if about and any(about == sign[0] for sign in self._signs):
             return
@@ -156,14 +150,14 @@ class CompetingInstance:
         """A full disk costs two more tries."""
         if self._file is None or note.stopped is None:
             return
-        told = {
+        value = {
             "stopped": note.stopped.timestamp(),
             "silent": note.silent,
             "back": note.back.timestamp() if note.back is not None else None,
         }
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file.write_text(json.dumps(told), encoding="utf-8")
+            self._file.write_text(json.dumps(value), encoding="utf-8")
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error.strerror)
 

@@ -102,28 +102,24 @@ class Quarantine:
 
         A full disk is logged and no worry of the channel."""
         self.count += 1
-        head = _head(frame)
+        try:
+            text = frame if isinstance(frame, str | bytes) else json.dumps(frame, default=repr)
+        except (ValueError, RecursionError) as error:
+            text = f"cannot be written down: {error}"
+        head = text[:SIZE]
+        if isinstance(head, str):
+            head = head.encode("utf-8", "backslashreplace")[:SIZE]
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             stem = re.sub(r"[^A-Za-z0-9-]", "_", name)[-80:] or f"frame-{crc32(head):08x}"
             path = self._folder / f"{stem}.txt"
             path.write_bytes(head)
             path.chmod(0o600)
-            kept = sorted(self._folder.iterdir(), key=lambda one: one.stat().st_mtime_ns)
-            for old in kept[:-FILES]:
-                old.unlink(missing_ok=True)
+            kept = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+            for file in kept[:-FILES]:
+                file.unlink(missing_ok=True)
         except OSError as error:
             log.warning("%s: a malformed frame could not be kept: %s", self._folder, error.strerror)
-
-
-def _head(frame: object) -> bytes:
-    if isinstance(frame, bytes):
-        return frame[:SIZE]
-    try:
-        text = frame[:SIZE] if isinstance(frame, str) else json.dumps(frame, default=repr)
-    except (ValueError, RecursionError) as error:
-        text = f"cannot be written down: {error}"
-    return text.encode("utf-8", "backslashreplace")[:SIZE]
 
 
 # Spec: Unicode Bidirectional Algorithm (UAX 9), explicit formatting characters; Unicode block Tags;
@@ -163,18 +159,17 @@ def _cleaned(value: object) -> object:
         return clean(value)
     if isinstance(value, tuple):
         items = cast("tuple[object, ...]", value)
-        better = tuple(_cleaned(item) for item in items)
-        return (
-            better if any(new is not old for new, old in zip(better, items, strict=True)) else items
-        )
-    changed = {
-        name: new
-        for name in _fields(type(value))
-        if (new := _cleaned(old := getattr(value, name))) is not old
-    }
-    return (
-        replace(cast("Said", value), **changed) if changed else value
-    )  # nearly always clean: then nothing is made anew
+        better = tuple(map(_cleaned, items))
+        is_clean = all(new is old for new, old in zip(better, items, strict=True))
+        return items if is_clean else better
+    changed: dict[str, Any] = {}
+    for name in _fields(type(value)):
+        old = getattr(value, name)
+        new = _cleaned(old)
+        if new is not old:
+            changed[name] = new
+    # Nearly always clean: then nothing is made anew.
+    return replace(cast("Said", value), **changed) if changed else value
 
 
 @cache
@@ -188,11 +183,12 @@ def _needed_joiner(run: re.Match[str]) -> str:
     after = run.string[run.end() : run.end() + 1]
     if not _joins(before):
         return ""
-    return run.group()[0] if _joins(after) or unicodedata.combining(before) == 9 else ""
+    is_virama = unicodedata.combining(before) == 9
+    return run.group()[0] if is_virama or _joins(after) else ""
 
 
 def _joins(character: str) -> bool:
-    return character != "" and (
-        unicodedata.category(character)[0] in "LM"
-        or unicodedata.category(character) in {"So", "Sk"}
-    )
+    if character == "":
+        return False
+    category = unicodedata.category(character)
+    return category[0] in "LM" or category in {"So", "Sk"}

@@ -31,12 +31,12 @@ def record(cls: type[Any] | None = None, /, *, kw_only: bool = False) -> Any:
 
 def _made(plain: type[Any], *, kw_only: bool) -> type[Any]:
     own = set(vars(plain))
-    plain.__doc__ = (
-        plain.__doc__ or plain.__name__
-    )  # else the standard library spends a tenth of a millisecond on a signature
+    # Else the standard library spends a tenth of a millisecond on a signature.
+    plain.__doc__ = plain.__doc__ or plain.__name__
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(plain)
     every = fields(made)
-    made.__compared__ = staticmethod(_values(tuple(one.name for one in every if one.compare)))
+    compared = [each.name for each in every if each.compare]
+    made.__compared__ = staticmethod(attrgetter(*compared) if compared else lambda _: ())
     made.__init__ = _init(made, every)
     for name, method in _SHARED.items():
         if name not in own:
@@ -46,32 +46,32 @@ def _made(plain: type[Any], *, kw_only: bool) -> type[Any]:
 
 def _init(made: type[Any], every: tuple[Field[Any], ...]) -> Callable[..., None]:
     """Sets each slot by its descriptor, which no ``__setattr__`` guards."""
-    known: dict[str, Any] = {"_not_given": _NOT_GIVEN}
+    scope: dict[str, Any] = {"_not_given": _NOT_GIVEN}
     given: list[str] = []
     named: list[str] = []
     lines: list[str] = []
-    for one in every:
-        name = one.name
-        known[f"_set_{name}"] = getattr(made, name).__set__
-        value, default = name, ""
-        if one.default_factory is not MISSING:
-            known[f"_make_{name}"] = one.default_factory
-            value, default = f"_make_{name}() if {name} is _not_given else {name}", "=_not_given"
-        elif one.default is not MISSING:
-            known[f"_default_{name}"] = one.default
+    for each in every:
+        name = each.name
+        scope[f"_set_{name}"] = getattr(made, name).__set__
+        value = name
+        default = ""
+        if each.default_factory is not MISSING:
+            scope[f"_make_{name}"] = each.default_factory
+            value = f"_make_{name}() if {name} is _not_given else {name}"
+            default = "=_not_given"
+        elif each.default is not MISSING:
+            scope[f"_default_{name}"] = each.default
             default = f"=_default_{name}"
-        (named if one.kw_only else given).append(name + default)
+        (named if each.kw_only else given).append(name + default)
         lines.append(f" _set_{name}(self, {value})")
     if hasattr(made, "__post_init__"):
         lines.append(" self.__post_init__()")
-    signature = ", ".join(["self", *given, *(["*", *named] if named else [])])
-    exec(f"def __init__({signature}):\n" + ("\n".join(lines) or " pass"), known)  # noqa: S102 - names of the class's own fields
-    known["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
-    return known["__init__"]
-
-
-def _values(names: tuple[str, ...]) -> Callable[[Any], object]:
-    return attrgetter(*names) if names else lambda _: ()
+    if named:
+        given += ["*", *named]
+    signature = ", ".join(["self", *given])
+    exec(f"def __init__({signature}):\n" + ("\n".join(lines) or " pass"), scope)  # noqa: S102 - names of the class's own fields
+    scope["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
+    return scope["__init__"]
 
 
 def _equal(self: Any, other: object) -> Any:
@@ -86,9 +86,8 @@ def _hash(self: Any) -> int:
 
 
 def _shown(self: Any) -> str:
-    inside = ", ".join(
-        f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr
-    )
+    names = [each.name for each in fields(self) if each.repr]
+    inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
     return f"{type(self).__qualname__}({inside})"
 
 
@@ -103,12 +102,12 @@ def _delete(self: Any, name: str) -> None:
 
 
 def _state(self: Any) -> list[object]:
-    return [getattr(self, one.name) for one in fields(self)]
+    return [getattr(self, each.name) for each in fields(self)]
 
 
 def _restore(self: Any, state: list[object]) -> None:
-    for one, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, one.name, value)
+    for each, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, each.name, value)
 
 
 _SHARED: dict[str, Any] = {

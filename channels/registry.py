@@ -40,11 +40,10 @@ def discover(
 
     Raises DuplicateChannel with one line that names both places. ``strangers``: None for the entry
     points that are installed."""
-    folders = [
-        f"{package.__name__}.{one.name}" for one in iter_modules(package.__path__) if one.ispkg
-    ]
+    folders = [each.name for each in iter_modules(package.__path__) if each.ispkg]
+    names = [f"{package.__name__}.{folder}" for folder in sorted(folders)]
     sources: list[tuple[str, Callable[[], object]]] = []
-    sources += [(name, partial(_export, name)) for name in sorted(folders)]
+    sources += [(name, partial(_export, name)) for name in names]
     points = entry_points(group=GROUP) if strangers is None else strangers
     sources += [(f"entry point {point.name} = {point.value}", point.load) for point in points]
     found: dict[str, tuple[Manifest, str]] = {}

@@ -28,11 +28,9 @@ class Closed(ModuleType):
         self.__dict__["_blanks"] = tuple(blanks)
 
     def __getattr__(self, name: str) -> object:
-        blanks = (
-            self.__dict__.pop("_blanks", None)
-            if not name.startswith("__") or name == "__all__"
-            else None
-        )
+        blanks = None
+        if not name.startswith("__") or name == "__all__":
+            blanks = self.__dict__.pop("_blanks", None)
         if blanks is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         for blank in blanks:
@@ -71,7 +69,13 @@ class PartialImport:
         for name, wanted in self._blanks.items():
             sys.modules[name] = blank = ModuleType(name)
             blank.__dict__.update({each: type(each, (), {}) for each in wanted})
-        self._lend_a_loop()
+        # Modules that ask for an event loop while they are imported would make one and leave it
+        # open.
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
 
     def __exit__(self, *failure: object) -> None:
         for name in self._blanks:
@@ -81,12 +85,3 @@ class PartialImport:
             asyncio.set_event_loop(None)
             self._loop.close()
             self._loop = None
-
-    def _lend_a_loop(self) -> None:
-        """Modules that ask for an event loop while they are imported would make one and leave it
-        open."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            self._loop = asyncio.new_event_loop()
-            asyncio.set_event_loop(self._loop)

@@ -80,14 +80,14 @@ def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
         return [whole]
     cuts = _find_cuts(text)
     pieces: list[str] = []
-    start, guess, end = 0, FIRST_GUESS, cuts.end
+    start = 0
+    guess = FIRST_GUESS
+    end = cuts.end
     while start < end:
         reach = _reach(cuts, start, end, guess, fits)
         cut = end if reach == end else _best_cut(cuts, start, reach, fits)
         piece = _piece(cuts, start, cut)
-        if not fits(
-            piece
-        ):  # even bare the closing and opening lines may be too much: say the text without them
+        if not fits(piece):  # even bare the closing and opening lines may be too much
             piece = text[start:cut].strip("\n")
         if piece.strip():
             pieces.append(piece)
@@ -112,62 +112,54 @@ def _find_cuts(text: str) -> _Cuts:
         wrap = _wrap_of(token, source, *token.map)
         if wrap is not None:
             wraps.update((line, wrap) for line in range(wrap.body, wrap.last))
-    return _Cuts(
-        text, len(text.rstrip()), lines, sorted(set(blocks)), sorted(set(items)), wraps, raw
-    )
+    end = len(text.rstrip())
+    return _Cuts(text, end, lines, sorted(set(blocks)), sorted(set(items)), wraps, raw)
 
 
 def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | None:
+    head = source[first]
     if token.type == "fence":
-        quote = re.match(r"(?:[ \t]*>)*", source[first])
+        quote = re.match(r"(?:[ \t]*>)*", head)
         prefix = quote.group() + " " if quote is not None and quote.group() else ""
         closed = last - first > 1 and source[last - 1].strip(" \t>").startswith(token.markup)
-        indent = 0 if prefix else max(0, source[first].find(token.markup))
-        return _Wrap(
-            first,
-            first + 1,
-            last - closed,
-            f"{prefix}{token.markup}{token.info}\n",
-            f"\n{prefix}{token.markup}",
-            indent,
-        )
-    if (
-        token.type == "paragraph_open"
-        and token.level == 0
-        and last - first > 2
-        and "|" in source[first]
-        and _TABLE_RULE.fullmatch(source[first + 1])
-    ):
-        return _Wrap(first, first + 2, last, f"{source[first]}\n{source[first + 1]}\n", "", 0)
-    return None
+        indent = 0 if prefix else max(0, head.find(token.markup))
+        opener = f"{prefix}{token.markup}{token.info}\n"
+        closer = f"\n{prefix}{token.markup}"
+        return _Wrap(first, first + 1, last - closed, opener, closer, indent)
+    is_paragraph = token.type == "paragraph_open" and token.level == 0
+    if not is_paragraph or last - first <= 2 or "|" not in head:
+        return None
+    rule = source[first + 1]
+    if not _TABLE_RULE.fullmatch(rule):
+        return None
+    return _Wrap(first, first + 2, last, f"{head}\n{rule}\n", "", 0)
 
 
 def _piece(cuts: _Cuts, start: int, end: int) -> str:
     body = cuts.text[start:end]
-    before, after = cuts.wrap_at(start), _torn(cuts, end)
-    indent = before.indent if before is not None else _indent(cuts, start)
-    if indent:
-        body = _outdent(body, indent)
+    before = cuts.wrap_at(start)
     if before is not None:
-        body = before.opener + body
+        body = before.opener + _outdent(body, before.indent)
+    elif start > 0 and body[:1] == " " and bisect_right(cuts.lines, start) - 1 not in cuts.raw:
+        first = cuts.text[start : start + 64]
+        body = _outdent(body, len(first) - len(first.lstrip(" ")))
+    # What the end tears is closed, also when its closing line comes right there.
+    after = cuts.wrap_at(end)
+    if after is None and _closing_line(cuts, end):
+        after = cuts.wrap_at(end - 1)
     if after is None or not after.closer:
         return body.rstrip()
-    inner = (
-        after.closer if after is before else after.closer.replace("\n", "\n" + " " * after.indent)
-    )
-    return body.removesuffix("\n") + inner
-
-
-def _indent(cuts: _Cuts, start: int) -> int:
-    """How far the first line of a piece is indented, unless it is indented code."""
-    if start == 0 or cuts.text[start] != " " or bisect_right(cuts.lines, start) - 1 in cuts.raw:
-        return 0
-    return len(cuts.text[start : start + 64]) - len(cuts.text[start : start + 64].lstrip(" "))
+    closer = after.closer
+    if after is not before:
+        closer = closer.replace("\n", "\n" + " " * after.indent)
+    return body.removesuffix("\n") + closer
 
 
 def _outdent(body: str, indent: int) -> str:
     """A piece that begins inside a list item stands at the margin, down to the first line that
     leaves the item."""
+    if indent == 0:
+        return body
     lines = body.split("\n")
     margin = " " * indent
     for number, line in enumerate(lines):
@@ -177,33 +169,22 @@ def _outdent(body: str, indent: int) -> str:
     return "\n".join(lines)
 
 
-def _torn(cuts: _Cuts, end: int) -> _Wrap | None:
-    """The wrap that a piece ending at ``end`` must close: also the one whose closing line comes
-    right there."""
-    return cuts.wrap_at(end) or (cuts.wrap_at(end - 1) if _closing_line(cuts, end) else None)
-
-
 def _closing_line(cuts: _Cuts, at: int) -> bool:
     """Whether the closing line of a fence begins at ``at``."""
     line = bisect_right(cuts.lines, at) - 1
     wrap = cuts.wraps.get(line - 1)
-    return (
-        wrap is not None
-        and wrap.closer != ""
-        and line == wrap.last
-        and at == cuts.lines[line]
-        and at < cuts.end
-    )
+    if wrap is None or wrap.closer == "" or line != wrap.last:
+        return False
+    return at == cuts.lines[line] and at < cuts.end
 
 
 def _reach(cuts: _Cuts, start: int, end: int, guess: int, fits: Callable[[str], bool]) -> int:
     """About the farthest offset up to which the text still fits; at least one character on."""
-    low, high = start, start + guess
+    low = start
+    high = start + guess
     while high < end and fits(_piece(cuts, start, high)):
-        low, high = (
-            high,
-            high + max(16, (high - start) // (4 if start else 1)),
-        )  # after the first piece the guess is good
+        low = high
+        high += max(16, (high - start) // (4 if start else 1))  # later pieces are guessed well
     if high >= end:
         if fits(_piece(cuts, start, end)):
             return end
@@ -232,19 +213,17 @@ def _best_cut(cuts: _Cuts, start: int, reach: int, fits: Callable[[str], bool]) 
 
 
 def _candidates(cuts: _Cuts, start: int, least: int, reach: int) -> Iterator[int]:
-    for known in (cuts.blocks, cuts.items, cuts.lines):
-        index = bisect_right(known, reach) - 1
-        for at in known[max(0, index - 1) : index + 1][::-1]:
+    for offsets in (cuts.blocks, cuts.items, cuts.lines):
+        index = bisect_right(offsets, reach) - 1
+        for at in reversed(offsets[max(0, index - 1) : index + 1]):
             if least <= at <= reach and cuts.is_useful(at):
                 yield at
-    stretch = cuts.text[start:reach]
     if cuts.wrap_at(reach) is None:
-        sentences = [start + match.end() for match in _SENTENCE_END.finditer(stretch)]
-        yield from [
-            at
-            for at in sentences[:-4:-1]
-            if at >= least and not _STARTS_A_BLOCK.match(cuts.text, at)
-        ]
+        ends = [match.end() for match in _SENTENCE_END.finditer(cuts.text[start:reach])]
+        for end in reversed(ends[-3:]):
+            at = start + end
+            if at >= least and not _STARTS_A_BLOCK.match(cuts.text, at):
+                yield at
     at = reach
     for _ in range(4):
         at = max(cuts.text.rfind(space, least - 1, at - 1) for space in " \t") + 1
@@ -276,9 +255,8 @@ def between_characters(text: str, start: int, at: int) -> int:
     for cut in range(at, max(start, at - 64), -1):
         if cut >= len(text) or not _joined(text, cut):
             return cut
-    for cut in range(
-        at + 1, min(len(text), start + 64)
-    ):  # the first character may be one of many code points
+    # The first character may be one of many code points.
+    for cut in range(at + 1, min(len(text), start + 64)):
         if not _joined(text, cut):
             return cut
     return at
@@ -287,7 +265,8 @@ def between_characters(text: str, start: int, at: int) -> int:
 def _joined(text: str, at: int) -> bool:
     """Whether the code points around offset ``at`` make one visible character (Unicode Text
     Segmentation, UAX 29, in short)."""
-    before, after = text[at - 1], text[at]
+    before = text[at - 1]
+    after = text[at]
     if after < "\u0300":
         return before == "\\" or (before == "\r" and after == "\n")
     if before == ZWJ or after in {ZWJ, "\u200c"} or unicodedata.category(after)[0] == "M":
@@ -300,15 +279,12 @@ def _joined(text: str, at: int) -> bool:
         "\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3"
     ):
         return True
-    return _is_flag_half(after) and _flags_before(text, at) % 2 == 1
+    halves = 0
+    if _is_flag_half(after):
+        while halves < min(at, 64) and _is_flag_half(text[at - 1 - halves]):
+            halves += 1
+    return halves % 2 == 1
 
 
 def _is_flag_half(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _flags_before(text: str, at: int) -> int:
-    count = 0
-    while count < at and count < 64 and _is_flag_half(text[at - 1 - count]):
-        count += 1
-    return count

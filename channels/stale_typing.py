@@ -29,10 +29,10 @@ class OpenIndicators:
         self._write_to = write or _written
         self._on: set[str] = set()
         self._writing = asyncio.Lock()
-        self._in_file = (
-            threading.Lock()
-        )  # a cancelled write goes on in its thread, and lets go of the other lock
-        self._asked = self._stored = 0
+        # A cancelled write goes on in its thread, and lets go of the other lock.
+        self._in_file = threading.Lock()
+        self._asked = 0
+        self._stored = 0
         self._left = self._read()
 
     def __contains__(self, indicator: str) -> bool:
@@ -79,14 +79,11 @@ class OpenIndicators:
         if self._file is None:
             return set()
         try:
-            found = json.loads(self._file.read_text(encoding="utf-8"))
+            value = json.loads(self._file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return set()
-        return (
-            {one for one in cast("list[object]", found) if isinstance(one, str)}
-            if isinstance(found, list)
-            else set()
-        )
+        items = cast("list[object]", value) if isinstance(value, list) else []
+        return {item for item in items if isinstance(item, str)}
 
     async def _write(self) -> None:
         """A full disk costs an indicator that stays, nothing more."""
@@ -94,10 +91,9 @@ class OpenIndicators:
             return
         async with self._writing:
             self._asked += 1
+            indicators = sorted(self._on | self._left)
             try:
-                await asyncio.to_thread(
-                    self._put, self._file, self._asked, sorted(self._on | self._left)
-                )
+                await asyncio.to_thread(self._put, self._file, self._asked, indicators)
             except OSError as error:
                 _log.warning("%s cannot be written: %s", self._file, error.strerror)
 
