@@ -166,7 +166,11 @@ class MissedChannels:
         found.fence(after, sum(int(row["id"]) < fence for row in after), most)
         for row in found.said:
             self._doubles.missed(row)
-        coming = self._coming(chat)
+        # The messages that wait as live events.
+        events = self.backlog.waiting(chat)
+        live = [frame.data or {} for frame in events if frame.event == "MESSAGE_CREATE"]
+        numbers = [number_of(str(data.get("id"))) for data in live]
+        coming = [number for number in numbers if number is not None]
         found.take_back(set(map(str, coming)), lambda row: str(row["id"]))
         # What waits as a live event and was said before the rows of history is told with them.
         first = min(coming, default=since + 1)
@@ -174,13 +178,6 @@ class MissedChannels:
         if known is not None:
             found.changed = [row for row in before if int(row["id"]) < first]
         return found
-
-    def _coming(self, chat: str) -> list[int]:
-        """The messages that wait as live events."""
-        events = self.backlog.waiting(chat)
-        said = [frame.data or {} for frame in events if frame.event == "MESSAGE_CREATE"]
-        numbers = [number_of(str(data.get("id"))) for data in said]
-        return [number for number in numbers if number is not None]
 
     async def _rows(self, channel: str, since: int, most: int) -> tuple[list[Body], bool]:
         """Get Channel Messages, from a little before ``since``; the second value says that there

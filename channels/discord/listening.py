@@ -84,7 +84,13 @@ class Listening:
                     try:
                         await self._connection(line, missed)
                     except Over as over:
-                        self._ended(over, time.monotonic() - began)
+                        if not over.resume:
+                            self._session, self._fresh = self._fresh, None
+                        planned = isinstance(over, _TurnBack)
+                        lasted = time.monotonic() - began
+                        if lasted < self._wire.pace.rest and over.resume and not planned:
+                            raise  # the house had better wait: longer each time
+                        _log.info("discord: %s; connecting again", over)
                     finally:
                         await line.close()
                     line = None
@@ -101,16 +107,6 @@ class Listening:
             return await self._wire.dial(session.url, (session.id, session.number))
         except Unreachable:
             return await self._wire.dial(gateway, (session.id, session.number))
-
-    def _ended(self, over: Over, lasted: float) -> None:
-        """What the next connection does. Raises Over when the house had better wait: longer each
-        time."""
-        planned = isinstance(over, _TurnBack)
-        if not over.resume:
-            self._session, self._fresh = self._fresh, None
-        if lasted < self._wire.pace.rest and over.resume and not planned:
-            raise over
-        _log.info("discord: %s; connecting again", over)
 
     async def _connection(self, line: Line, missed: MissedChannels) -> None:
         line.heard = self._context.heard
@@ -142,7 +138,14 @@ class Listening:
                     backlog.line_up(chat, frame)
             if frames or self._dirty:
                 await self._remember(frames, backlog)
-            self._look_back(missed)
+            # The session of a former life is resumed once, when the guilds have told of
+            # themselves: it knows what no history tells, a first direct message among it, and goes
+            # on as ours. When Discord does not have it any more, the new one is resumed instead.
+            if self._former is None or self._session is None:
+                continue
+            if not missed.absent or time.monotonic() - self._began > GUILDS_WITHIN:
+                self._fresh, self._session, self._former = self._session, self._former, None
+                raise _TurnBack("Discord: the session of the life before goes on", resume=True)
 
     async def _note(self, frame: Frame, data: Body, missed: MissedChannels) -> str | None:
         """What an event tells of sessions and places is learnt at once; the channel, when it says
@@ -180,24 +183,23 @@ class Listening:
 
     async def _speaks(self, data: Body) -> str:
         spots = self._memory.guilds.spots
-        chat, guild, channel = inbound.chat_of(data), data.get("guild_id"), data.get("channel")
-        if chat and guild and chat not in spots:
-            if isinstance(channel, dict):  # an interaction brings its channel with it
-                spots[chat] = inbound.spot_of(cast("Body", channel), str(guild))
-            else:
-                spots[chat] = await self._look_up(chat, str(guild))
-        return chat
-
-    async def _look_up(self, chat: str, guild: str) -> Spot:
-        """A channel that no event told of: a thread that wakes up, or any after a resumed session.
-        Unknown for good: a plain channel."""
+        chat = inbound.chat_of(data)
+        guild = str(data.get("guild_id") or "")
+        channel = data.get("channel")
+        if not chat or not guild or chat in spots:
+            return chat
+        if isinstance(channel, dict):  # an interaction brings its channel with it
+            spots[chat] = inbound.spot_of(cast("Body", channel), guild)
+            return chat
+        # A channel that no event told of: a thread that wakes up, or any after a resumed session.
+        # Unknown for good: a plain channel.
         try:
-            return inbound.spot_of(
-                cast("Body", await self._wire.read(lambda http: http.get_channel(chat))), guild
-            )
+            found = await self._wire.read(lambda http: http.get_channel(chat))
+            spots[chat] = inbound.spot_of(cast("Body", found), guild)
         except (Refused, Malformed) as error:
             _log.info("discord: channel %s cannot be looked up: %s", chat, error)
-            return Spot(guild)
+            spots[chat] = Spot(guild)
+        return chat
 
     async def _ready(self, frame: Frame, data: Body, missed: MissedChannels) -> None:
         """A session of our own begins; what was said before it is fetched."""
@@ -209,16 +211,6 @@ class Listening:
             note = self._session.written(frame.number, self._clock())
             await self._context.publish([], Cursor("session", note))
         await missed.begin([str(guild.get("id")) for guild in rows_of(data, "guilds")])
-
-    def _look_back(self, missed: MissedChannels) -> None:
-        """The session of a former life is resumed once, when the guilds have told of themselves: it
-        knows what no history tells, a first direct message among it, and goes on as ours. When
-        Discord does not have it any more, the new one is resumed instead."""
-        if self._former is None or self._session is None:
-            return
-        if not missed.absent or time.monotonic() - self._began > GUILDS_WITHIN:
-            self._fresh, self._session, self._former = self._session, self._former, None
-            raise _TurnBack("Discord: the session of the life before goes on", resume=True)
 
     async def _remember(self, frames: list[Frame], backlog: Backlog[Frame]) -> None:
         """How far the session is stored: past nothing that is not. Before the former one was asked,
@@ -279,26 +271,18 @@ class Listening:
         """Message object, referenced_message: an answer without it was not looked up by Discord, so
         it is looked up here; what cannot be had in time is left out."""
         data = frame.data or {}
-        if (
-            frame.event != "MESSAGE_CREATE"
-            or data.get("type") != _REPLY
-            or "referenced_message" in data
-        ):
+        is_reply = frame.event == "MESSAGE_CREATE" and data.get("type") == _REPLY
+        if not is_reply or "referenced_message" in data:
             return data
         reference = object_of(data.get("message_reference"))
-        channel, message = (
-            inbound.id_of(reference.get("channel_id")) or inbound.chat_of(data),
-            inbound.id_of(reference.get("message_id")),
-        )
+        channel = inbound.id_of(reference.get("channel_id")) or inbound.chat_of(data)
+        message = inbound.id_of(reference.get("message_id"))
         if not channel or not message:
             return data
         try:
             async with asyncio.timeout(PATIENCE):
-                return data | {
-                    "referenced_message": await self._wire.read(
-                        lambda http: http.get_message(channel, message)
-                    )
-                }
+                quoted = await self._wire.read(lambda http: http.get_message(channel, message))
+                return data | {"referenced_message": quoted}
         except (Refused, NotReady, RateLimited, TimeoutError) as error:
             _log.info(
                 "discord: what message %s answers to cannot be read: %s", data.get("id"), error

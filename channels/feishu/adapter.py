@@ -115,9 +115,8 @@ class Feishu:
             self._bot, self._handle = word(about, "open_id"), word(about, "app_name")
             if not self._bot:
                 raise NotReady("Feishu: bot/v3/info: answered without open_id")
-            async with feed(
-                self._wire
-            ) as self._line:  # what is said from now on waits in it for receive()
+            # What is said from now on waits in it for receive().
+            async with feed(self._wire) as self._line:
                 yield
 
     async def receive(self, context: ChannelContext) -> None:
@@ -169,11 +168,9 @@ class Feishu:
         body = _body(part)
         match part.kind:
             case "post":
-                content = (
-                    await self._streams.begin(key, body["card"])
-                    if body.get("stream") and self._streaming
-                    else None
-                )
+                content = None
+                if body.get("stream") and self._options.streaming in {None, "native"}:
+                    content = await self._streams.begin(key, body["card"])
                 receipt = await self._show(body, "interactive", content or body["card"], key)
                 if content is not None:
                     self._streams.shown(key, receipt.message)
@@ -212,11 +209,9 @@ class Feishu:
         key, _, kind = rest.partition(" ")
         if not message or not key:
             raise Rejected(f"Feishu: {attachment.ref[:80]!r} names no file")
-        uri, paths, query = (
-            f"{_MESSAGES}/:message_id/resources/:file_key",
-            {"message_id": message, "file_key": key},
-            {"type": kind or "file"},
-        )
+        uri = f"{_MESSAGES}/:message_id/resources/:file_key"
+        paths = {"message_id": message, "file_key": key}
+        query = {"type": kind or "file"}
         path = into / f"{re.sub(r'[^A-Za-z0-9_-]', '_', key)[-40:]}-{plain_name(attachment)}"
         limit = min(limit, _LARGEST_FETCHED)
         return await downloaded(
@@ -251,10 +246,6 @@ class Feishu:
         chat, root = found.groups()
         return Address("feishu", self._app, ChatId(chat), TopicId(root) if root else None)
 
-    @property
-    def _streaming(self) -> bool:
-        return self._options.streaming in {None, "native"}
-
     async def _show(self, body: Body, kind: str, content: Body, key: str) -> Receipt:
         """Reply message, Send message: the same uuid shows one message within an hour."""
         message: Body = {
@@ -279,7 +270,8 @@ class Feishu:
         sent = await self._wire.call(
             "POST", _MESSAGES, query=query, body=message | {"receive_id": chat}, once=True
         )
-        receipt, there = self._receipt(sent), word(sent, "chat_id")
+        receipt = self._receipt(sent)
+        there = word(sent, "chat_id")
         return receipt if there in ("", chat) else replace(receipt, chat=ChatId(there))
 
     def _receipt(self, data: Body) -> Receipt:
@@ -288,9 +280,8 @@ class Feishu:
             raise Ambiguous("Feishu: im/v1/messages: answered without message_id")
         self._own.said(message)
         if chat := word(data, "chat_id"):
-            self._own.place(
-                message, chat, word(data, "root_id") or None if word(data, "thread_id") else None
-            )
+            topic = word(data, "root_id") if word(data, "thread_id") else ""
+            self._own.place(message, chat, topic or None)
         try:
             at = moment(milliseconds(data, "create_time"))
         except Malformed:
@@ -302,20 +293,18 @@ class Feishu:
         try:
             await self._patch(message, card)
         except Refused as refused:
-            if refused.code not in BUSY or not (
-                entity := await self._streams.end_of_earlier_life(message)
-            ):
-                raise
-            await self._patch_or_replace(message, entity, card)
-        return Receipt(MessageId(message))
-
-    async def _patch_or_replace(self, message: str, entity: str, card: Body) -> None:
-        try:
-            await self._patch(message, card)
-        except Refused as refused:
             if refused.code not in BUSY:
                 raise
-            await self._streams.replace(entity, card)
+            entity = await self._streams.end_of_earlier_life(message)
+            if not entity:
+                raise
+            try:
+                await self._patch(message, card)
+            except Refused as again:
+                if again.code not in BUSY:
+                    raise
+                await self._streams.replace(entity, card)
+        return Receipt(MessageId(message))
 
     async def _patch(self, message: str, card: Body) -> None:
         """Update message card: 14 days, five times a second. Repeating it changes nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
@@ -95,7 +95,13 @@ class Listening:
                     group.create_task(self._find_chats(), name="feishu catch-up")
                     await self._live(opened)
             except BaseExceptionGroup as failed:
-                await _refuse(self._backlog.not_stored())
+                # Not stored: Feishu delivers again. Callbacks are not delivered again, so their
+                # person is told.
+                for delivery, payload in self._backlog.not_stored():
+                    if inbound.kind_of(payload) == inbound.PRESSED:
+                        await delivery.line.answer(delivery, HTTPStatus.OK, _NOT_STORED)
+                    else:
+                        await delivery.line.answer(delivery, HTTPStatus.INTERNAL_SERVER_ERROR)
                 failure = main_error(failed, AuthFailed)
                 if isinstance(failure, NotReady):
                     await why_lost(self._wire.call("GET", "/open-apis/bot/v3/info"))
@@ -158,7 +164,13 @@ class Listening:
 
     async def _store(self, chat: str, payloads: list[Body]) -> set[str]:
         """The tokens of the presses among them. Raises Unavailable, and ChannelError."""
-        told = [(payload, spoken) for payload in payloads for spoken in self._spoken(payload)]
+        told: list[tuple[Body, Spoken | None]] = []  # with its message, None for another event
+        for payload in payloads:
+            try:
+                told.append((payload, inbound.spoken_in(payload)))
+            except Malformed as error:
+                what = f"an event of type {inbound.MESSAGE}: {error}"
+                self._unreadable.pass_over(what, payload)
         await self._prepare(chat, told)
         arrivals: dict[str, Arrival] = {}
         early = self._memory.heard(chat) > 0  # what was said before is not read yet
@@ -183,14 +195,6 @@ class Listening:
         await self._context.publish(batch, cursor)
         return presses
 
-    def _spoken(self, payload: Body) -> list[Spoken | None]:
-        """The message of an event, None for another event; nothing for one that cannot be read."""
-        try:
-            return [inbound.spoken_in(payload)]
-        except Malformed as error:
-            self._unreadable.pass_over(f"an event of type {inbound.MESSAGE}: {error}", payload)
-            return []
-
     async def _prepare(self, chat: str, told: Sequence[tuple[Body, Spoken | None]]) -> None:
         """What must be known before words are read and stored. It is asked for side by side,
         because a burst waits for all of it."""
@@ -210,7 +214,15 @@ class Listening:
         if chat and not self._memory.knows(chat):
             self._memory.load(chat, await self._context.cursor(chat))
         if private:
-            await self._meet(chat, min(private))
+            # Nobody lists one-to-one chats: who spoke to us there is remembered before what was
+            # said, which is stored before what was said earlier could be looked for.
+            cursor = self._memory.meet(chat, min(private))
+            if cursor is not None:
+                try:
+                    await self._context.publish((), cursor)
+                except BaseException:
+                    self._memory.forget(chat)
+                    raise
             if self._memory.unread(chat) and self._strangers < STRANGERS:
                 await self._look_first(chat)
 
@@ -233,17 +245,6 @@ class Listening:
         await asyncio.sleep(self._wire.pace.lull)
         async with self._readers:
             await self._catch_up.read(chat)
-
-    async def _meet(self, chat: str, at: int) -> None:
-        """Nobody lists one-to-one chats: who spoke to us there is remembered before what was said.
-        ``at``: ms of words that are stored before what was said earlier, while nobody listened,
-        could be looked for."""
-        if (cursor := self._memory.meet(chat, at)) is not None:
-            try:
-                await self._context.publish((), cursor)
-            except BaseException:
-                self._memory.forget(chat)
-                raise
 
     def _unknown(self, told: Sequence[Spoken]) -> list[Coroutine[Any, Any, None]]:
         """Notes what messages show beside their own words; what has to be asked for: names of new
@@ -339,13 +340,3 @@ class Listening:
         except BaseException:  # _look_first's time is over in the middle of it, too
             self._memory.found_not_stored(chat, heard)
             raise
-
-
-async def _refuse(events: Iterable[Event]) -> None:
-    """Not stored: Feishu delivers again. Callbacks are not delivered again, so their person is
-    told."""
-    for delivery, payload in events:
-        if inbound.kind_of(payload) == inbound.PRESSED:
-            await delivery.line.answer(delivery, HTTPStatus.OK, _NOT_STORED)
-        else:
-            await delivery.line.answer(delivery, HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -7,14 +7,15 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from channels.contract import Address, Choice, MessageId, Outbound, Part
-from channels.payloads import clean
+from channels.payloads import Body, clean
 from channels.split import split_markdown
 from channels.text import around, disclosed, is_link, parse, plain_inline
 
-Body = dict[str, Any]
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 # "Send message": a card's request has at most 30 KB. The card stands in it as JSON inside JSON.
 MOST_BYTES = 27_000
@@ -33,28 +34,23 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     """Old messages are edited in order, the rest is posted, the surplus deleted; files come last. A
     file's message cannot be edited."""
     cards = _cards(outbound)
-    old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
-    gone = [
-        *old[len(cards) :],
-        *(receipt.message for receipt in outbound.replaces if is_file(receipt.message)),
-    ]
-    where = _where(outbound.address, outbound.reply_to)
-    parts = [
-        _part("edit", {"card": card}, target) for card, target in zip(cards, old, strict=False)
-    ]
+    messages = [receipt.message for receipt in outbound.replaces]
+    old = [message for message in messages if not is_file(message)]
+    first = _where(outbound.address, outbound.reply_to)
     more = _where(outbound.address, None)
-    posts = [
-        (more if old or index else where)
-        | {"card": card}
-        | ({"stream": True} if outbound.draft else {})
-        for index, card in enumerate(cards[len(old) :])
-    ]
-    parts += [_part("post", post) for post in posts]
-    parts += [_part("delete", {}, target) for target in gone]
-    parts += [
-        _part("file", (more if cards or index else where) | {"path": str(path)})
-        for index, path in enumerate(outbound.files)
-    ]
+    stream = {"stream": True} if outbound.draft else {}
+    parts: list[Part] = []
+    for index, card in enumerate(cards):
+        if index < len(old):
+            parts.append(Part("edit", _frozen({"card": card}), old[index]))
+        else:
+            where = more if index else first
+            parts.append(Part("post", _frozen(where | {"card": card} | stream)))
+    surplus = [*old[len(cards) :], *filter(is_file, messages)]
+    parts += [Part("delete", _frozen({}), message) for message in surplus]
+    for index, path in enumerate(outbound.files):
+        where = more if cards or index else first
+        parts.append(Part("file", _frozen(where | {"path": str(path)})))
     return tuple(parts)
 
 
@@ -106,32 +102,26 @@ def _cards(outbound: Outbound) -> list[Body]:
     text = clean(outbound.text)
     if not text.strip() and outbound.files and not outbound.choices:
         return []
-    people = (
-        outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
-    )  # a reply rings its author by itself
+    # A reply rings its author by itself.
+    people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
     calls = " ".join(f"<at id={person}></at>" for person in people if _PERSON.fullmatch(person))
     made = _plain_card if outbound.plain else _card
-    room = (
-        MOST_BYTES
-        - len(calls)
-        - (size(_with_buttons(made(""), outbound)) - size(made("")) if outbound.choices else 0)
-    )
-    shown = _as_it_is if outbound.plain else markup
-    pieces = split_markdown(
-        text, lambda piece: _fits(made(shown(piece)), "" if outbound.plain else piece, room)
-    )
-    said = [shown(piece) or _NOTHING_SAID for piece in pieces] or [_NOTHING_SAID]
-    said = [piece for whole in said for piece in _cut(whole, made, room)]
-    cards = [made(piece) for piece in said]
+    room = MOST_BYTES - len(calls)
+    if outbound.choices:
+        room -= size(_with_buttons(made(""), outbound)) - size(made(""))
+    if outbound.plain:
+        shown = split_markdown(text, lambda piece: size(made(piece)) <= room)
+    else:
+        pieces = split_markdown(text, lambda piece: _fits(made(markup(piece)), piece, room))
+        shown = [markup(piece) or _NOTHING_SAID for piece in pieces]
+    cards: list[Body] = []
+    for piece in shown or [_NOTHING_SAID]:
+        cards += [made(cut) for cut in _cut(piece, made, room)]
     if calls:
         cards[0]["body"]["elements"].insert(0, {"tag": "markdown", "content": calls})
     if outbound.choices:
         cards[-1] = _with_buttons(cards[-1], outbound)
     return cards
-
-
-def _as_it_is(text: str) -> str:
-    return text
 
 
 def _fits(card: Body, source: str, room: int = MOST_BYTES) -> bool:
@@ -161,12 +151,12 @@ def _plain_card(content: str) -> Body:
 def _with_buttons(card: Body, outbound: Outbound) -> Body:
     """Buttons side by side as far as there is room. The thread travels in the value: the press does
     not name it."""
-    where = {"topic": str(outbound.address.topic)} if outbound.address.topic else {}
-    where |= {} if outbound.address.chat.startswith("oc_") else {"to": str(outbound.address.chat)}
-    columns = [
-        {"tag": "column", "width": "auto", "elements": [_button(choice, where)]}
-        for choice in outbound.choices[:MAX_CHOICES]
-    ]
+    address = outbound.address
+    where = {"topic": str(address.topic)} if address.topic else {}
+    if not address.chat.startswith("oc_"):
+        where["to"] = str(address.chat)
+    buttons = [_button(choice, where) for choice in outbound.choices[:MAX_CHOICES]]
+    columns = [{"tag": "column", "width": "auto", "elements": [button]} for button in buttons]
     row = {"tag": "column_set", "flex_mode": "flow", "columns": columns}
     return card | {"body": {"elements": [*card["body"]["elements"], row]}}
 
@@ -189,23 +179,13 @@ def _where(address: Address, reply_to: MessageId | None) -> Body:
     return {"chat": str(address.chat)} | ({"reply": str(reply_to)} if reply_to else {})
 
 
-def _part(
-    kind: Literal["post", "edit", "delete", "file"], body: Body, target: MessageId | None = None
-) -> Part:
-    return Part(kind, _frozen(body), target)
-
-
 def _frozen(body: Body) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-if TYPE_CHECKING:
-    from markdown_it.tree import SyntaxTreeNode
-
 NOTHING = "\u200b"  # zero width: takes apart what no escape reaches
 # Card JSON 2.0, "Rich text (Markdown) component": characters of the syntax are written as HTML
 # entities to be shown as they are.
-_ALWAYS = {"<": "&#60;", "*": "&#42;", "[": "&#91;", "`": "&#96;"}
 _SPECIAL = re.compile(
     r"[<*\[`]"
     r"|&(?=#?\w{1,31};)"  # would be read as an entity
@@ -226,7 +206,12 @@ MOST_TABLES = 4
 
 
 def markup(text: str) -> str:
-    return "\n\n".join(filter(None, (_block(child) for child in parse(text).children)))
+    """CommonMark as the Markdown of cards."""
+    return _join_blocks(parse(text), "\n\n")
+
+
+def _join_blocks(node: SyntaxTreeNode, between: str) -> str:
+    return between.join(filter(None, map(_block, node.children)))
 
 
 def tables(text: str) -> int:
@@ -236,25 +221,17 @@ def tables(text: str) -> int:
 
 def literal(text: str) -> str:
     """Words that shall be seen exactly so."""
-    text = _SPECIAL.sub(lambda found: _ALWAYS.get(found.group(), f"&#{ord(found.group())};"), text)
-    text = _NUMBERED.sub(lambda found: f"{found.group(1)}&#{ord(found.group(2))};", text)
-    return _LINE_START.sub(
-        lambda found: (
-            f"{found.group(1)}&#{ord(found.group(2))};" if found.group(2) else found.group()
-        ),
-        text,
-    )
+    text = _SPECIAL.sub(lambda mark: f"&#{ord(mark[0])};", text)
+    text = _NUMBERED.sub(lambda mark: f"{mark[1]}&#{ord(mark[2])};", text)
+    return _LINE_START.sub(lambda mark: f"{mark[1]}&#{ord(mark[2])};" if mark[2] else mark[0], text)
 
 
 def _block(node: SyntaxTreeNode) -> str:
     match node.type:
         case "heading":
             words = _inline(node).replace("\n", " ")
-            return (
-                f"{node.markup if set(node.markup) == {'#'} else '##'} {words}"
-                if words.strip()
-                else ""
-            )
+            mark = node.markup if set(node.markup) == {"#"} else "##"
+            return f"{mark} {words}" if words.strip() else ""
         case "fence" | "code_block":
             return _fence(node.content.rstrip("\n"), str(getattr(node, "info", "") or ""))
         case "html_block":
@@ -262,26 +239,21 @@ def _block(node: SyntaxTreeNode) -> str:
         case "hr":
             return "---"
         case "blockquote":
-            inner = "\n\n".join(filter(None, (_block(child) for child in node.children)))
-            return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
+            lines = _join_blocks(node, "\n\n").split("\n")
+            return "\n".join(f"> {line}".rstrip() for line in lines)
         case "bullet_list" | "ordered_list":
-            return "\n".join(_item(node, index, child) for index, child in enumerate(node.children))
+            number = int(node.attrs.get("start", 1))
+            items: list[str] = []
+            for item in node.children:  # four spaces for each level
+                mark = "- " if node.type == "bullet_list" else f"{number}. "
+                body = _join_blocks(item, "\n").replace("\n", "\n    ")
+                items.append(mark + (body or NOTHING))
+                number += 1
+            return "\n".join(items)
         case "table":
             return _table(node)
         case _:
             return _inline(node)
-
-
-def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode) -> str:
-    """Four spaces for each level."""
-    mark = (
-        "- " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
-    )
-    blocks = [_block(child) for child in item.children]
-    body = "\n".join(filter(None, blocks))
-    if not body:
-        return mark + NOTHING
-    return mark + body.replace("\n", "\n" + " " * 4)
 
 
 def _inline(node: SyntaxTreeNode) -> str:
@@ -289,7 +261,10 @@ def _inline(node: SyntaxTreeNode) -> str:
         case "text" | "html_inline":
             return literal(node.content)
         case "code_inline":
-            return _code(node.content)
+            words = _disarmed(node.content.replace("\n", " "))
+            if "`" in words:
+                return literal(words)  # Feishu documents one backtick only
+            return f"`{words}`" if words.strip() else words
         case "softbreak" | "hardbreak":
             return "\n"
         case "strong":
@@ -299,11 +274,8 @@ def _inline(node: SyntaxTreeNode) -> str:
         case "s":
             return _wrap("~~", _children(node))
         case "link":
-            return _link(
-                str(node.attrs.get("href", "")),
-                "".join(plain_inline(child) for child in node.children),
-                around(node),
-            )
+            words = "".join(map(plain_inline, node.children))
+            return _link(str(node.attrs.get("href", "")), words, around(node))
         case "image":  # only pictures that were uploaded to Feishu can stand in a card
             return _link(str(node.attrs.get("src", "")), node.content, around(node))
         case _:
@@ -311,7 +283,7 @@ def _inline(node: SyntaxTreeNode) -> str:
 
 
 def _children(node: SyntaxTreeNode) -> str:
-    return "".join(_inline(child) for child in node.children)
+    return "".join(map(_inline, node.children))
 
 
 def _wrap(mark: str, words: str) -> str:
@@ -320,25 +292,13 @@ def _wrap(mark: str, words: str) -> str:
     inner = words.strip()
     if not inner or inner[0] in "*~" or inner[-1] in "*~":
         return words
-    before, after = words[: len(words) - len(words.lstrip())], words[len(words.rstrip()) :]
-    return f"{before}{mark}{inner}{mark}{after}"
-
-
-def _code(words: str) -> str:
-    words = _disarmed(words.replace("\n", " "))
-    if not words.strip():
-        return words
-    longest = max((len(run) for run in re.findall("`+", words)), default=0)
-    if longest:
-        return literal(words)  # Feishu documents one backtick only
-    return f"`{words}`"
+    start = words.index(inner)
+    return f"{words[:start]}{mark}{inner}{mark}{words[start + len(inner) :]}"
 
 
 def _fence(code: str, info: str) -> str:
     language = re.sub(r"[^\w+#.-]", "", info.split(" ", maxsplit=1)[0])[:30]
-    longest = max((len(run) for run in re.findall("`{3,}", code)), default=2)
-    if longest > 2:
-        code = code.replace("```", f"`{NOTHING}`{NOTHING}`")
+    code = code.replace("```", f"`{NOTHING}`{NOTHING}`")
     return f"```{language}\n{_disarmed(code)}\n```"
 
 
@@ -359,13 +319,13 @@ def _link(address: str, words: str, read: str) -> str:
 
 
 def _table(node: SyntaxTreeNode) -> str:
-    rows = [
-        [_cell(cell) for cell in row.children] for part in node.children for row in part.children
-    ]
+    rows: list[list[str]] = []
+    for row in [row for part in node.children for row in part.children]:
+        words = [_inline(cell).replace("\n", " ") for cell in row.children]
+        rows.append([cell.replace("|", "&#124;").strip() for cell in words])
     width = max(map(len, rows))
-    lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in rows]
+    lines: list[str] = []
+    for row in rows:
+        cells = row + [""] * (width - len(row))
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
-
-
-def _cell(cell: SyntaxTreeNode) -> str:
-    return _inline(cell).replace("\n", " ").replace("|", "&#124;").strip()

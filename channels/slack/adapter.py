@@ -115,17 +115,15 @@ class Slack:
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
             who = await checked("Slack", 2 * self._pace.connect, self._wire.prove())
-            self._account, self._user = (
-                need("auth.test", who, "team_id"),
-                need("auth.test", who, "user_id"),
-            )
-            self._bot, self._handle = str(who.get("bot_id") or ""), str(who.get("user") or "")
+            self._account = need("auth.test", who, "team_id")
+            self._user = need("auth.test", who, "user_id")
+            self._bot = str(who.get("bot_id") or "")
+            self._handle = str(who.get("user") or "")
             yield
 
     async def receive(self, context: ChannelContext) -> None:
-        for indicator in (
-            self._indicators.left()
-        ):  # the status of a thread whose turn was killed stays for two minutes
+        # The status of a thread whose turn was killed stays for two minutes.
+        for indicator in self._indicators.left():
             chat, _, thread = indicator.partition(" ")
             try:
                 await self._status(chat, thread, "")
@@ -146,9 +144,9 @@ class Slack:
         ).run()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
-        return (
-            render.stream(outbound) if self._native and outbound.draft else render.render(outbound)
-        )
+        if self._native and outbound.draft:
+            return render.stream(outbound)
+        return render.render(outbound)
 
     def mark(self, part: Part) -> Part:
         return render.mark(part)
@@ -192,11 +190,12 @@ class Slack:
             "channel": chat,
             "include_all_metadata": True,
             "limit": 200,
+            "oldest": f"{(since - _CLOCKS_APART).timestamp():.6f}",
         }
-        arguments["oldest"] = f"{(since - _CLOCKS_APART).timestamp():.6f}"
         # A stream cannot carry a key at its start; but each other post of ours does, so that one
         # without in this thread is it.
-        streamed, oldest = "markdown_text" in _body(part), f"{(since - _LATE).timestamp():.6f}"
+        streamed = "markdown_text" in _body(part)
+        oldest = f"{(since - _LATE).timestamp():.6f}"
         thread = _body(part).get("thread_ts")
         method = "conversations.replies" if thread else "conversations.history"
         if thread:
@@ -211,18 +210,11 @@ class Slack:
             for row in cast("list[Body]", page.get("messages") or []):
                 if row.get("user") not in {self._user, None}:
                     continue
-                if key_of(row) == key or (
-                    streamed
-                    and "metadata" not in row
-                    and "subtype" not in row
-                    and row["ts"] != thread
-                    and order(str(row["ts"])) > order(oldest)
-                ):
-                    return _placed(
-                        Receipt(MessageId(str(row["ts"])), moment(str(row["ts"]))),
-                        address.chat,
-                        chat,
-                    )
+                ts = str(row["ts"])
+                bare = "metadata" not in row and "subtype" not in row and ts != thread
+                is_stream = streamed and bare and order(ts) > order(oldest)
+                if key_of(row) == key or is_stream:
+                    return _placed(Receipt(MessageId(ts), moment(ts)), address.chat, chat)
             cursor = next_cursor(page)
             if not cursor:
                 return None
@@ -355,11 +347,9 @@ class Slack:
         url = self._slashes.take(str(body["channel"]))
         if url is not None:
             shown = {name: body[name] for name in ("text", "blocks") if name in body}
-            change = (
-                {"replace_original": True} | shown
-                if part.kind == "edit"
-                else {"delete_original": True}
-            )
+            change: Body = {"delete_original": True}
+            if part.kind == "edit":
+                change = {"replace_original": True} | shown
             await self._wire.respond(url, {"response_type": "ephemeral"} | change)
         elif part.kind == "edit":
             raise Rejected(
