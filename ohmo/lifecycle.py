@@ -1,22 +1,19 @@
-"""The process: supervision of tasks, back-off, signals, the heap, and what a service manager is
-told."""
+"""The process: supervision of tasks, back-off, signals, and what a service manager is told."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import random
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
 
 log = structlog.get_logger("ohmo.lifecycle")
-_ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
 T = TypeVar("T")
 
 
@@ -139,43 +136,3 @@ def notify(environ: Mapping[str, str], state: str) -> bool:
         except OSError:
             return False
     return True
-
-
-def share_one_heap() -> None:
-    """All threads take memory from one heap: holes that one leaves are filled by another, and a
-    daemon of months needs no more than one of an hour.
-
-    To be called before the first thread begins: a heap that one was given stays, and grows.
-    ``mallopt(3)`` of glibc; elsewhere nothing happens."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
-
-
-# seconds; giving back takes some milliseconds, and what is needed again is faulted in within one
-TRIM = 60.0
-
-
-def trimming() -> Callable[[], None] | None:
-    """``malloc_trim(3)`` of glibc over all its arenas; None where the C library has no such thing
-    (musl, macOS)."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError):
-        return None
-    trim.argtypes = [ctypes.c_size_t]
-    trim.restype = ctypes.c_int
-
-    def give_back() -> None:
-        trim(0)
-
-    return give_back
-
-
-async def give_back(
-    give: Callable[[], None] | None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-) -> None:
-    """Runs as long as the daemon: ``give`` is called in a thread, once a minute; it ends at once
-    where there is nothing to call."""
-    while give is not None:
-        await sleep(TRIM)
-        await asyncio.to_thread(give)

@@ -27,7 +27,8 @@ from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
 from ohmo.daemon.event_loop import run
-from ohmo.lifecycle import give_back, supervised, trimming
+from ohmo.heap import give_back, trimming
+from ohmo.lifecycle import supervised
 from ohmo.logs.writing import logging_to
 from ohmo.processes.peer_process import reap
 from ohmo.processes.process_tree import adopt_orphans, seal

@@ -42,6 +42,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.processes",
         "ohmo.shell",
         "ohmo.logs",
+        "ohmo.heap",
         "ohmo.discovery",
         "ohmo.media",
         "ohmo.ambient",

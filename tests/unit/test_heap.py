@@ -12,7 +12,7 @@ pytestmark = pytest.mark.needs("glibc")
 _THREAD = """
 import re, sys, threading
 from pathlib import Path
-from ohmo.lifecycle import share_one_heap
+from ohmo.heap import share_one_heap
 if sys.argv[1] == "shared":
     share_one_heap()
 kept = []
@@ -30,3 +30,9 @@ def test_threads_share_one_heap() -> None:
         for word in ("shared", "left")
     )
     assert shared >= 50 > 30 > left, "MiB in the heap of the process, after a thread took sixty"
+
+
+def test_what_is_called_before_the_first_thread_imports_no_library() -> None:
+    """structlog would bring rich along before the command can keep it away."""
+    asked = "import sys, ohmo.heap; print(*sorted({'structlog', 'rich'} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", asked], timeout=60).strip() == b""

@@ -18,7 +18,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     import threading
     import time
 
-    from ohmo.lifecycle import share_one_heap
+    from ohmo.heap import share_one_heap
 
     share_one_heap()
     # Reading the certificates of this machine takes OpenSSL a tenth of a second; Python goes on

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.lifecycle import TRIM, give_back, trimming
+from ohmo.heap import TRIM, give_back, trimming
 
 
 def resident() -> int:
