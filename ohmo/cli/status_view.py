@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ohmo.cli.show import Columns, ago, clean, moment, print_rows
-from ohmo.contracts.reports import cost_words
+from ohmo.contracts.messages import cost_words
 
 
 def show_status(status: Mapping[str, Any]) -> None:

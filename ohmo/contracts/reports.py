@@ -129,19 +129,6 @@ def known_cost(rows: Sequence[Spent]) -> tuple[int | None, int]:
     return None if unpriced and not micro_usd else micro_usd, unpriced
 
 
-def cost_words(micro_usd: int | None, unpriced: int) -> str:
-    """``$0.0123``; ``price unknown``; or both, where the price of ``unpriced`` of the calls is not
-    known."""
-    if unpriced and not micro_usd:
-        return "price unknown"
-    known = f"${(micro_usd or 0) / 1e6:.4f}"
-    return (
-        f"{known} and {unpriced} call{'' if unpriced == 1 else 's'} of unknown price"
-        if unpriced
-        else known
-    )
-
-
 @record
 class UsageTotal(Spent):
     """Of one UTC day (YYYY-MM-DD) and model; ``person`` is empty where people are not told apart,

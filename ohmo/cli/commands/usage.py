@@ -8,7 +8,7 @@ import click
 
 from ohmo.cli.connect import connect_or_open
 from ohmo.cli.show import Columns, Row, address, as_json_text, client_options, print_rows
-from ohmo.contracts.reports import cost_words
+from ohmo.contracts.messages import cost_words
 
 
 @click.command("usage", help=__doc__)
