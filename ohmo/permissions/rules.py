@@ -155,7 +155,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
 def command_matches(rule: Rule, text: str) -> bool:
     """For rules that forbid or ask, in any case of letters: ``git status:*`` is a prefix that ends
     at a word; ``*`` inside a pattern is anything; otherwise the whole command. What a rule lets
-    through is decided by its words (``shell/admitting.py``)."""
+    through is decided by its words (``wildcard_rules.py``)."""
     if rule.tool != "Bash":
         return False
     pattern = rule.pattern
