@@ -1,18 +1,20 @@
-"""Two bounded queues in front of the store: what is published is awaited until it is durable, what
-is emitted is never waited for."""
+"""Two bounded queues: what arrives is awaited until it is durable; what running turns say is fanned
+out to whoever watches, who may lose events but never delays a turn."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import structlog
 
 from channels.errors import Unavailable
 from channels.record import record
-from ohmo.bus.events import EventStream
+from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.turns import Accepted, CursorSave, Seat, ThreadSettings
@@ -20,6 +22,7 @@ from ohmo.contracts.turns import Accepted, CursorSave, Seat, ThreadSettings
 log = structlog.get_logger("ohmo.bus")
 CROWD = 8  # batches on their way to the store: more than an ordinary minute ever has
 Seated = tuple[Arrival, Seat]
+Heard = tuple[str, Event]  # a thread, and what happened in its turn
 Accept = Callable[[Sequence[Seated], CursorSave | None], Awaitable[list[Accepted]]]
 Storing = Callable[[Sequence[Seated]], None]
 Stored = Callable[[Sequence[tuple[Accepted, Arrival, Seat]]], None]
@@ -173,3 +176,55 @@ class MessageBus:
 def _fail(batch: Batch, error: Exception) -> None:
     if not batch.stored.done():
         batch.stored.set_exception(error)
+
+
+class _Listener:
+    """One watcher's bounded queue; when it is full the oldest event goes."""
+
+    def __init__(self, bound: int) -> None:
+        self._events: deque[Heard] = deque(maxlen=bound)
+        self._ready = asyncio.Event()
+        self.dropped = 0
+
+    def hear(self, heard: Heard) -> None:
+        if len(self._events) == self._events.maxlen:
+            self.dropped += 1
+        self._events.append(heard)
+        self._ready.set()
+
+    async def __aiter__(self) -> AsyncIterator[Heard]:
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            self._ready.clear()
+            await self._ready.wait()
+
+
+class EventStream:
+    """What running turns say, for whoever watches. ``bound``: events a watcher may lag behind.
+    ``dropped`` counts what slow watchers lost."""
+
+    def __init__(self, bound: int = 1024) -> None:
+        self._bound = bound
+        self._listeners: list[_Listener] = []
+        self._gone = 0
+
+    @property
+    def dropped(self) -> int:
+        return self._gone + sum(listener.dropped for listener in self._listeners)
+
+    def emit(self, thread: str, event: Event) -> None:
+        """From a turn; never waits."""
+        for listener in self._listeners:
+            listener.hear((thread, event))
+
+    @contextmanager
+    def listen(self) -> Generator[AsyncIterator[Heard]]:
+        """Thread and event of every running turn from now on."""
+        listener = _Listener(self._bound)
+        self._listeners.append(listener)
+        try:
+            yield aiter(listener)
+        finally:
+            self._listeners.remove(listener)
+            self._gone += listener.dropped

@@ -192,7 +192,8 @@ class Metrics:
 
     def scrape(self, counts: Counts, status: HouseStatus) -> bytes:
         """The text form (``CONTENT_TYPE``). On the event loop."""
-        self._depths.counts, self._depths.status = counts, status
+        self._depths.counts = counts
+        self._depths.status = status
         self._depths.tasks = len(asyncio.all_tasks())
         return generate_latest(self._registry)
 
@@ -287,14 +288,6 @@ class StatusReporter:
         }
         return {"usd": usd, "unpriced": unpriced, "tokens": tokens, **limits}
 
-    async def _asking(self) -> int:
-        """Whose code may still be typed."""
-        now = self.clock()
-        return sum(
-            row.role == "asking" and row.expires is not None and row.expires > now
-            for row in await self.people()
-        )
-
     async def __call__(self) -> HouseStatus:
         counts = await self.reports.counts(spare=True)
         inbox: dict[str, int] = {}
@@ -304,18 +297,19 @@ class StatusReporter:
         for (_, state), number in counts.outbox.items():
             outbox[state] = outbox.get(state, 0) + number
         away = self.away()
-        warnings = (
-            *((f"{away}; no message is accepted until that is mended.",) if away else ()),
-            *self.warnings(),
-        )
+        warnings = list(self.warnings())
+        if away:
+            warnings.insert(0, f"{away}; no message is accepted until that is mended.")
         if self.sessions.outage:
-            warnings = (
-                *warnings,
-                (
-                    f"The model cannot be reached ({self.sessions.outage}); it is tried again by"
-                    " itself, `ohmo doctor --live` looks closer."
-                ),
+            warnings.append(
+                f"The model cannot be reached ({self.sessions.outage}); it is tried again by"
+                " itself, `ohmo doctor --live` looks closer."
             )
+        now = self.clock()
+        asking = sum(  # whose code may still be typed
+            row.role == "asking" and row.expires is not None and row.expires > now
+            for row in await self.people()
+        )
         return HouseStatus(
             ready=self.ready and not away,
             version=ohmo.__version__,
@@ -330,8 +324,8 @@ class StatusReporter:
             turns_parked=counts.turns_parked,
             cron=self.cron(),
             budget={"day": await self._today()},
-            warnings=warnings,
-            asking=await self._asking(),
+            warnings=tuple(warnings),
+            asking=asking,
             mode=self.settled.mode,
             models=self.settled.models,
         )

@@ -45,7 +45,7 @@ _ARRIVALS = ("waiting", "taken", "ended", *get_args(Ending))
 _POSTS = ("ready", "sending", "sent", "dropped", "dead")
 
 
-class Reading:
+class ReadRoutes:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._reports = ports.reports
@@ -84,7 +84,7 @@ class Reading:
         ``limit``."""
         wanted, channel = wish(request), request.query.get("channel") or None
         if text := words_in(request):
-            infos = await Finding(self._reports, text).threads(wanted.limit, channel)
+            infos = await Search(self._reports, text).threads(wanted.limit, channel)
             return answer({"sessions": [_named(info) for info in infos], "next": None})
         infos = await self._reports.threads(limit=wanted.limit, channel=channel, after=wanted.after)
         shown = [_named(info) for info in infos if info.settings.shelf != "deleted"]
@@ -131,7 +131,7 @@ class Reading:
     async def inbox(self, request: web.Request) -> web.Response:
         wanted, state = wish(request), one_of(request, "state", _ARRIVALS)
         if text := words_in(request):
-            found, spot = await Finding(self._reports, text).inbox(wanted, state)
+            found, spot = await Search(self._reports, text).inbox(wanted, state)
             return answer({"inbox": found, "next": None if spot is None else mark_of(spot)})
         infos = await self._reports.inbox(state=state, limit=wanted.limit, after=wanted.after)
         return answer({"inbox": infos, "next": following(infos, wanted)})
@@ -153,7 +153,7 @@ class Reading:
     async def outbox(self, request: web.Request) -> web.Response:
         wanted, state = wish(request), one_of(request, "state", _POSTS)
         if text := words_in(request):
-            found, spot = await Finding(self._reports, text).outbox(wanted, state)
+            found, spot = await Search(self._reports, text).outbox(wanted, state)
             return answer({"outbox": found, "next": None if spot is None else mark_of(spot)})
         rows = await self._reports.outbox(state=state, limit=wanted.limit, after=wanted.after)
         return answer({"outbox": rows, "next": following(rows, wanted)})
@@ -252,7 +252,7 @@ _PAGE = 250  # rows decoded between two breaths of the event loop
 _LOOKED = 10_000  # rows one question looks at; a later page goes on from there
 
 
-class Finding:
+class Search:
     """Every word of ``text`` has to be there, in any order; case and accents do not count."""
 
     def __init__(self, reports: Reports, text: str) -> None:

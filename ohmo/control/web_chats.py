@@ -18,7 +18,7 @@ from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo, known_cost
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.names import NOTICES, title_of
 from ohmo.control.ports import Keeping, Ports
-from ohmo.control.read_api import Finding, first_day
+from ohmo.control.read_api import Search, first_day
 from ohmo.control.responses import (
     Refusal,
     Wanted,
@@ -74,7 +74,7 @@ class Chats:
         if text := words_in(request):
             infos = [
                 info
-                for info in await Finding(reports, text).threads(wanted.limit, "web")
+                for info in await Search(reports, text).threads(wanted.limit, "web")
                 if info.settings.shelf != "deleted"
             ]
         elif shelf == "archived":

@@ -61,7 +61,7 @@ class Revocation(Wanted):
     person: str
 
 
-class Acting:
+class WriteRoutes:
     def __init__(self, ports: Ports, new_id: NewId, clock: Clock) -> None:
         self._ports = ports
         self._new_id = new_id
@@ -281,15 +281,15 @@ class CronRoutes:
         return [
             web.get("/api/v1/recipes", self.recipes),
             web.get("/api/v1/cron", self.list),
-            web.post("/api/v1/cron", _told(self.create)),
-            web.get(job, _told(self.show)),
-            web.patch(job, _told(self.edit)),
-            web.post(job, _told(self.edit)),
-            web.delete(job, _told(self.remove)),
-            web.get(f"{job}/history", _told(self.history)),
-            web.post(f"{job}/run", _told(self.run)),
-            web.post(f"{job}/pause", _told(self.pause)),
-            web.post(f"{job}/resume", _told(self.resume)),
+            web.post("/api/v1/cron", _refusing(self.create)),
+            web.get(job, _refusing(self.show)),
+            web.patch(job, _refusing(self.edit)),
+            web.post(job, _refusing(self.edit)),
+            web.delete(job, _refusing(self.remove)),
+            web.get(f"{job}/history", _refusing(self.history)),
+            web.post(f"{job}/run", _refusing(self.run)),
+            web.post(f"{job}/pause", _refusing(self.pause)),
+            web.post(f"{job}/resume", _refusing(self.resume)),
         ]
 
     async def list(self, _: web.Request) -> web.Response:
@@ -307,25 +307,20 @@ class CronRoutes:
         approved with it."""
         wanted = await body_of(request, Change)
         if wanted.preview:
-            return answer(self._preview(wanted))
+            spec = self._desk.understand(wanted.filled(), wanted.set)
+            return answer(dict(self._desk.looks(spec)))
         row = await self._desk.create(
             wanted.filled(), values=wanted.set, enabled=wanted.enabled is not False
         )
         return answer(await self._view(row), status=201)
 
-    def _preview(self, wanted: Change) -> dict[str, object]:
-        spec = self._desk.understand(wanted.filled(), wanted.set)
-        return dict(self._desk.looks(spec))
-
     async def edit(self, request: web.Request) -> web.Response:
-        name, wanted = request.match_info["name"], await body_of(request, Change)
+        name = request.match_info["name"]
+        wanted = await body_of(request, Change)
+        fields = wanted.fields()
         if wanted.preview:
-            return answer(self._desk.looks(await self._desk.changed(name, wanted.fields())))
-        row = (
-            await self._desk.edit(name, wanted.fields())
-            if wanted.fields()
-            else await self._desk.job(name)
-        )
+            return answer(self._desk.looks(await self._desk.changed(name, fields)))
+        row = await (self._desk.edit(name, fields) if fields else self._desk.job(name))
         if wanted.enabled is not None:
             row = await (self._desk.resume if wanted.enabled else self._desk.pause)(name)
         return answer(await self._view(row))
@@ -352,7 +347,7 @@ class CronRoutes:
         return await self._desk.view(row)
 
 
-def _told(
+def _refusing(
     handler: Callable[[web.Request], Awaitable[web.Response]],
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     """What the desk refuses is said with one line."""

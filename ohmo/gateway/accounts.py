@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal
 
 from ohmo.config.channels import Opened
@@ -35,36 +36,32 @@ class Accounts:
         return lambda account: self._met.update({(one.manifest.name, account): one})
 
     def policy(self, channel: str, account: str) -> Policy:
-        known = self._met.get((channel, account))
-        found = [_policy(one) for one in ([known] if known is not None else self._named(channel))]
-        if not found:
-            return Policy()
-        strictest = found[0]
-        for other in found[1:]:
-            strictest = _stricter(strictest, other)
-        return strictest
+        """The strictest of the entries that may speak for it."""
+        policies = [_policy(entry) for entry in self._entries(channel, account)]
+        return reduce(_stricter, policies) if policies else Policy()
 
     def activity(self, channel: str, account: str) -> Mode:
         """How much of the tools' work people see; rooms of the house itself show it in their own
         way."""
+        entries = self._entries(channel, account)
+        return activity_of(entries[0]) if entries else "off"
+
+    def _entries(self, channel: str, account: str) -> list[Opened]:
         known = self._met.get((channel, account))
-        found: list[Mode] = [
-            activity_of(one) for one in ([known] if known is not None else self._named(channel))
-        ]
-        return found[0] if found else "off"
-
-    def _named(self, channel: str) -> list[Opened]:
-        return [one for one in self.opened if one.manifest.name == channel]
+        if known is not None:
+            return [known]
+        return [entry for entry in self.opened if entry.manifest.name == channel]
 
 
-def activity_of(one: Opened) -> Mode:
-    if one.policy.activity is not None:
-        return one.policy.activity
-    return "off" if one.manifest.name in OWN_CHANNELS else "live"
+def activity_of(entry: Opened) -> Mode:
+    """How much of the tools' work people of this entry see."""
+    if entry.policy.activity is not None:
+        return entry.policy.activity
+    return "off" if entry.manifest.name in OWN_CHANNELS else "live"
 
 
-def _policy(one: Opened) -> Policy:
-    written = one.policy
+def _policy(entry: Opened) -> Policy:
+    written = entry.policy
     return Policy(
         written.dm,
         written.groups,

@@ -190,21 +190,23 @@ class LateNotice:
             if now - arrival.at > LATE:
                 late.setdefault(accepted.thread, []).append((accepted.seq, arrival))
         self._told |= dict.fromkeys(late, now)
-        return [_late_line(thread, said, now, self._zone) for thread, said in late.items()]
+        return [self._line(thread, messages, now) for thread, messages in late.items()]
 
-
-def _late_line(
-    thread: str, said: Sequence[tuple[int, Inbound]], now: datetime, zone: tzinfo
-) -> PostRow:
-    first = min(one.at for _, one in said)
-    place = said[0][1].address
-    what = "this" if len(said) == 1 else f"these {len(said)} messages"
-    minutes = round((now - first).total_seconds() / 60)
-    age = f"{minutes} minutes"
-    if minutes >= 120:
-        age = f"{minutes // 60} h" if minutes < 2_880 else f"{minutes // 1_440} days"
-    text = f"I was away and read {what} only now: said since {wall(first, zone)}, {age} ago."
-    return PostRow(derived("away", thread, str(said[0][0])), "notice", Outbound(place, text))
+    def _line(self, thread: str, messages: Sequence[tuple[int, Inbound]], now: datetime) -> PostRow:
+        first = min(message.at for _, message in messages)
+        seq, message = messages[0]
+        what = "this" if len(messages) == 1 else f"these {len(messages)} messages"
+        minutes = round((now - first).total_seconds() / 60)
+        if minutes < 120:
+            age = f"{minutes} minutes"
+        elif minutes < 2_880:
+            age = f"{minutes // 60} h"
+        else:
+            age = f"{minutes // 1_440} days"
+        since = wall(first, self._zone)
+        text = f"I was away and read {what} only now: said since {since}, {age} ago."
+        line = Outbound(message.address, text)
+        return PostRow(derived("away", thread, str(seq)), "notice", line)
 
 
 class WaitingNotice:

@@ -72,11 +72,16 @@ class PeopleDesk:
         """What they said in private while their code lived, oldest first."""
         since = self.clock() - CODE_LIFE
         refused = await self.reports.inbox(state="refused", limit=LATEST)
-        return [
-            one
-            for info in sorted(refused, key=_by_time)
-            if (one := _by(info, row, since)) is not None
-        ]
+        messages: list[Inbound] = []
+        for info in sorted(refused, key=_by_time):
+            message = info.arrival
+            if not isinstance(message, Inbound) or not message.private:
+                continue
+            place = message.address
+            sender = (place.channel, place.account, message.person.id)
+            if sender == (row.channel, row.account, row.person) and _by_time(info)[0] >= since:
+                messages.append(message)
+        return messages
 
     async def revoke(self, channel: str, account: str, person: str) -> bool:
         known = {(row.channel, row.account, row.person): row for row in await self.store.people()}
@@ -107,18 +112,6 @@ def role_of_next(
 
 def _by_time(info: ArrivalInfo) -> tuple[datetime, int]:
     return info.stored or info.said_at, info.seq
-
-
-def _by(info: ArrivalInfo, row: PersonRow, since: datetime) -> Inbound | None:
-    said = info.arrival
-    if not isinstance(said, Inbound) or not said.private or _by_time(info)[0] < since:
-        return None
-    place = said.address
-    return (
-        said
-        if (place.channel, place.account, said.person.id) == (row.channel, row.account, row.person)
-        else None
-    )
 
 
 def new_code() -> str:

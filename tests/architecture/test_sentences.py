@@ -20,7 +20,7 @@ FOREIGN = {  # who said those words, where no field tells the same
     "ohmo/storefile/wal_check.py": "SQLite",
     "ohmo/triage/results.py": "test runners",
     "ohmo/triage/logs.py": "test runners and CI services",
-    "ohmo/control/page.py": "the page's own HTML",
+    "ohmo/control/application.py": "the page's own HTML",
     "ohmo/cron/recipes.py": "a rule of the owner: the command it allows",
     "ohmo/cli/setup_checks.py": "lines of the configuration's reader, which has no codes yet",
     "channels/telegram/adapter.py": "Telegram",
