@@ -267,9 +267,8 @@ def _joined(guild: Body) -> int:
 
 
 PLACES = 1_000  # in which somebody spoke last
-SOON = (
-    30_000 << 22
-)  # milliseconds, as messages are numbered: so long after one answer the other one's is waited for
+# Milliseconds, as messages are numbered: so long after one answer the other one's is waited for.
+SOON = 30_000 << 22
 _WHAT = "Discord: another ohmo answers with this token"
 
 

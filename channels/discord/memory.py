@@ -18,12 +18,15 @@ from channels.errors import AuthFailed, ChannelError
 from channels.payloads import Body, Malformed
 from channels.record import Recent
 
+_log = logging.getLogger(__name__)
+
+KEPT = 500  # interactions that were answered
+EPHEMERAL = 1 << 6  # Message flags: only the person sees it
 DIRECT = 200  # direct conversations whose names are kept: Discord lists none to a bot
 FOLLOWED = 200  # threads that were addressed to us
 SAID = 2000  # messages whose author is remembered, for deletions, which do not name one
-READABLE = frozenset(
-    {0, 2, 5, 13}
-)  # Channel types with messages of their own: text, voice, announcement, stage
+# Channel types with messages of their own: text, voice, announcement, stage
+READABLE = frozenset({0, 2, 5, 13})
 THREADS = frozenset({10, 11, 12})
 FORUMS = frozenset({15, 16})  # forum and media channels hold threads only
 
@@ -60,9 +63,8 @@ class Guilds:
 
     spots: dict[str, Spot] = field(default_factory=dict[str, Spot])
     roles: dict[str, str] = field(default_factory=dict[str, str])
-    ours: dict[str, set[str]] = field(
-        default_factory=dict[str, "set[str]"]
-    )  # guild -> roles of ours
+    # guild -> roles of ours
+    ours: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
 
     def learn(self, guild: Body, account: str) -> None:
         """GUILD_CREATE: channels, active threads, roles, and of the members ourselves."""
@@ -83,14 +85,11 @@ class Guilds:
         """Our roles; @everyone, whose id is the guild's, is nobody's."""
         user: Any = member.get("user")
         roles: Any = member.get("roles")
-        if (
-            isinstance(user, dict)
-            and cast("Body", user).get("id") == account
-            and isinstance(roles, list)
-        ):
-            self.ours.setdefault(guild, set()).update(
-                filter(None, (id_of(role) for role in cast("list[object]", roles) if role != guild))
-            )
+        if not isinstance(user, dict) or cast("Body", user).get("id") != account:
+            return
+        if isinstance(roles, list):
+            ids = map(id_of, cast("list[object]", roles))
+            self.ours.setdefault(guild, set()).update(set(ids) - {"", guild})
 
     def note(self, channel: Body, guild: str = "") -> None:
         self.spots[_id(channel)] = spot_of(channel, guild)
@@ -115,9 +114,10 @@ class Known:
     def load(self, value: str | None) -> None:
         """The cursor of places; one that cannot be read counts as none."""
         body = _object(value)
-        direct, threads = body.get("direct"), body.get("threads")
+        direct = body.get("direct")
+        threads = body.get("threads")
         if isinstance(direct, list):
-            self.direct.update(dict.fromkeys(str(one) for one in cast("list[object]", direct)))
+            self.direct.update(dict.fromkeys(map(str, cast("list[object]", direct))))
         if isinstance(threads, dict):
             for thread, where in cast("dict[str, Any]", threads).items():
                 if isinstance(where, list) and len(cast("list[object]", where)) == 2:
@@ -192,11 +192,9 @@ class Memory:
 
 def number_of(value: str | None) -> int | None:
     """A cursor's number; None for anything else, which only fetches more than needed."""
-    return (
-        int(value)
-        if value is not None and value.isascii() and value.isdigit() and len(value) <= 20
-        else None
-    )
+    if value is None or len(value) > 20 or not value.isascii() or not value.isdigit():
+        return None
+    return int(value)
 
 
 def newest_in(channel: Body) -> int | None:
@@ -218,12 +216,10 @@ def _object(value: str | None) -> Mapping[str, Any]:
 
 
 def rows_of(body: Body, name: str) -> list[Body]:
+    """The objects of a list; whatever is no list is an empty one."""
     rows: Any = body.get(name)
-    return (
-        [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)]
-        if isinstance(rows, list)
-        else []
-    )
+    items = cast("list[object]", rows) if isinstance(rows, list) else []
+    return [cast("Body", item) for item in items if isinstance(item, dict)]
 
 
 def _id(body: Body) -> str:
@@ -231,11 +227,6 @@ def _id(body: Body) -> str:
     if not isinstance(value, str) or number_of(value) is None:
         raise Malformed("id is no id")
     return value
-
-
-_log = logging.getLogger(__name__)
-KEPT = 500
-EPHEMERAL = 1 << 6  # Message flags: only the person sees it
 
 
 class Presses:
@@ -251,15 +242,12 @@ class Presses:
     def taken(self, interaction: Body) -> None:
         """Interaction Callback: a button's is deferred without a sign, a command's says that it was
         heard."""
-        number, token, kind = (
-            str(interaction.get("id")),
-            interaction.get("token"),
-            interaction.get("type"),
-        )
+        number = str(interaction.get("id"))
+        token = interaction.get("token")
         if not isinstance(token, str) or number in self._answers:
             return
         callback: Body = {"type": 6}
-        if kind != 3:
+        if interaction.get("type") != 3:
             said: Any = interaction.get("data")
             name = said.get("name") if isinstance(said, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             callback = {

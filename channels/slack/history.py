@@ -330,15 +330,14 @@ class Doubles:
         """Looks, rarely, at posts nobody here sent. Raises InUse, AuthFailed."""
         while True:
             await asyncio.sleep(self._wire.pace.look)
-            due = [
-                one
-                for one, (_, at) in self._echoes.items()
-                if time.monotonic() - at >= self._wire.pace.echo
-            ]
-            strange = [one for one in due if not self._competing.sent("/".join(one))]
-            for one in due:
-                if one not in strange:
-                    del self._echoes[one]
+            strange: list[tuple[str, str]] = []
+            for post, (_, at) in list(self._echoes.items()):
+                if time.monotonic() - at < self._wire.pace.echo:
+                    continue
+                if self._competing.sent("/".join(post)):
+                    del self._echoes[post]
+                else:
+                    strange.append(post)
             if strange:
                 chat, ts = strange[-1]
                 thread, _ = self._echoes.pop((chat, ts))
@@ -350,14 +349,15 @@ class Doubles:
             "include_all_metadata": True,
             "inclusive": True,
             "limit": 5,
+            "oldest": f"{float(ts) - MOVE:.6f}",
+            "latest": f"{float(ts) + MOVE:.6f}",
         }
-        where |= {"oldest": f"{float(ts) - MOVE:.6f}", "latest": f"{float(ts) + MOVE:.6f}"} | (
-            {"ts": thread} if thread else {}
-        )
+        method = "conversations.history"
+        if thread:
+            method = "conversations.replies"
+            where["ts"] = thread
         try:
-            page = await self._wire.read(
-                "conversations.replies" if thread else "conversations.history", **where
-            )
+            page = await self._wire.read(method, **where)
         except RateLimited as limited:
             await asyncio.sleep(limited.retry_after)
         except (NotReady, Rejected) as error:
@@ -371,11 +371,10 @@ class Doubles:
     def judge(self, row: Body) -> None:
         """A post of our account, with its metadata. Raises InUse when it is another ohmo's, which
         was here before us."""
-        key, since, ts = key_of(row), _ours(row).get("since"), str(row.get("ts"))
-        if (
-            isinstance(since, int)
-            and since < self._competing.since
-            and _TS.fullmatch(ts)
-            and self._competing.said(key, moment(ts))
-        ):
+        key = key_of(row)
+        since = _ours(row).get("since")
+        ts = str(row.get("ts"))
+        if not isinstance(since, int) or since >= self._competing.since or not _TS.fullmatch(ts):
+            return
+        if self._competing.said(key, moment(ts)):
             self._competing.conflict(_WHAT, str(key).partition(".")[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -100,10 +100,8 @@ def mark(part: Part) -> Part:
         return part
     body["text"] = f"{body['text']}\n{MARK}"
     if "blocks" in body:
-        body["blocks"] = [
-            *body["blocks"],
-            {"type": "context", "elements": [{"type": "mrkdwn", "text": MARK}]},
-        ]
+        context = {"type": "context", "elements": [{"type": "mrkdwn", "text": MARK}]}
+        body["blocks"] = [*body["blocks"], context]
     return replace(part, payload=_frozen(body))
 
 
@@ -124,28 +122,28 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
     if not text.strip() and outbound.files and not outbound.choices:
         return []
     rendered = escape if outbound.plain else mrkdwn
-    people = (
-        outbound.mentions if outbound.reply_to is None else ()
-    )  # a thread rings who writes in it by itself
+    # A thread rings who writes in it by itself.
+    people = outbound.mentions if outbound.reply_to is None else ()
     calls = " ".join(f"<@{person}>" for person in people if re.fullmatch(r"[UW][A-Z0-9]+", person))
     most = MAX_SECTION if outbound.choices else MAX_TEXT
     room = most - size(calls) - 1
     parts = [text] if outbound.plain else apart(text)
-    bodies = [
-        body
-        for part in parts
-        for piece in split_markdown(part, lambda piece: size(rendered(piece)) <= room)
-        for body in _said(piece, rendered(piece), room, outbound)
-    ] or [_message(_NOTHING_SAID, mrkdwn_on=not outbound.plain)]
+    bodies: list[dict[str, Any]] = []
+    for part in parts:
+        for piece in split_markdown(part, lambda piece: size(rendered(piece)) <= room):
+            bodies += _said(piece, rendered(piece), room, outbound)
+    bodies = bodies or [_message(_NOTHING_SAID, mrkdwn_on=not outbound.plain)]
     if calls:
         bodies[0]["text"] = f"{calls} {bodies[0]['text']}"
         if "blocks" in bodies[0]:
             bodies[0]["blocks"].insert(0, _section(calls))
     if outbound.choices:
-        bodies[-1]["blocks"] = [
-            *bodies[-1].get("blocks", [_section(bodies[-1]["text"])]),
-            *_buttons(outbound.choices),
-        ]
+        buttons = [_button(index, choice) for index, choice in enumerate(outbound.choices)]
+        last = bodies[-1]
+        last["blocks"] = list(last.get("blocks") or [_section(last["text"])])
+        for at in range(0, len(buttons), MAX_BUTTONS):
+            row = {"type": "actions", "elements": buttons[at : at + MAX_BUTTONS]}
+            last["blocks"].append(row)
     return bodies
 
 
@@ -153,11 +151,12 @@ def _said(source: str, text: str, room: int, outbound: Outbound) -> list[dict[st
     """One message, or more when no boundary could make it fit. A table is a block of its own;
     ``text`` still holds it for notifications, and for the plain form that follows when Slack
     refuses the blocks."""
-    bodies = [
-        _message(piece, mrkdwn_on=not outbound.plain) for piece in _cut(text or _NOTHING_SAID, room)
-    ]
-    if len(bodies) == 1 and not outbound.plain and (shown := blocks(source, MAX_SECTION)):
-        bodies[0]["blocks"] = shown
+    pieces = _cut(text or _NOTHING_SAID, room)
+    bodies = [_message(piece, mrkdwn_on=not outbound.plain) for piece in pieces]
+    if len(bodies) == 1 and not outbound.plain:
+        shown = blocks(source, MAX_SECTION)
+        if shown:
+            bodies[0]["blocks"] = shown
     return bodies
 
 
@@ -166,9 +165,7 @@ def _cut(text: str, most: int) -> list[str]:
     pieces: list[str] = []
     rest = text.encode()
     while len(rest) > most:
-        head = rest[:most].decode(
-            errors="ignore"
-        )  # a character that was cut goes into the next piece
+        head = rest[:most].decode(errors="ignore")  # a cut character goes into the next piece
         pieces.append(head)
         rest = rest[size(head) :]
     return [*pieces, rest.decode()]
@@ -189,14 +186,6 @@ def _section(text: str) -> dict[str, Any]:
     }
 
 
-def _buttons(choices: Sequence[Choice]) -> list[dict[str, Any]]:
-    buttons = [_button(index, choice) for index, choice in enumerate(choices)]
-    return [
-        {"type": "actions", "elements": buttons[at : at + MAX_BUTTONS]}
-        for at in range(0, len(buttons), MAX_BUTTONS)
-    ]
-
-
 def _button(index: int, choice: Choice) -> dict[str, Any]:
     label = clean(choice.label).strip() or choice.value
     label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
@@ -204,8 +193,8 @@ def _button(index: int, choice: Choice) -> dict[str, Any]:
         "type": "button",
         "action_id": f"choice-{index}",
         "value": choice.value,
+        "text": {"type": "plain_text", "text": label, "emoji": False},
     }
-    button["text"] = {"type": "plain_text", "text": label, "emoji": False}
     if choice.style in _STYLES:
         button["style"] = _STYLES[choice.style]
     return button
