@@ -23,7 +23,7 @@ from ohmo.engine.executor import summary
 from ohmo.providers.middleware import short_name
 from ohmo.providers.request_bytes import Rendering, differing
 from ohmo.sessions.ledger import TurnLedger
-from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.planner import TurnPlan
 from ohmo.sessions.run import Run
 from ohmo.sessions.transcript import Transcript
 

@@ -14,8 +14,8 @@ from channels.contract import Capabilities
 from channels.record import record
 from ohmo.ambient import Failpoint, inert
 from ohmo.assembly.channels import Wired
+from ohmo.assembly.environment import Environment
 from ohmo.assembly.house import House, build_house
-from ohmo.assembly.seams import Seams
 from ohmo.config.load import load
 from ohmo.gateway.access import Policy
 from ohmo.gateway.connections import LinkSettings
@@ -142,16 +142,17 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
     config.home.prepare()
     config.workspace.mkdir(exist_ok=True)
     clock = HeldClock(world.clock, steady=world.clock.steady)
-    seams = Seams(clock=clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm)
-    seams.recall(config.home.root)
-    async with open_store(config.store_url, config.home.database, seams.clock, seams.failpoint) as (
-        store,
-        warnings,
-    ):
-        await store.reclaim(seams.owner)
+    environment = Environment(
+        clock=clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm
+    )
+    environment.recall(config.home.root)
+    async with open_store(
+        config.store_url, config.home.database, environment.clock, environment.failpoint
+    ) as (store, warnings):
+        await store.reclaim(environment.owner)
         built = await build_house(
             config,
-            seams,
+            environment,
             store,
             _wired(world, config.home.state),
             world.brain or _model(world.model),

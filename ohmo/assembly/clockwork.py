@@ -1,5 +1,5 @@
-"""The clock of the house: jobs from the configuration, the scheduler, what runs report, and who
-asks whom."""
+"""Builds what begins turns by itself: the jobs of the configuration and their scheduler, what their
+runs report, and webhooks."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from channels.contract import Address
+from channels.contract import Address, Outbound
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.approvals.cards import JobPeople, JobPerson
-from ohmo.assembly.seams import Seams
+from ohmo.assembly.environment import Environment
 from ohmo.config.load import Config
 from ohmo.config.models import Job
 from ohmo.config.values import Secret, SecretMissing
-from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import BadJob, JobSpec, JobTools
 from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.reports import Reports, ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, ThreadSettings
+from ohmo.control.webhooks import Webhook, Webhooks
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED
 from ohmo.cron.reporting import Incidents, Reporter
 from ohmo.cron.scheduler import Scheduler, SchedulerParts, WallAlarm
 from ohmo.cron.spec import spec_of
 from ohmo.cron.times import local_zone, zone_of
-from ohmo.cron.wakes import place_of
+from ohmo.cron.wakes import DEADLINE, place_of
 from ohmo.gateway.notices import Notices
 
 
@@ -64,21 +66,18 @@ class Clockwork:
         return JobTools(self.desk, place)
 
 
-def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLinks) -> Clockwork:
+def build_clockwork(
+    config: Config, environment: Environment, store: Store, links: ClockLinks
+) -> Clockwork:
     """Raises ConfigError with the line of a job that cannot be."""
-    zone = zone_name(config, seams)
-    wanted = specs(config, zone, seams.clock())
+    zone = zone_name(config, environment)
+    wanted = specs(config, zone, environment.clock())
 
     async def publish(wake: Wake) -> Accepted:
         terms = wake.terms
         if terms is not None:
-            _send(
-                links,
-                wake.place,
-                wake.person,
-                wake.account,
-                terms.place if terms.to is None else None,
-            )
+            told = terms.place if terms.to is None else None
+            _send(links, wake.place, wake.person, wake.account, told)
         return await links.publish(wake, None)
 
     async def by_hand(wake: Wake) -> Accepted:
@@ -99,8 +98,8 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             secret_missing=partial(_missing, config),
             recipes=(config.home.root / "recipes", BUNDLED),
             zone=zone,
-            new_id=seams.new_id,
-            clock=seams.clock,
+            new_id=environment.new_id,
+            clock=environment.clock,
             withdraw=links.withdraw,
         )
     )
@@ -108,13 +107,8 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
     async def prepare() -> None:
         await desk.sync(wanted, [job.enabled for job in config.cron.jobs])
         for row in await desk.list():  # what their runs ask may have outlived the last process
-            _send(
-                links,
-                place_of(row),
-                row.person,
-                row.body.account,
-                row.body.place if row.body.spec.to is None else None,
-            )
+            told = row.body.place if row.body.spec.to is None else None
+            _send(links, place_of(row), row.person, row.body.account, told)
 
     scheduler = Scheduler(
         SchedulerParts(
@@ -123,9 +117,9 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             publish=publish,
             incidents=Incidents(store, tell, store.retry_arrival),
             listen=store.listen,
-            alarm=seams.alarm or WallAlarm(seams.clock),
-            clock=seams.clock,
-            failpoint=seams.failpoint,
+            alarm=environment.alarm or WallAlarm(environment.clock),
+            clock=environment.clock,
+            failpoint=environment.failpoint,
             prepare=prepare,
         )
     )
@@ -147,10 +141,10 @@ def _send(
         links.job_people.learn(thread, JobPerson(person, place))
 
 
-def zone_name(config: Config, seams: Seams) -> str:
+def zone_name(config: Config, environment: Environment) -> str:
     """Raises ConfigError."""
     if config.cron.timezone == "local":
-        return local_zone(seams.environ)
+        return local_zone(environment.environ)
     try:
         return zone_of(config.cron.timezone).key
     except ValueError as error:
@@ -203,3 +197,60 @@ def _missing(config: Config, reference: str) -> str:
         beside = config.home.root / ".env"
         return f"{error}; write it into {beside}" if reference.startswith("env:") else str(error)
     return ""
+
+
+class _Both(Store, Reports, Protocol):
+    """The store and its reports."""
+
+
+def build_hooks(
+    config: Config,
+    environment: Environment,
+    store: _Both,
+    publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]],
+    resolve: Callable[[str], Address],
+) -> Webhooks:
+    """Raises ConfigError: a secret is missing."""
+    hooks: dict[str, Webhook] = {}
+    for name, written in config.webhooks.items():
+        try:
+            secret = config.vault.reveal(written.secret)
+        except SecretMissing as error:
+            raise ConfigError(
+                str(config.source.problem(("webhooks", name, "secret"), str(error)))
+            ) from error
+        deadline = DEADLINE if written.deadline is None else written.deadline.total_seconds()
+        hooks[name] = Webhook(
+            name,
+            secret,
+            written.style,
+            written.prompt,
+            written.deliver,
+            written.to,
+            written.rules,
+            written.when,
+            written.role,
+            deadline,
+            written.window.total_seconds(),
+        )
+
+    async def wake(one: Wake) -> Accepted:
+        return await publish(one, None)
+
+    async def stored(thread: str, seq: int) -> Arrival | None:
+        found = await store.arrival(thread, seq)
+        return found.arrival if found is not None else None
+
+    async def posted(id: str) -> Outbound | None:
+        found = await store.post_row(id)
+        return found.row.outbound if found is not None else None
+
+    return Webhooks(
+        hooks,
+        publish=wake,
+        post=store.post,
+        stored=stored,
+        posted=posted,
+        resolve=resolve,
+        clock=environment.clock,
+    )

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from channels.record import record
 from ohmo.approvals.answering import Approvals
-from ohmo.assembly.seams import Seams
+from ohmo.assembly.environment import Environment
 from ohmo.bus.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.reports import Reports
@@ -33,7 +33,7 @@ class Deps:
     """Built first; everything else is built from these."""
 
     config: Config
-    seams: Seams
+    environment: Environment
     store: HouseStore
     bus: MessageBus
     access: Access

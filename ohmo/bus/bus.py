@@ -113,6 +113,11 @@ class MessageBus:
                 self._acknowledged(time.monotonic() - received)
         return found
 
+    async def publish_wake(self, wake: Wake, settings: ThreadSettings | None = None) -> Accepted:
+        """``publish`` of one that no platform sends."""
+        (accepted,) = await self.publish([wake], settings=settings)
+        return accepted
+
     async def run(self) -> None:
         """Until cancelled; batches that were not stored by then fail with Unavailable."""
         self._stopped = False

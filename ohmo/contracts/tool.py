@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from pydantic import BaseModel
 
@@ -17,6 +17,7 @@ from ohmo.contracts.provider import ToolSpec
 Input = TypeVar("Input", bound=BaseModel, contravariant=True)
 Mode = Literal["default", "plan", "full_auto"]
 Standing = Literal["guest", "user", "admin", "owner"]
+_STANDINGS = get_args(Standing)  # the least first
 _MODES: tuple[Mode, ...] = ("plan", "default", "full_auto")  # strictest first
 
 
@@ -41,6 +42,11 @@ class BegunUnder:
 
     policy: PolicySnapshot
     role: Standing  # of the person it acts for
+
+
+def least(one: Standing, other: Standing) -> Standing:
+    """The lesser of two."""
+    return one if _STANDINGS.index(one) <= _STANDINGS.index(other) else other
 
 
 def strictest(modes: Iterable[Mode]) -> Mode:

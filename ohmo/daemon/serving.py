@@ -20,8 +20,8 @@ import structlog
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.ambient import from_environment
+from ohmo.assembly.environment import Environment
 from ohmo.assembly.house import House
-from ohmo.assembly.seams import Seams
 from ohmo.config.home import env_file
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
@@ -71,10 +71,10 @@ def serve(config: Config, order: Order) -> int:
     seal(order.environ)
     adopt_orphans()
     try:
-        seams = Seams(failpoint=from_environment(order.environ), environ=order.environ)
+        environment = Environment(failpoint=from_environment(order.environ), environ=order.environ)
     except ValueError as error:
         return _say(str(error), FAILED)
-    ended = outcome(lambda: _served(config, order, seams))
+    ended = outcome(lambda: _served(config, order, environment))
     if isinstance(ended, int):
         return ended
     match ended:
@@ -95,7 +95,7 @@ def serve(config: Config, order: Order) -> int:
             )
 
 
-def _served(config: Config, order: Order, seams: Seams) -> int:
+def _served(config: Config, order: Order, environment: Environment) -> int:
     config.home.prepare()
     # The journal and the file of our own supervisor get every line; whoever else has our stderr
     # wants to know of trouble.
@@ -117,7 +117,7 @@ def _served(config: Config, order: Order, seams: Seams) -> int:
         elif order.safe:
             notes.append("Safe mode, as asked (--safe): no plugins, no hooks, no cron.")
         config = replace(config, safe=order.safe or crashing)
-        code = run(_run_until_stopped(config, order, seams, _Told(crash_loop, tuple(notes))))
+        code = run(_run_until_stopped(config, order, environment, _Told(crash_loop, tuple(notes))))
         crash_loop.ended()
         return code
 
@@ -135,7 +135,9 @@ def _say(line: str, code: int) -> int:
     return code
 
 
-async def _run_until_stopped(config: Config, order: Order, seams: Seams, told: _Told) -> int:
+async def _run_until_stopped(
+    config: Config, order: Order, environment: Environment, told: _Told
+) -> int:
     """One run after the other: each ends with a signal, or with a configuration to go on with."""
     stopping = asyncio.Event()
     reload = ConfigReload(
@@ -143,10 +145,10 @@ async def _run_until_stopped(config: Config, order: Order, seams: Seams, told: _
     )
     last: Config | None = None
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=reload.asked.set):
-        async with heartbeat(seams.environ):
+        async with heartbeat(environment.environ):
             while True:
                 try:
-                    found = await _run_once(config, order, seams, told, stopping, reload)
+                    found = await _run_once(config, order, environment, told, stopping, reload)
                 except ConfigError as error:
                     if last is None:
                         raise
@@ -169,7 +171,7 @@ async def _run_until_stopped(config: Config, order: Order, seams: Seams, told: _
 async def _run_once(
     config: Config,
     order: Order,
-    seams: Seams,
+    environment: Environment,
     told: _Told,
     stopping: asyncio.Event,
     reload: ConfigReload,
@@ -179,7 +181,7 @@ async def _run_once(
     def notes() -> tuple[str, ...]:
         return (*told.notes, reload.problem) if reload.problem else told.notes
 
-    async with started(config, seams, notes=notes) as (house, doors):
+    async with started(config, environment, notes=notes) as (house, doors):
         _announce(house, doors, order)
         for note in notes():
             if told.crash_loop.first_time(note):
@@ -199,11 +201,11 @@ async def _run_once(
             )
             if found is None:
                 because = "we were asked to"
-                notify(seams.environ, "STOPPING=1")
+                notify(environment.environ, "STOPPING=1")
             else:
                 because = "of a new configuration" if found is not config else "of /restart"
                 now = time.monotonic_ns() // 1000
-                notify(seams.environ, f"RELOADING=1\nMONOTONIC_USEC={now}")
+                notify(environment.environ, f"RELOADING=1\nMONOTONIC_USEC={now}")
             log.info("stopping", running=house.pool.running, because=because)
             if found is not None:
                 with suppress(ConfigError):  # said when it does not start

@@ -20,9 +20,8 @@ from channels import text
 from ohmo.approvals.lapsing import expiry
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
+from ohmo.assembly.environment import Environment, spans
 from ohmo.assembly.house import House, build_house
-from ohmo.assembly.seams import Seams
-from ohmo.assembly.tracing import spans
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
@@ -46,7 +45,11 @@ DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
 
 @asynccontextmanager
 async def started(
-    config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False
+    config: Config,
+    environment: Environment,
+    *,
+    notes: Callable[[], Sequence[str]] = tuple,
+    still: bool = False,
 ) -> AsyncGenerator[tuple[House, Doors]]:
     """The house, started in order; on the way out stopped in reverse. The caller owns the home.
     ``notes`` stand among the status's warnings. ``still``: only its doors open; no channel
@@ -61,31 +64,26 @@ async def started(
     finish_restore(config.home.root)  # one that was killed in the middle
     # the backups' folder may hang: keep_backups sweeps it, when everything is awake
     await asyncio.to_thread(sweep, config.home.root)
-    seams.recall(config.home.root)
-    wired = wire(config, seams.clock, seams.began)
+    environment.recall(config.home.root)
+    wired = wire(config, environment.clock, environment.began)
     async with AsyncExitStack() as stack:
-        store, warnings = await stack.enter_async_context(
-            open_store(
-                config.store_url,
-                config.home.database,
-                seams.clock,
-                seams.failpoint,
-                config.backups.folder or config.home.backups,
-            )
-        )
-        await store.reclaim(seams.owner)
-        model = await build_model(config, seams.environ)
+        path = config.home.database
+        backups = config.backups.folder or config.home.backups
+        failpoint = environment.failpoint
+        opening = open_store(config.store_url, path, environment.clock, failpoint, backups)
+        store, warnings = await stack.enter_async_context(opening)
+        await store.reclaim(environment.owner)
+        model = await build_model(config, environment.environ)
         stack.push_async_callback(model.aclose)
-        watcher = spans(seams.environ)
+        watcher = spans(environment.environ)
         sent = watcher.sent if watcher is not None else None
-        house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=sent)
+        house = await build_house(
+            config, environment, store, wired, model, warnings=warnings, sent=sent
+        )
         broken = house.status.warnings
         house.status.warnings = lambda: (*notes(), *broken())
-        doors = await stack.enter_async_context(
-            house.control.serving(
-                partial(asyncio.sleep, 0) if still else partial(_calm, house, FIRST)
-            )
-        )
+        calm = partial(asyncio.sleep, 0) if still else partial(_calm, house, FIRST)
+        doors = await stack.enter_async_context(house.control.serving(calm))
         group = await stack.enter_async_context(tasks())
         for name, work in () if still else _background_tasks(house, config):
             group(name, work)
@@ -121,10 +119,10 @@ def _background_tasks(
         ("memory", house.memory_watch.run),
         ("allocator", lambda: give_back(trimming())),
         ("orphans", reap),
-        ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
+        ("expiry", lambda: expiry(house.store, house.expire, house.environment.clock)),
         ("full_auto", house.full_auto.run),
-        ("upkeep", lambda: let_go(config, house.store, house.seams.clock.before)),
-        ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),
+        ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before)),
+        ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
     ]
@@ -200,7 +198,7 @@ def one_shot(
 
     def work() -> int:
         with logging_to(config.home.log, secrets=lambda: config.vault.values):
-            return run(_short(config, Seams(environ=environ), ready.set_result, stop, still))
+            return run(_short(config, Environment(environ=environ), ready.set_result, stop, still))
 
     with (
         hold_home(config.home.root),
@@ -223,12 +221,12 @@ def one_shot(
 
 async def _short(
     config: Config,
-    seams: Seams,
+    environment: Environment,
     ready: Callable[[tuple[Path, Sequence[str]]], None],
     stop: threading.Event,
     still: bool,
 ) -> int:
-    async with started(config, seams, still=still) as (house, doors):
+    async with started(config, environment, still=still) as (house, doors):
         ready((doors.socket, house.status.warnings()))
         await asyncio.to_thread(stop.wait)
     return 0

@@ -15,7 +15,6 @@ from ohmo.contracts.outbox import OWN_CHANNELS, Asked
 from ohmo.contracts.tool import Question, Standing
 from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Kind, PersonRow, Seat
 
-_ORDER: tuple[Standing, ...] = ("guest", "user", "admin", "owner")
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
 
 
@@ -305,13 +304,6 @@ class Access:
         return (
             said.person.id if self._per_person and said.address.channel not in OWN_CHANNELS else ""
         )
-
-
-def lower(one: Standing | None, other: Standing | None) -> Standing | None:
-    """The lesser of two; None is the least."""
-    if one is None or other is None:
-        return None
-    return one if _ORDER.index(one) <= _ORDER.index(other) else other
 
 
 def _open_group(policy: Policy, place: Address) -> bool:

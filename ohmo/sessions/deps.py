@@ -17,7 +17,7 @@ from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Claim, TurnCost, Work
-from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.planner import TurnPlan
 
 Busy = Literal["queue", "steer", "interrupt", "collect"]
 Ended = Sequence[tuple[ToolCall, ToolResult]]

@@ -12,7 +12,7 @@ from ohmo.contracts.messages import ModelStep, Text, UserStep
 from ohmo.contracts.turns import Claim, Work
 from ohmo.sessions import notice_text
 from ohmo.sessions.deps import Busy
-from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.planner import TurnPlan
 from ohmo.sessions.transcript import Transcript
 
 

@@ -280,13 +280,7 @@ def test_every_module_says_what_it_is_in_one_sentence() -> None:
 
 
 # What passes the bounds since every line ends at 100 columns, and by how much: it may only shrink.
-TOO_LONG = {
-    "ohmo.assembly.house": 474,
-    "ohmo.sessions.pool": 426,
-    "ohmo.assembly.clockwork:build_clockwork": 66,
-    "ohmo.assembly.house:build_house": 102,
-    "ohmo.assembly.sessions:build_pool": 67,
-}
+TOO_LONG = {"ohmo.sessions.pool": 426}
 
 
 def test_no_file_passes_400_lines_and_no_function_60() -> None:

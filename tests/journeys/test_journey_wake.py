@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from channels.contract import Address, ChatId
-from ohmo.assembly.doors import publish_wake
 from ohmo.contracts.arrivals import Wake
 from ohmo_testing.house import World, eventually, house
 
@@ -24,9 +23,9 @@ async def test_an_answer_is_delivered_where_the_wake_says_and_once(
 ) -> None:
     life = world("CI is green.")
     async with house(life) as built:
-        first = await publish_wake(built.bus, wake(life, TEAM), None)
+        first = await built.bus.publish_wake(wake(life, TEAM))
         await life.hears("CI is green.", "team")
-        assert (await publish_wake(built.bus, wake(life, TEAM), None)).seq == first.seq
+        assert (await built.bus.publish_wake(wake(life, TEAM))).seq == first.seq
         await life.platform.says("ping")
         await life.hears("echo: ping")
     assert life.texts("team") == ["CI is green."]
@@ -37,7 +36,7 @@ async def test_a_wake_that_is_to_be_told_to_nobody_ends_silently(
 ) -> None:
     life = world("nothing to report")
     async with house(life) as built:
-        accepted = await publish_wake(built.bus, replace(wake(life, None), key="api:2"), None)
+        accepted = await built.bus.publish_wake(replace(wake(life, None), key="api:2"))
 
         async def ended() -> bool:
             found = await built.store.arrival(accepted.thread, accepted.seq)

@@ -5,22 +5,27 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
+import ohmo
 from channels.record import record
 from ohmo.ambient import Failpoint, IdSource, NewId, inert
+from ohmo.contracts.errors import ConfigError
 from ohmo.control.metrics import Metrics
 from ohmo.cron.scheduler import Alarm
+from ohmo.discovery import load
 from ohmo.providers.models import Call
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
+from ohmo.tracing import endpoint
 
 
 @record
-class Seams:
+class Environment:
     """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a
     moment of ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in
     leases; never twice the same, because a process id is (in a container always). ``boot``: names
@@ -49,3 +54,21 @@ class Seams:
         it."""
         if (known := self.marks(home).read()) is not None:
             self.clock.recall(known)
+
+
+def spans(environ: Mapping[str, str]) -> Any | None:
+    """``ohmo.tracing.spans.Spans``; None when no endpoint is named, and then nothing is imported.
+    Raises ConfigError: its package is missing."""
+    url = endpoint(environ)
+    if url is None:
+        return None
+    try:
+        found = load("ohmo.tracing.spans:Spans")
+    except ConfigError as error:
+        raise ConfigError(
+            f"traces are wanted at {url}, but OpenTelemetry is not installed; pip install"
+            " 'ohmo[otel]'"
+        ) from error
+    return cast("Callable[[str, Mapping[str, str], str], Any]", found)(
+        url, environ, ohmo.__version__
+    )

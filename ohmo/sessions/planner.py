@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
-from ohmo.assembly.agent import AgentParts
+from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.values import Secret
 from ohmo.context.prompt import Persona, system_prompt
@@ -17,18 +18,60 @@ from ohmo.context.window import tokens_of
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.provider import Section, ToolSpec
-from ohmo.contracts.tool import BegunUnder, Mode, Standing, strictest
+from ohmo.contracts.tool import BegunUnder, Mode, PolicySnapshot, Standing, least, strictest
 from ohmo.contracts.turns import Claim, Work
-from ohmo.gateway.access import Access, lower, standing_of
+from ohmo.permissions.policy_of import Policies
+from ohmo.providers.build import Model
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
-from ohmo.sessions.plan import TurnPlan
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
 FOUND_TOKENS = 4_000  # room for tools that a session finds; the reserve bears what is beyond
 
 
-class Plans:
+@record
+class TurnPlan:
+    """``tools``: all that the turn may use. ``budget``: tokens for the conversation. ``effort``:
+    how hard the model shall think, None: its own default."""
+
+    model: str
+    system: tuple[Section, ...]
+    tools: tuple[ToolSpec, ...]
+    budget: int
+    max_output: int
+    effort: Literal["low", "medium", "high"] | None
+    cwd: Path
+    mode: Mode
+    role: Standing
+    person: str
+    busy: Literal["queue", "steer", "interrupt", "collect"]
+    rules: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    until: datetime | None = None  # it may start and ask until then; None: as every turn
+    free_until: datetime | None = (
+        None  # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
+    )
+    mode_after: Mode = "default"
+    policy: PolicySnapshot | None = None  # the one the turn began under, None: not known
+    # what the configuration that holds at a call leaves of mode and role
+    capped: Callable[[Mode, Standing], tuple[Mode, Standing]] = lambda mode, role: (mode, role)
+
+    def mode_at(self, now: datetime) -> Mode:
+        """What holds for a call that is made now."""
+        return self.mode if self.free_until is None or now < self.free_until else self.mode_after
+
+    @property
+    def core(self) -> tuple[ToolSpec, ...]:
+        """Tools the model is always shown."""
+        return tuple(tool for tool in self.tools if not tool.deferred)
+
+    @property
+    def deferred(self) -> tuple[ToolSpec, ...]:
+        """Tools the model has to look for."""
+        return tuple(tool for tool in self.tools if tool.deferred)
+
+
+class Planner:
     """Called once per run of a turn. The system prompt of a session is made once, so that its bytes
     stay.
 
@@ -36,10 +79,21 @@ class Plans:
     busy mode, and may no more than either lets it. The model is the present one's: what leads to
     the other may be gone."""
 
-    def __init__(self, config: Config, agent: AgentParts, access: Access, clock: HeldClock) -> None:
+    def __init__(
+        self,
+        config: Config,
+        policies: Policies,
+        model: Model,
+        tools: Callable[[], tuple[ToolSpec, ...]],
+        standing_of: Callable[[Arrival], Standing],
+        clock: HeldClock,
+    ) -> None:
+        """``standing_of``: on whose rights a turn runs that begins with this."""
         self._config = config
-        self._agent = agent
-        self._access = access
+        self._policies = policies
+        self._model = model
+        self._all_tools = tools
+        self._standing_of = standing_of
         self._clock = clock
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
@@ -48,7 +102,7 @@ class Plans:
     @in_writer
     def under(self, first: Arrival) -> BegunUnder:
         """What holds for a turn that begins with this now."""
-        return BegunUnder(self._agent.policies.present, standing_of(first, self._access))
+        return BegunUnder(self._policies.present, self._standing_of(first))
 
     def __call__(self, claim: Claim, work: Work) -> TurnPlan:
         return self.of(replace(claim, settings=claim.settings.at(self._clock())), work)
@@ -56,21 +110,21 @@ class Plans:
     def of(self, claim: Claim, work: Work) -> TurnPlan:
         """The plan of a turn as of the time of its claim."""
         first, settings = work.arrivals[0], claim.settings
-        present = self._agent.policies.present
+        present = self._policies.present
         under = work.under or self.under(first)
         configured = strictest((present.mode, under.policy.mode))
         mode = settings.mode or configured
         cwd = Path(settings.workspace or under.policy.workspace)
         if not cwd.is_dir():
             cwd.mkdir(parents=True, exist_ok=True)
-        model = settings.model or self._agent.model.model
+        model = settings.model or self._model.model
         system = self._prompt(claim, cwd, mode)
         terms = first.terms if isinstance(first, Wake) else None
         max_output = min(8_192, known(model).max_output)
         return TurnPlan(
             model=model,
             system=system,
-            tools=self._agent.tools(),
+            tools=self._all_tools(),
             budget=self._budget(model, system, max_output),
             max_output=max_output,
             effort=None,
@@ -95,8 +149,8 @@ class Plans:
 
         def capped(mode: Mode, role: Standing) -> tuple[Mode, Standing]:
             if not mode_chosen:
-                mode = strictest((mode, self._agent.policies.present.mode))
-            return mode, lower(role, standing_of(first, self._access)) or "guest"
+                mode = strictest((mode, self._policies.present.mode))
+            return mode, least(role, self._standing_of(first))
 
         return capped
 
@@ -106,14 +160,14 @@ class Plans:
         return first.at + timedelta(seconds=terms.deadline) + self._clock.set_since(first.at)
 
     def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
-        window = self._agent.model.window(model)
+        window = self._model.window(model)
         reserve = min(self._config.limits.compaction_reserve, window // 4)
         fixed = self._tool_tokens + sum(tokens_of(section.text) for section in system)
         return max(LEAST_BUDGET, window - reserve - min(max_output, window // 4) - fixed)
 
     @cached_property
     def _tool_tokens(self) -> int:
-        tools = self._agent.tools()
+        tools = self._all_tools()
         kept_back = sum(_tokens(spec) for spec in tools if spec.deferred)
         return sum(_tokens(spec) for spec in tools if not spec.deferred) + min(
             FOUND_TOKENS, kept_back
