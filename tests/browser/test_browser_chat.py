@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from playwright.async_api import Browser, Page, expect
 
 from channels.contract import Choice, Inbound
 from channels.web.client import place
+from ohmo.approvals.cards import closing
 from ohmo.contracts.agent import ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.server import Doors
@@ -259,6 +262,36 @@ async def test_an_approval_is_given_by_its_button_and_the_card_closes(
     await page.reload()
     await expect(page.locator(".card.agent.closed")).to_contain_text("allowed by you")
     await expect(page.locator(".choice")).to_have_count(0)
+
+
+async def test_an_answered_card_says_what_was_decided_and_asks_no_more(
+    house: SmallHouse, page: Page
+) -> None:
+    """While it is open the page shows the call itself, its words below; then the words alone."""
+
+    def answered(at: str, answer: Any) -> None:
+        row = answer.message.removesuffix(".0")
+        del house.asked[row]
+        items = [item for item in house.history_of[at] if isinstance(item, OutRow)]
+        card = next(item for item in items if item.row.id == row)
+        edit = closing(lambda: "closed", "Allowed once by owner")(card).outbound
+        house.post(at, edit.text, target=row, kind="edit", card=edit.card)
+
+    question = replace(PERMISSION, tool="Bash", arguments={"command": "rm -r build/"})
+    tasks: list[asyncio.Task[str]] = []
+    house.on_message = lambda at, _: tasks.append(asyncio.create_task(house.ask(at, question)))
+    house.on_answer = answered
+    await send(page, "clean up")
+    card = page.locator(".card.agent")
+    await expect(card.locator(".asked-words")).to_have_count(1)
+    await expect(card).to_contain_text("without an answer it is not run")
+    await card.get_by_role("button", name="Allow once").click()
+    for _ in range(2):  # as it happens, and read again from the history
+        await expect(page.locator(".card.agent.closed")).to_contain_text("Allowed once by owner")
+        await expect(card).to_contain_text(PERMISSION.title)
+        await expect(card).not_to_contain_text("without an answer it is not run")
+        await expect(card.locator(".asked-words")).to_have_count(0)
+        await page.reload()
 
 
 async def test_a_question_takes_free_words(house: SmallHouse, page: Page) -> None:
