@@ -15,7 +15,6 @@ from ohmo.cli.show import (
     print_rows,
     until,
 )
-from ohmo.gateway.people import MAY
 
 
 @click.group("pairing", cls=Group, help=__doc__)
@@ -52,6 +51,8 @@ def list_(as_json: bool, remote: str | None) -> None:
 @client_options
 def approve(code: str, role: str | None, as_json: bool, remote: str | None) -> None:
     """Let in the person who shows this code; they are told, and what they wrote is answered."""
+    from ohmo.gateway.people import MAY
+
     found = connect_or_open(remote).post("/api/v1/pairing", {"code": code.strip(), "role": role})
     said = (
         f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}."
