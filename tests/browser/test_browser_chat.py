@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from channels.contract import Choice, Inbound
 from channels.web.client import place
@@ -74,6 +74,35 @@ async def test_a_message_is_answered_with_markdown_and_tool_activity(
     await expect(tool.locator(".result")).to_contain_text("buy milk")
     await expect(page.locator("#now")).to_be_empty()
     await expect(page.locator("#title")).to_have_text("What do my notes say?")
+
+
+@pytest.mark.parametrize("enter", [True, False])
+async def test_what_is_typed_while_the_page_still_loads_is_kept_and_said(
+    house: SmallHouse, page: Page, enter: bool
+) -> None:
+    answering(house, "I heard you")
+    here = asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await here.wait()
+        await route.continue_()
+
+    await page.route("**/api/v1/known", later)
+    await page.reload(wait_until="commit")
+    await page.fill("#draft", "an early word")
+    if enter:
+        await page.wait_for_function(
+            "document.getElementById('theme').title !== ''"
+        )  # the page runs
+        await page.press("#draft", "Enter")
+    here.set()
+    await expect(page.locator("#title")).not_to_be_empty()
+    if not enter:
+        await expect(page.locator("#draft")).to_have_value("an early word")
+        await page.press("#draft", "Enter")
+    await expect(page.locator(".agent .md")).to_have_text("I heard you")
+    assert said(house) == ["an early word"]
+    await expect(page.locator("#draft")).to_have_value("")
 
 
 async def test_text_streams_before_the_answer_is_there(house: SmallHouse, page: Page) -> None:

@@ -47,6 +47,7 @@ export class Composer {
     this.limit = 0; // bytes of a file
     this.longest = Infinity; // characters of a message
     this.picked = -1;
+    this.due = false; // Enter was pressed before a chat was open
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();
@@ -67,13 +68,16 @@ export class Composer {
     });
   }
 
-  /** Another chat: its own draft. */
+  /** Another chat: its own draft. What was typed, or sent, before the first one was open is meant for it. */
   turnTo(chat) {
+    const early = this.chat === undefined ? this.draft.value : "";
     this.chat = chat;
-    this.draft.value = kept(chat);
+    this.draft.value = early || kept(chat);
     this.files = [];
     this.drawFiles();
     this.typed();
+    if (early && this.due) this.submit();
+    this.due = false;
   }
 
   /** What was said before, to be changed and sent anew; what stands in the box already stays behind it. */
@@ -89,7 +93,7 @@ export class Composer {
   }
 
   typed() {
-    keep(this.chat, this.draft.value);
+    if (this.chat !== undefined) keep(this.chat, this.draft.value);
     this.draft.style.height = "auto";
     this.draft.style.height = `${Math.min(this.draft.scrollHeight, innerHeight * 0.4)}px`;
     this.ready();
@@ -131,6 +135,10 @@ export class Composer {
   submit() {
     this.ready();
     if (this.send.disabled) return;
+    if (this.chat === undefined) {
+      this.due = true; // as soon as a chat is open
+      return;
+    }
     if (this.draft.value.trim().length > this.longest) return this.toFile();
     const attachments = this.files.filter((file) => file.state === "here").map((file) => file.attachment);
     this.say(this.draft.value.trim(), attachments);
