@@ -16,7 +16,6 @@ from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.control import build_control, build_status, metrics_of
 from ohmo.assembly.deps import Deps, HouseStore
-from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.environment import Environment
 from ohmo.assembly.messages import build_board, build_intake, build_pool
 from ohmo.bus.bus import MessageBus
@@ -28,6 +27,7 @@ from ohmo.control.server import Control
 from ohmo.discovery import scan
 from ohmo.gateway.access import Access, standing_of
 from ohmo.gateway.accounts import Accounts
+from ohmo.gateway.command_queries import CommandQueries
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
@@ -213,8 +213,8 @@ def _desk(
     questions: OpenQuestions,
     clockwork: Clockwork,
     known: Mapping[str, Command],
-) -> HouseDesk:
-    return HouseDesk(
+) -> CommandQueries:
+    return CommandQueries(
         store=deps.store,
         reports=deps.store,
         house=status,

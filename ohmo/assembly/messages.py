@@ -16,13 +16,13 @@ from ohmo.assembly.agent import AgentParts, redactor
 from ohmo.assembly.channels import Wired
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
-from ohmo.assembly.desk import HouseDesk
 from ohmo.commands.contract import Command
 from ohmo.config.load import Config
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings, TurnCost, Work
 from ohmo.gateway.access import standing_of
 from ohmo.gateway.answering import Answering, AnsweringDeps
+from ohmo.gateway.command_queries import CommandQueries
 from ohmo.gateway.connections import AttachmentFetcher, LinkSettings
 from ohmo.gateway.delivery import Sending
 from ohmo.gateway.draft_updates import footnote
@@ -184,7 +184,7 @@ def build_intake(
     deps: Deps,
     pool: Pool,
     clockwork: Clockwork,
-    desk: HouseDesk,
+    desk: CommandQueries,
     again: asyncio.Event,
     questions: OpenQuestions,
     full_auto: FullAuto,
@@ -238,7 +238,7 @@ def build_intake(
 
 
 def _answering(
-    deps: Deps, clockwork: Clockwork, desk: HouseDesk, questions: OpenQuestions
+    deps: Deps, clockwork: Clockwork, desk: CommandQueries, questions: OpenQuestions
 ) -> Answering:
     late = LateAnswers(
         LateDeps(

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from ohmo.ambient import IdSource
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.turns import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
+from ohmo.gateway.command_queries import CommandQueries
 from tests.store_model.store import MemoryStore
 
 NOW = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)
@@ -33,7 +33,7 @@ class Scene:
             is_command=lambda _: False,
             open_question=questions.at,
         )
-        self.desk = HouseDesk(
+        self.desk = CommandQueries(
             self.store,
             self.store,
             status,

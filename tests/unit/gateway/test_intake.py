@@ -30,7 +30,6 @@ from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import card, closing
 from ohmo.approvals.lapsing import LateAnswers, LateDeps
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
 from ohmo.commands.contract import is_order, parse
 from ohmo.contracts.arrivals import Wake
@@ -42,6 +41,7 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, Claim, PersonRow
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.answering import Answering, AnsweringDeps
+from ohmo.gateway.command_queries import CommandQueries
 from ohmo.gateway.intake import Intake, IntakeDeps
 from ohmo.gateway.notices import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
 from ohmo.gateway.orders import Orders, OrdersDeps, Turns
@@ -83,7 +83,7 @@ class House:
     hangs: bool = False
     publishes: bool = False
     restart: Callable[[], None] = lambda: None
-    desk: HouseDesk = field(init=False)
+    desk: CommandQueries = field(init=False)
     _number: int = 0
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class House:
         async def status() -> HouseStatus:
             return HouseStatus(True, "1", BIRTH, "offline", "none", {}, {}, {}, None, 0, 0, {}, {})
 
-        self.desk = HouseDesk(
+        self.desk = CommandQueries(
             self.store,
             self.store,
             status,

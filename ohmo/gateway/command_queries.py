@@ -1,4 +1,4 @@
-"""What slash commands may look at, in words."""
+"""What slash commands look at, and how it is told in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATEST = 1_000  # messages of the whole house that are looked through for those 
 
 
 @record
-class HouseDesk:
+class CommandQueries:
     """Implements ``ohmo.commands.contract.Desk``."""
 
     store: Store
