@@ -78,7 +78,11 @@ def survey(
 
 def examine(facts: Facts, *, live: bool = False, only: Sequence[str] = ()) -> list[Result]:
     """``only``: names, or the part before their dot."""
-    return [Result(one, _look(one, facts, live=live)) for one in checks() if _wanted(one, only)]
+    return [
+        Result(check, _look(check, facts, live=live))
+        for check in checks()
+        if not only or check.name in only or check.name.partition(".")[0] in only
+    ]
 
 
 def mend(facts: Facts, results: Sequence[Result], again: Callable[[], Facts]) -> list[Result]:
@@ -110,10 +114,6 @@ def mend(facts: Facts, results: Sequence[Result], again: Callable[[], Facts]) ->
         )
         for one in results
     ]
-
-
-def _wanted(check: Check, only: Sequence[str]) -> bool:
-    return not only or check.name in only or check.name.partition(".")[0] in only
 
 
 def _look(check: Check, facts: Facts, *, live: bool) -> Finding:

@@ -104,19 +104,28 @@ def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
     which takes some ten milliseconds: not for an event loop."""
     if sys.platform != "linux":
         return "outside"
-    found = _end_of(theirs, ours)
-    if found is None:
+    connection = _end_of(theirs, ours)
+    if connection is None:
         return "unclear" if _is_here(theirs[0]) else "outside"
-    if found.inode == 0:  # closed already
+    if connection.inode == 0:  # closed already
         return "unclear"
-    held, closed = _holders(found.inode)
+    closed: list[int] = []  # whose descriptors we may not see
+    held: list[int] = []
+    for pid in _pids():
+        try:
+            if any(name == f"socket:[{connection.inode}]" for _, name in _open(pid)):
+                held.append(pid)
+        except PermissionError:
+            closed.append(pid)
+        except OSError:
+            continue
     places = {ancestry.place(pid) for pid in held}
     for place in ("inside", "unclear", "outside"):  # one of them inside is enough
         if place in places:
             return place
     if any(_may_hide(pid) for pid in _pids() if ancestry.place(pid) != "outside"):
         return "unclear"  # it may be theirs
-    if os.getuid() not in (0, found.owner) or any(map(_is_of_a_login, closed)):
+    if os.getuid() not in (0, connection.owner) or any(map(_is_of_a_login, closed)):
         return "outside"
     return "unclear"
 
@@ -158,21 +167,6 @@ def _is_here(address: str) -> bool:
         except OSError:
             return False
     return True
-
-
-def _holders(inode: int) -> tuple[list[int], list[int]]:
-    """Who has it open; whose descriptors we may not see."""
-    held: list[int] = []
-    closed: list[int] = []
-    for pid in _pids():
-        try:
-            if any(name == f"socket:[{inode}]" for _, name in _open(pid)):
-                held.append(pid)
-        except PermissionError:
-            closed.append(pid)
-        except OSError:
-            continue
-    return held, closed
 
 
 def _pids() -> list[int]:

@@ -130,9 +130,9 @@ class Supervisor:
         elsewhere it is found running and left alone."""
         if (pid := holder(self._home / "lock")) is not None:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                told = json.loads(self._state.read_text(encoding="utf-8"))
-                if told["daemon"] == pid and told["socket"].startswith("@"):
-                    return pid, told["socket"]
+                state = json.loads(self._state.read_text(encoding="utf-8"))
+                if state["daemon"] == pid and state["socket"].startswith("@"):
+                    return pid, state["socket"]
         return None
 
     def _adopt(self, pid: int) -> None:
@@ -176,27 +176,22 @@ class Supervisor:
             self._hear()
             if time.monotonic() - before > _SUSPENDED:
                 self._beat = time.monotonic()  # it was us who slept
-            over, code = self._ended(readable)
+            over = False
+            code = None
+            if self._adopted is not None and self._adopted in readable:
+                os.close(self._adopted)
+                self._adopted = None
+                over = True
+            with suppress(ChildProcessError):
+                while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                    if ended[0] == self._daemon:
+                        over = True
+                        code = os.waitstatus_to_exitcode(ended[1])
             if over:
                 self._daemon = None
                 return code
             self._judge()
             self._rotate()
-
-    def _ended(self, readable: list[Any]) -> tuple[bool, int | None]:
-        """Whether it has ended, and with which code."""
-        over = False
-        code = None
-        if self._adopted is not None and self._adopted in readable:
-            os.close(self._adopted)
-            self._adopted = None
-            over = True
-        with suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                if found[0] == self._daemon:
-                    over = True
-                    code = os.waitstatus_to_exitcode(found[1])
-        return over, code
 
     def _hear(self) -> None:
         while True:

@@ -109,16 +109,14 @@ class Upgrade:
                 shutil.copytree(source, fresh / name, symlinks=True, copy_function=_link)
             elif source.exists():
                 _link(str(source), str(fresh / name))
-        write_whole(fresh / BUILT_FOR, self._built_for(), mode=0o644)
+        built_for = ohmo.__version__
+        if parts.prefix != parts.versions.base:
+            built_for = (parts.prefix / BUILT_FOR).read_text(encoding="utf-8")
+        write_whole(fresh / BUILT_FOR, built_for, mode=0o644)
         parts.reached("install")
         parts.install(fresh, owned)
         if why := parts.healthy(fresh):
             raise UpgradeFailed(why)
-
-    def _built_for(self) -> str:
-        if self._parts.prefix == self._parts.versions.base:
-            return ohmo.__version__
-        return (self._parts.prefix / BUILT_FOR).read_text(encoding="utf-8")
 
     def _put_in_force(self, fresh: Path) -> Attempt:
         """Stops the service, keeps a copy of the store, and says what is on trial before it is."""

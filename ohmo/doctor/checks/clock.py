@@ -34,11 +34,10 @@ _SET = (
 
 @needs(config)
 def clock(facts: Facts, config: Config) -> Finding:
-    urls = _elsewhere(
-        f"{one.scheme}://{one.netloc.rpartition('@')[2]}/"
-        for one in map(urlsplit, _addresses(facts, config))
-        if one.hostname
-    )
+    urls: dict[str, None] = {}  # each once, in this order
+    for address in map(urlsplit, _addresses(facts, config)):
+        if address.hostname:
+            urls[f"{address.scheme}://{address.netloc.rpartition('@')[2]}/"] = None
     if not urls:
         return skipped(
             "no platform and no model's endpoint is configured that could be asked for the time"
@@ -46,7 +45,9 @@ def clock(facts: Facts, config: Config) -> Finding:
     ask = cast(
         "Callable[..., Coroutine[Any, Any, Sequence[Away]]]", load("ohmo.doctor.dates:compare")
     )
-    found = asyncio.run(ask(urls, min(PATIENCE, facts.patience), facts.machine.clock))
+    # this machine itself has the same clock: it is asked when there is nobody else
+    asked = [url for url in urls if not is_loopback(url)] or list(urls)
+    found = asyncio.run(ask(asked, min(PATIENCE, facts.patience), facts.machine.clock))
     if not found:
         return skipped("nobody who could be asked for the time answered")
     least = min(found, key=lambda one: abs(one.seconds))  # one of them may be wrong itself
@@ -77,12 +78,6 @@ def _addresses(facts: Facts, config: Config) -> Iterable[str]:
             profile.provider == "auto" and facts.environ.get(f"{maker.upper()}_API_KEY")
         ):
             yield url
-
-
-def _elsewhere(urls: Iterable[str]) -> list[str]:
-    """This machine itself has the same clock: it is asked when there is nobody else."""
-    found = list(dict.fromkeys(urls))
-    return [url for url in found if not is_loopback(url)] or found
 
 
 def _length(seconds: float) -> str:

@@ -6,7 +6,7 @@ import asyncio
 
 from ohmo.config.load import Config
 from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, skipped
-from ohmo.providers.build import Trial, try_model
+from ohmo.providers.build import try_model
 
 
 @needs(config)
@@ -79,19 +79,15 @@ def _live(number: int) -> Check:
         chain = [(config.profile_name, config.profile), *config.fallback]
         if number >= len(chain):
             return skipped("no profile is tried after the first")
-        found = asyncio.run(try_model(config, facts.environ, *chain[number], limit=facts.patience))
-        return _said(found, chain[number][0])
+        trial = asyncio.run(try_model(config, facts.environ, *chain[number], limit=facts.patience))
+        if trial.fine:
+            return ok(f"{trial.who} answered")
+        return problem(f"profiles.{chain[number][0]}: {trial.text}", trial.next)
 
     name = ("model.answers", "model.fallback")[number]
     return Check(
         name, ("the model answers", "the next profile answers")[number], examine, live=True
     )
-
-
-def _said(found: Trial, profile: str) -> Finding:
-    if found.fine:
-        return ok(f"{found.who} answered")
-    return problem(f"profiles.{profile}: {found.text}", found.next)
 
 
 CHECKS = (
