@@ -179,32 +179,27 @@ class _Reader:
             self._count = _MOST + 2
             return None
         if isinstance(node, MappingNode):
-            return self._mapping(node, path)
+            table: dict[str, Plain] = {}
+            for key_node, value_node in cast("list[tuple[Node, Node]]", node.value):
+                key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
+                here = (*path, key)
+                if not key or key == "<<":
+                    self._wrong(key_node, path, "a key must be a plain word")
+                elif key in table:
+                    first = self.places[here]
+                    self._wrong(key_node, here, f"written twice, first at {first}; keep one")
+                else:
+                    self._remember(here, key_node)
+                    table[key] = self.value(value_node, here)
+            return table
         if isinstance(node, SequenceNode):
             items = cast("list[Node]", node.value)
-            found: list[Plain] = []
+            values: list[Plain] = []
             for number, item in enumerate(items):
                 self._remember((*path, number), item)
-                found.append(self.value(item, (*path, number)))
-            return found
+                values.append(self.value(item, (*path, number)))
+            return values
         return self._scalar(cast("ScalarNode", node), path)
-
-    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Plain]:
-        found: dict[str, Plain] = {}
-        for key_node, value_node in cast("list[tuple[Node, Node]]", node.value):
-            key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
-            if not key or key == "<<":
-                self._wrong(key_node, path, "a key must be a plain word")
-                continue
-            here = (*path, key)
-            if key in found:
-                self._wrong(
-                    key_node, here, f"written twice, first at {self.places[here]}; keep one"
-                )
-                continue
-            self._remember(here, key_node)
-            found[key] = self.value(value_node, here)
-        return found
 
     def _scalar(self, node: ScalarNode, path: Path) -> Plain:
         text, tag = str(node.value), str(node.tag).removeprefix(_TAG)

@@ -81,7 +81,19 @@ class Bash:
         try:
             self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
             if arguments.run_in_background:
-                return await self._background(arguments, context)
+                self._bench.background.check(context.thread)
+                job = await self._bench.processes.start(
+                    self._order(arguments, context, None), lambda _: None
+                )
+                name = self._bench.background.add(
+                    Background(context.thread, arguments.command, job)
+                )
+                running = text_result(
+                    context,
+                    f"running in the background as {name}; BashOutput reads it, KillShell ends it",
+                )
+                tools = ("BashOutput", "KillShell")
+                return replace(running, result=replace(running.result, tools=tools))
             seconds, way_out = self._time(arguments.timeout, context.deadline - time.monotonic())
             ended = await self._bench.processes.run(
                 self._order(arguments, context, seconds), context.progress
@@ -126,17 +138,6 @@ class Bash:
             terminal=arguments.terminal,
             spill_half=self._limits.spill // 2,
         )
-
-    async def _background(self, arguments: BashInput, context: CallContext) -> ToolOutput:
-        self._bench.background.check(context.thread)
-        job = await self._bench.processes.start(
-            self._order(arguments, context, None), lambda _: None
-        )
-        name = self._bench.background.add(Background(context.thread, arguments.command, job))
-        running = text_result(
-            context, f"running in the background as {name}; BashOutput reads it, KillShell ends it"
-        )
-        return replace(running, result=replace(running.result, tools=("BashOutput", "KillShell")))
 
 
 def job_report(ended: JobEnded, room: int, limit: str = "") -> str:

@@ -90,7 +90,18 @@ class Brief:
         opening = self._bench.opening(context.judged)
         with ExitStack() as stack:
             opened = [stack.enter_context(opening.file(path)) for path in context.judged.reads]
-            _check_sizes(paths, [os.fstat(file.fileno()).st_size for file in opened], channel, most)
+            sizes = [os.fstat(file.fileno()).st_size for file in opened]
+            for path, size in zip(paths, sizes, strict=True):
+                if most is not None and size > most:
+                    raise ToolError(
+                        f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller"
+                        " one, or a part, or say where it is"
+                    )
+            if sum(sizes) > MOST_BYTES:
+                raise ToolError(
+                    f"the files have {sum(sizes)} bytes, at most {MOST_BYTES} can be shown at once;"
+                    " show fewer or smaller ones"
+                )
             folder = self._bench.spill / "shown" / context.call.replace("/", "_")
             copies: list[Path] = []
             for number, (path, file) in enumerate(zip(paths, opened, strict=True)):
@@ -100,21 +111,6 @@ class Brief:
                     shutil.copyfileobj(file, copy)
                 copies.append(there)
             return tuple(copies)
-
-
-def _check_sizes(paths: list[Path], sizes: list[int], channel: str, most: int | None) -> None:
-    """Raises ToolError."""
-    for path, size in zip(paths, sizes, strict=True):
-        if most is not None and size > most:
-            raise ToolError(
-                f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller one, or a"
-                " part, or say where it is"
-            )
-    if sum(sizes) > MOST_BYTES:
-        raise ToolError(
-            f"the files have {sum(sizes)} bytes, at most {MOST_BYTES} can be shown at once; show"
-            " fewer or smaller ones"
-        )
 
 
 TOOL = Brief

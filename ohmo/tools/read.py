@@ -93,8 +93,17 @@ class Read:
         start = file.read(PEEK)
         kind = image_type(start)
         if kind is not None:
-            image = self._kept(start + file.read(self._limits.image_bytes), path, context.call)
-            return f"[{kind}, {status.st_size} bytes]", (Image(image, kind),)
+            most = self._limits.image_bytes
+            data = start + file.read(most)
+            if len(data) > most:
+                raise ToolError(f"{path}: the image has more than {most} bytes; make it smaller")
+            # a copy for the model: it is shown the picture with every request, whatever stands at
+            # its path then
+            folder = self._bench.spill / "seen" / context.call.replace("/", "_")
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with replacing(folder / path.name) as copy:
+                copy.write(data)
+            return f"[{kind}, {status.st_size} bytes]", (Image(folder / path.name, kind),)
         coding = coding_of(start, whole=len(start) == status.st_size)
         if coding is None:
             raise ToolError(
@@ -112,19 +121,6 @@ class Read:
             ),
             (),
         )
-
-    def _kept(self, data: bytes, path: Path, call: str) -> Path:
-        """A copy for the model: it is shown the picture with every request, whatever stands at its
-        path then."""
-        if len(data) > self._limits.image_bytes:
-            raise ToolError(
-                f"{path}: the image has more than {self._limits.image_bytes} bytes; make it smaller"
-            )
-        folder = self._bench.spill / "seen" / call.replace("/", "_")
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(folder / path.name) as copy:
-            copy.write(data)
-        return folder / path.name
 
 
 def _missing(path: Path, judged: Path, opening: Opening, cwd: Path) -> str:
