@@ -22,9 +22,8 @@ from ohmo.contracts.turns import Claim, ThreadSettings, Work
 from ohmo.engine.executor import summary
 from ohmo.providers.middleware import short_name
 from ohmo.providers.request_bytes import Rendering, differing
-from ohmo.sessions.ledger import TurnLedger
+from ohmo.sessions.ledger import Run, TurnLedger
 from ohmo.sessions.planner import TurnPlan
-from ohmo.sessions.run import Run
 from ohmo.sessions.transcript import Transcript
 
 PAGE = 1_000

@@ -14,7 +14,7 @@ from ohmo.ambient import NewId
 from ohmo.contracts.inwriter import Card, Closing, in_writer
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, OutRow, PostRow
 from ohmo.contracts.tool import Question
-from ohmo.sessions import stale_messages
+from ohmo.sessions import admission
 
 # Characters of a question in a chat: some messages of a small platform, one of a large.
 MOST = 16_000
@@ -120,7 +120,7 @@ def routed(owner: Callable[[], Address], job_people: JobPeople) -> Card:
 
 
 def _hint(question: Question) -> Hint:
-    if question.digest == stale_messages.DIGEST:
+    if question.digest == admission.LATE_DIGEST:
         return Hint.WANTED
     if question.kind == "permission":
         return Hint.DECIDE if question.rule else Hint.DECIDE_ONCE

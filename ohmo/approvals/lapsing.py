@@ -28,7 +28,7 @@ from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted
 from ohmo.lifecycle import within
-from ohmo.sessions import stale_messages
+from ohmo.sessions import admission
 
 _RUN = "run:"  # begins the value of the button for a late answer
 _STALE = 7 * 86_400.0  # seconds in which somebody may say that an old message is still wanted
@@ -55,7 +55,7 @@ class Deadlines:
 
     def __call__(self, tool: str, until: datetime | None) -> float:
         """``until``: a job's run may ask until then."""
-        if tool == stale_messages.CALL:
+        if tool == admission.LATE_CALL:
             return _STALE
         if until is None:
             return self.timeout
@@ -142,7 +142,7 @@ class LateAnswers:
             return False, NOT_YOURS.text
         if not is_whole(asked, said.address):
             return False, elsewhere(asked)
-        if wanted and asked.ask.question.digest != stale_messages.DIGEST:
+        if wanted and asked.ask.question.digest != admission.LATE_DIGEST:
             return False, "What this was about is not kept any more."
         wake = await self._again(said, lapsed)
         if wake is None:

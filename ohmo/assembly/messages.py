@@ -33,11 +33,11 @@ from ohmo.gateway.orders import Orders, OrdersDeps, Turns
 from ohmo.gateway.sending import Pace, Rate, Sender, Sent, TimedSender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.media import Media
+from ohmo.sessions.admission import late
 from ohmo.sessions.clock import HeldClock
 from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.planner import Planner
 from ohmo.sessions.pool import Pool
-from ohmo.sessions.stale_messages import late
 from ohmo.sessions.user_steps import StepWriter
 from ohmo.upkeep.full_auto import FullAuto
 

@@ -18,7 +18,7 @@ from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, Ending, PersonRow, ThreadSettings
 from ohmo.gateway.access import Access, is_free
 from ohmo.lifecycle import failure_of, within
-from ohmo.sessions.notice_text import parse_again
+from ohmo.sessions.user_steps import parse_again
 
 _SCOPES: dict[str, Scope] = {"session": "session", "always": "always", "workspace": "workspace"}
 _CLOSED = "This question is closed."

@@ -21,10 +21,9 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Claim, End, Work
 from ohmo.engine.executor import summary
 from ohmo.lifecycle import backoff
-from ohmo.sessions import notice_text
+from ohmo.sessions import user_steps
 from ohmo.sessions.deps import SessionDeps
-from ohmo.sessions.ledger import TurnLedger
-from ohmo.sessions.run import Run, is_scheduled, reply, reply_address
+from ohmo.sessions.ledger import Run, TurnLedger, is_scheduled, reply, reply_address
 from ohmo.sessions.transcript import Transcript
 
 
@@ -64,12 +63,12 @@ class Exits:
         messages back."""
         steps = closed(transcript.open_calls())
         scheduled, partial = is_scheduled(work), await self._readable(work.turn)
-        said = notice_text.failed(reason, guest=self._deps.output.guest(work))
+        said = user_steps.failed(reason, guest=self._deps.output.guest(work))
         posts: list[PostRow] = []
         for post in self._posts(work, f"{partial}\n\n_{said}_" if partial else said):
             failure = post.outbound
             if not scheduled:
-                button = notice_text.again(work.turn)
+                button = user_steps.again(work.turn)
                 failure = replace(failure, choices=(button,), hint=Hint.RETRY)
             posts.append(replace(post, id=derived("failed", work.turn), outbound=failure))
         report = Report(reason, failed=True) if scheduled else None
@@ -111,9 +110,7 @@ class Exits:
         on."""
         deps, place = self._deps, self._claim.address
         posts = [
-            PostRow(
-                deps.ambient.new_id(), "notice", Outbound(place, notice_text.unreadable(reason))
-            )
+            PostRow(deps.ambient.new_id(), "notice", Outbound(place, user_steps.unreadable(reason)))
         ]
         if await deps.store.bury(self._claim, reason, posts):
             await deps.output.dead(place, place, reason)
@@ -146,7 +143,7 @@ class Exits:
         on when its time comes; no failure is counted."""
         address = reply_address(work)
         if address is not None:
-            text = notice_text.waiting(reason, guest=self._deps.output.guest(work))
+            text = user_steps.waiting(reason, guest=self._deps.output.guest(work))
             await self._deps.store.post(
                 [PostRow(derived("waiting", work.turn), "notice", Outbound(address, text))]
             )
@@ -199,13 +196,13 @@ class Exits:
         if not isinstance(first, Wake) or first.terms is None or deps.report is None:
             return self._posts(
                 run.work,
-                quote_thinking(text) or notice_text.NO_ANSWER,
+                quote_thinking(text) or user_steps.NO_ANSWER,
                 await self._footnote(run, ledger),
             ), None
         refused = [f"{call.name}: {summary(call)}" for call in run.transcript.refused()]
         calls = run.transcript.ended_calls()
         said = without_thinking(text) or (
-            "" if deps.report.stands(first, calls) else notice_text.NO_ANSWER
+            "" if deps.report.stands(first, calls) else user_steps.NO_ANSWER
         )
         outbound, report = await deps.report(first, said, refused, calls)
         if is_scheduled(run.work):
@@ -254,7 +251,7 @@ def closed(calls: Sequence[OpenCall]) -> list[Step]:
     """Results for calls that will not run any more."""
     steps: list[Step] = []
     for one in calls:
-        text = notice_text.STOPPED_TOOL if one.started else notice_text.NOT_RUN
+        text = user_steps.STOPPED_TOOL if one.started else user_steps.NOT_RUN
         layer = Layer.UNKNOWN if one.started else Layer.STOPPED
         steps.append(CallResult(ToolResult(one.call.id, text, error=True, refused=layer)))
     return steps

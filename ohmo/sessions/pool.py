@@ -20,9 +20,8 @@ from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import Claim, Seat, Work
 from ohmo.lifecycle import failure_of
+from ohmo.sessions.admission import Outages, PoisonTurns
 from ohmo.sessions.deps import Busy, SessionDeps
-from ohmo.sessions.outages import Outages
-from ohmo.sessions.poison_turns import PoisonTurns
 from ohmo.sessions.session import TRIES, Session, Why
 from ohmo.sessions.transcript import TranscriptCache
 
@@ -74,9 +73,7 @@ class Pool:
         self._crowded = crowded
         self._pressed: float | None = None  # since when it is crowded
         self._wake = asyncio.Event()
-        self._ready: set[str] = (
-            set()
-        )  # threads that became ready since the last claim; "": perhaps some
+        self._ready = set[str]()  # threads that became ready since the last claim; "": perhaps some
         self._due = 0  # jobs whose slots are about to be stored
         self._draining = False
         self._narrow: int | None = None
@@ -98,13 +95,11 @@ class Pool:
         its next call of the model, in whatever mode; otherwise busy mode interrupt ends that
         turn."""
         running = self._running.get(thread)
-        if running is not None and now:
+        if running is None:
+            return
+        if now:
             running.session.control.call()
-        elif (
-            running is not None
-            and running.session.turn is not None
-            and running.session.busy == "interrupt"
-        ):
+        elif running.session.turn is not None and running.session.busy == "interrupt":
             _end(running, "interrupted")
 
     def chose(self, thread: str, busy: Busy | None) -> None:
@@ -168,8 +163,13 @@ class Pool:
                         continue
                     async with self._claiming:
                         more = await self._claim(group, due)
-                    if not more:
-                        await self._nap()
+                    if more:
+                        continue
+                    if not self._ready:
+                        self._wake.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(POLL):
+                            await self._wake.wait()
         finally:
             stop_hearing()
 
@@ -209,24 +209,18 @@ class Pool:
             )
             self._ring()
 
-    async def _nap(self) -> None:
-        if not self._ready:
-            self._wake.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(POLL):
-                await self._wake.wait()
-
     async def _claim(self, group: asyncio.TaskGroup, due: int) -> bool:
         """``due``: so many jobs want to begin now, together: else the last of them would wait for
         the first words of the others. True: there may be more to take at once."""
-        limit = min(
-            max(self._at_once, min(AT_ONCE, due)),
-            (self._narrow or self._width) - len(self._running),
-        )
+        places = (self._narrow or self._width) - len(self._running)
+        limit = min(max(self._at_once, min(AT_ONCE, due)), places)
         if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:
-            if self._overslept():
+            since_renewal = (self._clock() - self._renewed).total_seconds()
+            if self._running and since_renewal > TTL / 2:
+                # The machine slept, or the clock was set: our own leases look ended, and would be
+                # taken away from turns that still run.
                 await self._renew()
             sessions, taken = await self._begin(limit)
         except Unavailable as error:
@@ -275,9 +269,8 @@ class Pool:
 
         error = await failure_of(begin())
         if error is None:
-            return [Session(claim, deps, work) for claim, work in begun if work is not None], len(
-                begun
-            )
+            sessions = [Session(claim, deps, work) for claim, work in begun if work is not None]
+            return sessions, len(begun)
         if isinstance(error, Unavailable):
             raise error
         log.error("begin_failed", error=f"{type(error).__name__}: {error}")
@@ -288,11 +281,6 @@ class Pool:
     def _collects(self, claim: Claim) -> bool:
         return self._deps.limits.busy_in(claim) == "collect"
 
-    def _overslept(self) -> bool:
-        """The wall clock went on by more than our renewals: the machine slept, or the clock was
-        set. Our own leases look ended, and would be taken away from turns that still run."""
-        return bool(self._running) and (self._clock() - self._renewed).total_seconds() > TTL / 2
-
     async def _renewing(self) -> None:
         while True:
             await asyncio.sleep(TTL / 3)
@@ -302,12 +290,10 @@ class Pool:
                 log.error("store_unavailable", doing="renew", error=str(error))
 
     async def _renew(self) -> None:
-        asked, held = self._clock(), list(self._running.values())
-        lost = (
-            await self._store.renew([running.session.claim for running in held], TTL)
-            if held
-            else set[Claim]()
-        )
+        asked = self._clock()
+        held = list(self._running.values())
+        claims = [running.session.claim for running in held]
+        lost = await self._store.renew(claims, TTL) if held else set[Claim]()
         self._renewed = asked
         for running in held:
             if running.session.claim in lost and not running.task.done():
@@ -316,6 +302,7 @@ class Pool:
 
     async def _one(self, running: _Running, former: _Running | None) -> None:
         session = running.session
+        thread = session.claim.thread
         try:
             if former is not None:
                 await asyncio.wait([former.task], timeout=HANDOVER)
@@ -325,21 +312,15 @@ class Pool:
         except asyncio.CancelledError:
             left = await failure_of(session.left(running.why or "shutdown"))
             if left is not None and not isinstance(left, LeaseLost):
-                log.warning(
-                    "turn_left_open",
-                    thread=session.claim.thread,
-                    turn=session.turn,
-                    error=str(left),
-                )
+                log.warning("turn_left_open", thread=thread, turn=session.turn, error=str(left))
             if running.why is None:
                 raise
         finally:
             full = len(self._running) >= (self._narrow or self._width)
-            if self._running.get(session.claim.thread) is running:
-                del self._running[session.claim.thread]
-            if (
-                full or session.suspect
-            ):  # others may wait for the place; what becomes ready otherwise comes with a hint
+            if self._running.get(thread) is running:
+                del self._running[thread]
+            # others may wait for the place; what becomes ready otherwise comes with a hint
+            if full or session.suspect:
                 self._ring()
 
     async def _step(self, session: Session) -> None:
@@ -347,14 +328,12 @@ class Pool:
         if work is None:
             return
         claim = session.claim
-        others = len(self._running) > 1
-        if (
-            session.suspect
-            and (pause := self._suspects.turned_away(work.turn, work.starts, others=others))
-            is not None
-        ):
-            await session.exits.stepped_back(work, pause)
-            return
+        if session.suspect:
+            others = len(self._running) > 1
+            pause = self._suspects.turned_away(work.turn, work.starts, others=others)
+            if pause is not None:
+                await session.exits.stepped_back(work, pause)
+                return
         async with self._suspects.among(session.suspect):
             transcript = self._shelf.take(claim)
             outcome = await session.run(work, transcript)
@@ -363,9 +342,8 @@ class Pool:
         if isinstance(outcome, Failed) and outcome.retry_after is not None:
             pause = self._outages.pause(claim.thread, outcome)
             if pause is None:
-                await session.exits.failed(
-                    work, transcript, f"{outcome.reason.rstrip('.')}, again and again"
-                )
+                reason = f"{outcome.reason.rstrip('.')}, again and again"
+                await session.exits.failed(work, transcript, reason)
             else:
                 await session.exits.waiting(work, outcome.reason, pause)
         else:
@@ -380,23 +358,6 @@ class Pool:
         nobody waits for it."""
         return self._outages.why
 
-    async def _bury(self, session: Session, error: Damaged) -> bool:
-        """Work that cannot be read has no turn whose tries could be counted: they are counted
-        here."""
-        thread = session.claim.thread
-        tries = self._unreadable.pop(thread, 0) + 1
-        if tries < TRIES:
-            self._unreadable[thread] = tries
-            return False
-        left = await failure_of(session.exits.unreadable(str(error)))
-        log.error(
-            "unreadable",
-            thread=thread,
-            error=str(error),
-            left=str(left) if left is not None else "",
-        )
-        return left is None
-
     async def _broken(self, session: Session, error: Exception) -> None:
         """An exception ended the step: somebody else's turn is let go, what cannot be read is
         buried, everything else is tried again."""
@@ -405,8 +366,17 @@ class Pool:
             log.warning("lease_lost", thread=thread, turn=turn)
             session.exits.lost(turn)
             return
-        if isinstance(error, Damaged) and turn is None and await self._bury(session, error):
-            return
+        if isinstance(error, Damaged) and turn is None:
+            # no turn whose tries could be counted: they are counted here
+            tries = self._unreadable.pop(thread, 0) + 1
+            if tries < TRIES:
+                self._unreadable[thread] = tries
+            else:
+                left = await failure_of(session.exits.unreadable(str(error)))
+                why = str(left) if left is not None else ""
+                log.error("unreadable", thread=thread, error=str(error), left=why)
+                if left is None:
+                    return
         log.error(
             "turn_failed",
             thread=thread,

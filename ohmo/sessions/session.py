@@ -21,12 +21,20 @@ from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Claim, Work
 from ohmo.engine.concurrency import closable
 from ohmo.lifecycle import failure_of, unbroken
-from ohmo.sessions import notice_text, stale_messages
+from ohmo.sessions import admission, user_steps
+from ohmo.sessions.admission import DEATHS
 from ohmo.sessions.deps import Busy, SessionDeps
 from ohmo.sessions.exits import Exits, closed
-from ohmo.sessions.ledger import TurnLedger, again_of
-from ohmo.sessions.poison_turns import DEATHS
-from ohmo.sessions.run import PartialAnswer, Run, TurnControl, allowed_before, reply, reply_address
+from ohmo.sessions.ledger import (
+    PartialAnswer,
+    Run,
+    TurnControl,
+    TurnLedger,
+    again_of,
+    allowed_before,
+    reply,
+    reply_address,
+)
 from ohmo.sessions.transcript import Transcript
 
 Why = Literal["stopped", "interrupted", "shutdown", "lost"]
@@ -106,7 +114,7 @@ class Session:
         transcript.refit(plan.budget)
         await self._catch_up(work, transcript)
         if plan.until is not None and plan.until <= deps.ambient.clock() and not transcript.begun():
-            await self.exits.failed(work, transcript, notice_text.TOO_LATE)
+            await self.exits.failed(work, transcript, user_steps.TOO_LATE)
             return None
         deps.output.emit(self.claim.thread, _started(work, plan.person))
         run = Run(
@@ -169,18 +177,18 @@ class Session:
         if bots > BOT_TURNS:
             return Unwanted(
                 "a conversation with a bot",
-                notice_text.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "",
+                user_steps.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "",
             )
         question = deps.limits.late(run.work)
         if question is None or transcript.answered_once():
             return None
         call = f"{run.turn}.late"
-        wanted = UserStep((Text(notice_text.STILL_WANTED),), "house", "notice")
+        wanted = UserStep((Text(user_steps.STILL_WANTED),), "house", "notice")
         if transcript.heard_since(wanted):
             return None
         verdict = await deps.store.consume(self.claim, run.turn, call, question.digest)
         if verdict is None or verdict.state == "changed":
-            return Parked(((ToolCall(call, stale_messages.CALL, {}, call), question),))
+            return Parked(((ToolCall(call, admission.LATE_CALL, {}, call), question),))
         if verdict.state == "allowed":
             await self._record(run, [wanted])
             return None
@@ -261,7 +269,7 @@ class Session:
         except TimeoutError:
             if not limit.expired():
                 raise
-            return Failed(notice_text.overdue(deps.limits.turn_timeout / 60))
+            return Failed(user_steps.overdue(deps.limits.turn_timeout / 60))
         return outcome
 
     async def _leave(self, run: Run, ledger: TurnLedger, outcome: Outcome | Unwanted) -> None:
@@ -286,7 +294,7 @@ class Session:
             return
         once = derived("left out", self.claim.thread, str(self.claim.session_seq))
         await self._deps.store.post(
-            [PostRow(once, "notice", Outbound(address, notice_text.LEFT_OUT))]
+            [PostRow(once, "notice", Outbound(address, user_steps.LEFT_OUT))]
         )
         transcript.told = True
 

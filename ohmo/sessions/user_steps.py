@@ -1,11 +1,13 @@
-"""What the model is told about an arrival. Pure: the same arrival always gives the same step."""
+"""The words the house adds to a conversation: the step by which the model is told of an arrival,
+and the notices in a thread whose turn does not end with an answer. Pure: the same arrival always
+gives the same step."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-from channels.contract import Answer, Attachment, Edited, Inbound, Reacted
+from channels.contract import Answer, Attachment, Choice, Edited, Inbound, Reacted
 from channels.payloads import clean
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.inwriter import in_writer
@@ -19,6 +21,25 @@ BEFORE = (
 )
 AFTER = "[End of the context. What follows is said to you.]"
 LONGEST = 200_000  # characters of one message that the model sees; the rest is said to be cut
+
+NO_ANSWER = "(The model gave an empty answer.)"
+LEFT_OUT = (
+    "This conversation is longer than the model's window: from now on its oldest part is left out."
+    " Nothing is deleted; /new begins afresh."
+)
+STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
+NOT_RUN = "Stopped before it ran to its end: it had no effect."
+CUT_OFF = (
+    "(A person stopped the answer here. They have read what was said so far; do not go on with it"
+    " unasked.)"
+)
+TOO_LATE = "its deadline had passed before it could run"
+_AGAIN = "again:"
+BOT_LOOP = (
+    "I have answered this bot {turns} times in a row and pause now. Anybody who is not a bot can go"
+    " on by writing here."
+)
+STILL_WANTED = "(This message is old; its person was asked and still wants it answered.)"
 
 _STEERING = re.compile(r"\s*/steer(?:@\S+)?\s+(?=\S)", re.IGNORECASE)
 
@@ -155,3 +176,39 @@ def _line(name: str) -> str:
     """A name as one short line: people and senders of files choose it, and a line of its own could
     pass for somebody else's words."""
     return " ".join(clean(name).split())[:200]
+
+
+def unreadable(reason: str) -> str:
+    """A stored message that means nothing any more."""
+    return (
+        f"A message here cannot be read any more ({reason.rstrip('.')}). It failed for good; please"
+        " say it again."
+    )
+
+
+def failed(reason: str, *, guest: bool = False) -> str:
+    """A turn that failed. A ``guest`` reads nothing of what lies behind it."""
+    if guest:
+        return "I could not finish this. The owner is told why."
+    return f"I could not finish this: {reason.rstrip('.')}."
+
+
+def waiting(reason: str, *, guest: bool = False) -> str:
+    """A turn whose model or file cannot be had now."""
+    why = "" if guest else f" ({reason.rstrip('.')})"
+    return f"I cannot go on yet{why}. Your message is kept and answered as soon as it can be."
+
+
+def again(turn: str) -> Choice:
+    """The button below a failure: everything that failed with this turn."""
+    return Choice(f"{_AGAIN}{turn}", "Try again")
+
+
+def parse_again(choice: str) -> str | None:
+    """The turn that shall be tried again; None: another button."""
+    return choice.removeprefix(_AGAIN) if choice.startswith(_AGAIN) else None
+
+
+def overdue(minutes: float) -> str:
+    """A turn that met its deadline."""
+    return f"the limit of {minutes:g} minutes for one turn was reached"

@@ -280,7 +280,7 @@ def test_every_module_says_what_it_is_in_one_sentence() -> None:
 
 
 # What passes the bounds since every line ends at 100 columns, and by how much: it may only shrink.
-TOO_LONG = {"ohmo.sessions.pool": 426}
+TOO_LONG: dict[str, int] = {}
 
 
 def test_no_file_passes_400_lines_and_no_function_60() -> None:

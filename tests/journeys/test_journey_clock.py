@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from ohmo.assembly.house import House
 from ohmo.contracts.errors import Overloaded
-from ohmo.sessions import notice_text
+from ohmo.sessions import user_steps
 from ohmo_testing.house import BIRTH, World, eventually, house
 from ohmo_testing.scripted import Says, echo
 
@@ -58,7 +58,7 @@ async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(
     async with house(life) as built:
         await connected(built)
         await life.platform.says("one")
-        await life.hears(notice_text.waiting("x").split(" (")[0])
+        await life.hears(user_steps.waiting("x").split(" (")[0])
         await sets(life, built, YEAR)
         life.model.default = echo
 

@@ -17,14 +17,14 @@ from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
 from ohmo.providers.middleware import Patience
 from ohmo.providers.models import Endpoint
-from ohmo.sessions import notice_text
+from ohmo.sessions import user_steps
 from ohmo_testing.house import World, eventually, house
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 
 WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
-KEPT = notice_text.waiting("x").split(" (")[0]
-LOST = notice_text.failed("x").split(":")[0]
+KEPT = user_steps.waiting("x").split(" (")[0]
+LOST = user_steps.failed("x").split(":")[0]
 MISTAKES = (
     "invalid_request_error",
     "refuses this request",
@@ -273,7 +273,7 @@ async def test_an_overflow_leaves_out_the_oldest_and_asks_again_whatever_it_is_c
         assert told.server.count == 4
         assert "the first thing" in told.server.asked[2].raw.decode()
         assert "the first thing" not in told.server.asked[3].raw.decode()
-        await told.life.hears(notice_text.LEFT_OUT[:40])
+        await told.life.hears(user_steps.LEFT_OUT[:40])
         assert (
             sum(isinstance(step, ModelStep) for step in await told.steps()) == 3
         )  # nothing is deleted

@@ -10,12 +10,12 @@ from datetime import timedelta
 
 from ohmo.contracts.errors import BadKey, CutOff, Overloaded
 from ohmo.contracts.provider import ModelRequest
-from ohmo.sessions import notice_text
+from ohmo.sessions import user_steps
 from ohmo_testing.channels import EVERYTHING
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Answer, Says, echo
 
-KEPT = notice_text.waiting("x").split(" (")[0]
+KEPT = user_steps.waiting("x").split(" (")[0]
 
 
 async def test_messages_wait_for_the_model_and_are_answered_in_order(

@@ -54,9 +54,9 @@ from ohmo.contracts.tool import (
 from ohmo.contracts.turns import Accepted, Claim, Seat, Work
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine, Reasoner
+from ohmo.sessions.admission import PoisonTurns
 from ohmo.sessions.deps import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.planner import TurnPlan
-from ohmo.sessions.poison_turns import PoisonTurns
 from ohmo.sessions.pool import Pool
 from ohmo_testing.house import ManualClock, eventually
 from ohmo_testing.scripted import ScriptedProvider

@@ -10,8 +10,8 @@ from pool_rig import PLACE, Rig, violations
 from channels.contract import ChatId
 from ohmo.contracts.errors import BadKey, Overloaded
 from ohmo.contracts.messages import CallResult
-from ohmo.sessions import notice_text
-from ohmo.sessions.poison_turns import DEATHS, PoisonTurns
+from ohmo.sessions import user_steps
+from ohmo.sessions.admission import DEATHS, PoisonTurns
 from ohmo_testing.house import eventually
 from ohmo_testing.scripted import Says
 
@@ -74,7 +74,7 @@ async def test_a_model_that_is_away_keeps_the_message_says_so_once_and_answers_l
             await eventually(lambda: rig.outcomes().count("released") == len(rig.model.requests))
         rig.clock.tick(400)
     assert rig.endings() == ["taken", "waiting"]
-    assert rig.said() == [notice_text.waiting("529 overloaded")]
+    assert rig.said() == [user_steps.waiting("529 overloaded")]
     rig.model.default = lambda request: "here I am"
     async with rig.life():
         await rig.quiet()
@@ -174,7 +174,7 @@ async def test_a_turn_has_a_limit_of_model_calls_and_its_last_calls_are_closed_a
     assert "limit of 3 model calls" in rig.said()[0]
     assert [step.result.text for step in rig.steps() if isinstance(step, CallResult)][
         -1
-    ] == notice_text.NOT_RUN
+    ] == user_steps.NOT_RUN
     assert violations(rig.steps()) == []
 
 

@@ -17,7 +17,7 @@ from ohmo.contracts.errors import TooLong
 from ohmo.contracts.messages import CallResult, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.contracts.turns import Seat
-from ohmo.sessions import notice_text
+from ohmo.sessions import user_steps
 from ohmo_testing.house import eventually
 from ohmo_testing.scripted import Says
 
@@ -178,7 +178,7 @@ async def test_interrupt_ends_the_running_turn_and_the_next_one_knows_both_messa
     assert rig.endings() == ["merged", "answered"]
     assert violations(rig.steps()) == []
     assert [step.result.text for step in rig.steps() if isinstance(step, CallResult)] == [
-        notice_text.STOPPED_TOOL
+        user_steps.STOPPED_TOOL
     ]
 
 
@@ -373,7 +373,7 @@ async def test_a_conversation_longer_than_the_window_says_so_once_and_is_answere
     async with rig.life():
         await rig.says("and after a restart")
         await rig.quiet()
-    assert rig.said().count(notice_text.LEFT_OUT) == 1
+    assert rig.said().count(user_steps.LEFT_OUT) == 1
     assert rig.endings() == ["answered"] * 9
     assert len(heard(rig)[-1]) < 9
 
@@ -390,7 +390,7 @@ async def test_a_prompt_that_is_too_long_is_asked_again_without_its_oldest_excha
     assert heard(rig)[-2] == ["one", "two", "three", "four"]
     assert heard(rig)[-1][-1] == "four"
     assert len(heard(rig)[-1]) < 4
-    assert rig.said().count(notice_text.LEFT_OUT) == 1
+    assert rig.said().count(user_steps.LEFT_OUT) == 1
     assert rig.said()[-1] == "echo: four"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ohmo.contracts.agent import Failed
-from ohmo.sessions.outages import ALONE, BESIDE_OTHERS, Outages
+from ohmo.sessions.admission import ALONE, BESIDE_OTHERS, Outages
 
 BROKEN = Failed("500: it broke", 0.0, served=True)
 AWAY = Failed("cannot be reached", 0.0)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from ohmo.ambient import IdSource
-from ohmo.sessions.poison_turns import DEATHS, QUIET, PoisonTurns
+from ohmo.sessions.admission import DEATHS, QUIET, PoisonTurns
 from ohmo_testing.scripted import Says
 from tests.unit.sessions.pool_rig import PLACE, Rig, eventually
 
