@@ -95,16 +95,30 @@ def _open(lock: Path) -> int:
 
 
 def take(descriptor: int, sleep: Callable[[float], object] = time.sleep) -> bool:
-    """The lock of an open file, until that is closed. False: another process owns it. One that only
-    looks (``is_held``) has it for less than a millisecond: that is waited for."""
-    for pause in (0.02, 0.05, 0.0):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sleep(pause)
-        else:
+    """The lock of an open file, until that is closed. False: another process owns it, and goes on
+    to after 70 ms. Those that only look (``is_held``) share it for a moment, which on a loaded
+    machine may be long: they are waited for, up to two seconds."""
+    graces = iter((0.02, 0.05))
+    for _ in range(100):
+        if _locked(descriptor, fcntl.LOCK_EX):
             return True
+        if _locked(descriptor, fcntl.LOCK_SH):  # nobody owns it
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            sleep(0.02)
+            continue
+        grace = next(graces, None)
+        if grace is None:
+            return False
+        sleep(grace)
     return False
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -71,6 +71,33 @@ def test_one_that_only_looks_keeps_nobody_out(home: Path) -> None:
         assert is_held(lock, unclear=False)
 
 
+def test_many_that_look_slowly_keep_nobody_out(home: Path) -> None:
+    """Three processes look in turn while they wait for a supervisor, on a machine that lets them
+    stand for a while."""
+    home.mkdir(exist_ok=True)
+    looking = os.open(home / "lock", os.O_RDONLY | os.O_CREAT)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if sum(pauses) > 0.5:
+            fcntl.flock(looking, fcntl.LOCK_UN)
+
+    try:
+        with hold_home(home, sleep):
+            assert is_held(home / "lock", unclear=False)
+    finally:
+        os.close(looking)
+
+
+def test_an_owner_is_not_waited_for(home: Path) -> None:
+    pauses: list[float] = []
+    with hold_home(home), pytest.raises(HomeTaken), hold_home(home, pauses.append):
+        pass
+    assert sum(pauses) < 0.1
+
+
 @pytest.mark.parametrize("unclear", [False, True])
 def test_whoever_looks_says_what_a_lock_means_that_cannot_be_looked_at(
     tmp_path: Path, unclear: bool
