@@ -30,6 +30,9 @@ from ohmo.service.protocol import (
 )
 from ohmo.storefile.lock import holder, is_held
 
+TAKE_OVER = 5.0  # seconds in which a command that stopped it may start it again
+_STOPPED = (0, -signal.SIGTERM)  # by another command, when it listened to signals and before
+_BY_ANOTHER = (*_STOPPED, 75)  # 75: it came second
 _WRITTEN = ("starting", "running", "restarting", "stopped", "failed")
 _KEPT = (
     "HOME",
@@ -110,8 +113,7 @@ class Background:
         self._must_be_installed()
         if not self.supervised():
             self._state.unlink(missing_ok=True)
-            child = self._launch()
-            self.wait_until_ready(lambda: child.poll() is None)
+            self.wait_until_ready(self._launch().poll)
             return
         self.wait_until_ready()
 
@@ -122,10 +124,13 @@ class Background:
         target = holder(self._lock) or (
             self._read().get("supervisor") if self.supervised() else self._daemon()
         )
-        if isinstance(target, int) and target > 1:
+        told = target if isinstance(target, int) and target > 1 else None
+        if told is not None:
             with suppress(ProcessLookupError):
-                os.kill(target, signal.SIGTERM)
-        self.wait_until_ended()
+                os.kill(told, signal.SIGTERM)
+        elif not self.supervised():
+            return  # one that is started at this moment was asked for by somebody else
+        self.wait_until_ended(told)
 
     def restart(self) -> None:
         self.stop()
@@ -171,16 +176,25 @@ class Background:
     def supervised(self) -> bool:
         return is_held(self._lock, unclear=False)
 
-    def wait_until_ready(self, alive: Callable[[], bool] = lambda: True) -> None:
-        """``alive``: whether whoever should make it ready is still there."""
+    def wait_until_ready(self, code: Callable[[], int | None] = lambda: None) -> None:
+        """Returns also when another command stopped it meanwhile. ``code``: with which exit code
+        the supervisor that should make it ready has ended, None: it runs. Raises ServiceFailed."""
         deadline = self._now() + READY_WITHIN
+        taken_over = deadline
         while self._now() < deadline:
             found = self._read()
             if found.get("state") == "running":
                 return
             if found.get("state") == "failed" and not self.supervised():
                 raise ServiceFailed(f"it does not start: {found.get('detail')}")
-            if not alive() and not self.supervised():
+            ended = code()
+            if ended is None or self.supervised():
+                taken_over = deadline
+            elif ended in _BY_ANOTHER and taken_over == deadline:
+                taken_over = self._now() + TAKE_OVER
+            elif ended not in _BY_ANOTHER or self._now() > taken_over:
+                if ended in _STOPPED:
+                    return
                 raise ServiceFailed("the supervisor ended at once; ohmo service logs says why")
             self._sleep(0.05)
         raise ServiceFailed(
@@ -188,17 +202,23 @@ class Background:
             " where it stands"
         )
 
-    def wait_until_ended(self) -> None:
+    def wait_until_ended(self, told: int | None = None) -> None:
+        """``told``: the process that was told to end; another one, of a command given meanwhile, is
+        not waited for. None: whoever it is. Raises ServiceFailed."""
         deadline = self._now() + STOP_WITHIN + 10
-        while self.supervised() or (
-            self._daemon() is not None and self._read().get("state") in ("running", "starting")
-        ):
+        while self._goes_on(told):
             if self._now() > deadline:
                 raise ServiceFailed(
                     f"it does not end within {STOP_WITHIN + 10:.0f} s; ohmo service logs says what"
                     " it waits for"
                 )
             self._sleep(0.05)
+
+    def _goes_on(self, told: int | None) -> bool:
+        if self.supervised():
+            owner = holder(self._lock)
+            return told is None or owner is None or owner == told
+        return self._daemon() is not None and self._read().get("state") in ("running", "starting")
 
     def _launch(self) -> subprocess.Popen[bytes]:
         """A session of its own: it outlives the shell and hears no Ctrl-C. What it needs it reads

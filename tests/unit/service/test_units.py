@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import plistlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -392,6 +394,53 @@ def test_a_state_file_that_is_nonsense_is_no_crash(tmp_path: Path, written: str)
     (plan.home.root / "run" / "service.state").write_text(written)
     assert service.standing().state == "stopped"
     service.stop()
+
+
+class Waiting:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.now = 0.0
+        self.passed: dict[float, str] = {}  # what is written down when
+        plan = plan_of(tmp_path)
+        run = plan.home.root / "run"
+        run.mkdir(parents=True)
+        self._state = run / "service.state"
+        self.service = Background(plan, {}, now=lambda: self.now, sleep=self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for at in [at for at in self.passed if at <= self.now]:
+            self._state.write_text(json.dumps({"state": self.passed.pop(at)}))
+
+
+@pytest.mark.parametrize("code", [0, -signal.SIGTERM, 75])
+def test_a_start_that_another_command_stops_waits_for_the_one_that_starts_it_again(
+    tmp_path: Path, code: int
+) -> None:
+    waiting = Waiting(tmp_path)
+    waiting.passed = {0.2: "stopped", 3.0: "running"}
+    waiting.service.wait_until_ready(lambda: code)
+    assert 3.0 <= waiting.now < 4.0
+
+
+@pytest.mark.parametrize("code", [0, -signal.SIGTERM])
+def test_a_start_that_another_command_stops_for_good_has_not_failed(
+    tmp_path: Path, code: int
+) -> None:
+    waiting = Waiting(tmp_path)
+    waiting.service.wait_until_ready(lambda: code)
+    assert 5.0 <= waiting.now < 6.0
+
+
+@pytest.mark.parametrize(("code", "within"), [(1, 0.1), (-signal.SIGKILL, 0.1), (75, 6.0)])
+def test_a_supervisor_that_ends_by_itself_is_a_failed_start(
+    tmp_path: Path, code: int, within: float
+) -> None:
+    waiting = Waiting(tmp_path)
+    with pytest.raises(ServiceFailed, match="ended at once"):
+        waiting.service.wait_until_ready(lambda: code)
+    assert waiting.now < within
 
 
 @pytest.mark.parametrize(
