@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 # Tests wait (for a platform's pace, a death, a clock) more than they work: more of them at once than cores.
-WORKERS ?= 5
+WORKERS ?= 8
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: run help install test check style types rules pythons bench lock wheels clean torture reference
