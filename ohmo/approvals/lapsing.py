@@ -23,7 +23,7 @@ from ohmo.commands.contract import Standing
 from ohmo.contracts.arrivals import Again, Terms, Wake
 from ohmo.contracts.inwriter import Card, Closing, in_writer
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.outbox import Asked, Lapsed, OutRow, PostRow
+from ohmo.contracts.outbox import Lapsed, OutRow, PostRow
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted
@@ -149,20 +149,16 @@ class LateAnswers:
             return False, "This question is closed."
         published = await self._deps.publish(wake)
         name = said.person.name or said.person.id
-        await self._close(
-            asked, f"Answered now: {name} wants it" if wanted else f"Run now: allowed by {name}"
-        )
+        card = await self._deps.store.post_row(asked.ask.id)
+        if card is not None:
+            note = f"Answered now: {name} wants it" if wanted else f"Run now: allowed by {name}"
+            close = closing(lambda: derived("again", asked.ask.id), note)
+            await self._deps.store.post([close(card)])
         if published.duplicate:
             return False, "It was answered already." if wanted else "It was run already."
         if wanted:
             return True, "It is answered now."
         return True, f"It runs now: {literal(asked.ask.question.title)}"
-
-    async def _close(self, asked: Asked, note: str) -> None:
-        row = await self._deps.store.post_row(asked.ask.id)
-        if row is not None:
-            close = closing(lambda: derived("again", asked.ask.id), note)
-            await self._deps.store.post([close(row)])
 
     async def _again(self, said: Said, lapsed: Lapsed) -> Wake | None:
         """None: nobody may have this run any more."""

@@ -118,15 +118,13 @@ class Guard:
 
     async def _refused(self, request: web.Request, error: Refusal) -> web.Response:
         """Who showed something wrong may have guessed; who showed nothing did not."""
-        if error.status == 401 and (_is_hook(request) or self._shows_key(request)):
+        shows_key = "Authorization" in request.headers or self._cookie in request.cookies
+        if error.status == 401 and (shows_key or _is_hook(request)):
             error = await self._misses.count() or error
         response = answer({"error": str(error)}, status=error.status)
         if isinstance(error, TooManyMisses):
             response.headers["Retry-After"] = str(error.after)
         return response
-
-    def _shows_key(self, request: web.Request) -> bool:
-        return "Authorization" in request.headers or self._cookie in request.cookies
 
     def check(self, request: web.Request) -> None:
         """Raises Refusal: 403 for a foreign page, 421 for a foreign name, 401 for nobody."""

@@ -322,13 +322,12 @@ def standing_of(first: Arrival, access: Access) -> Standing:
             return first.again.standing
         if first.terms is not None and first.terms.standing is not None:
             return first.terms.standing
-        return "owner" if first.person == "owner" else _of_wake(first, access)
+        if first.person == "owner":
+            return "owner"
+        channel, colon, person = first.person.partition(":")
+        if colon:  # somebody's job runs in the house, but never with more than their rights
+            return access.of_absent(channel, first.account, person) or "guest"
+        place = first.place
+        return access.of_absent(place.channel, place.account, first.person) or "guest"
     private = first.private if isinstance(first, Inbound) else True
     return access.let_in(first, private=private) or "guest"
-
-
-def _of_wake(wake: Wake, access: Access) -> Standing:
-    channel, colon, person = wake.person.partition(":")
-    if colon:  # the wake of somebody's job runs in the house, but never with more than their rights
-        return access.of_absent(channel, wake.account, person) or "guest"
-    return access.of_absent(wake.place.channel, wake.place.account, wake.person) or "guest"

@@ -104,7 +104,9 @@ class Delivery:
                 while self._refused is None:
                     await self._refresh()
                     pause = self._start(group)
-                    await self._nap(pause)
+                    with suppress(TimeoutError):
+                        await within(max(0.01, pause), self._bell.wait())
+                    self._bell.clear()
         finally:
             stop_hearing()
         raise self._refused
@@ -159,9 +161,10 @@ class Delivery:
         for thread, row in list(self._heads.items()):
             if len(self._flying) >= self._width:
                 break
+            held = self._held.get(thread)
             wait = max(
                 (row.ready_at - self._clock()).total_seconds(),
-                self._hold(row),
+                held.until - _now() if held is not None and held.row == row.row.id else 0.0,
                 self._sender.wait(row),
             )
             if wait > 0:
@@ -171,10 +174,6 @@ class Delivery:
                 del self._heads[thread]
                 group.create_task(self._one(row), name=f"send.{row.row.id}")
         return soonest
-
-    def _hold(self, row: OutRow) -> float:
-        held = self._held.get(row.thread)
-        return held.until - _now() if held is not None and held.row == row.row.id else 0.0
 
     async def _one(self, row: OutRow) -> None:
         """Not cut off in the middle: a send whose answer nobody heard may have to be repeated, and
@@ -249,11 +248,6 @@ class Delivery:
                 await self._news.dead(row, done.reason)
             case "later" | "gone":
                 log.info("send_later", channel=self._name, post=row.row.id, reason=done.reason)
-
-    async def _nap(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await within(max(0.01, seconds), self._bell.wait())
-        self._bell.clear()
 
 
 def _now() -> float:

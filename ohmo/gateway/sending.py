@@ -190,7 +190,9 @@ class Sender:
                     state, handle=await self._channel.upload(part)
                 )
                 await self._outbox.sending(row.row.id, work.states)
-            await self._paced(row)
+            while (wait := self.wait(row)) > 0:
+                await self._sleep(wait)
+            self._pace.take(row.row.outbound.address.chat, _now())
             try:
                 receipt = await self._channel.send(part, key, state.handle)
             except Ambiguous:
@@ -234,11 +236,6 @@ class Sender:
             if able.repeat is Repeat.SAFE and self._clock() - row.started >= able.repeat_window
             else able.repeat
         )
-
-    async def _paced(self, row: OutRow) -> None:
-        while (wait := self.wait(row)) > 0:
-            await self._sleep(wait)
-        self._pace.take(row.row.outbound.address.chat, _now())
 
     async def _again(self, work: _Work, reason: str, retry_after: float) -> Done:
         """A store that knew it as "not said" would say it twice: what is unsure stays

@@ -207,7 +207,10 @@ class Switchboard:
         await (
             self._parts.storing()
         )  # a connection is worth nothing while nothing that it brings can be kept
-        channel = await self._build(link)
+        if link.heavy:
+            channel = await within(BUILD_LIMIT, asyncio.to_thread(link.build))
+        else:
+            channel = link.build()
         health.wary = health.wary or (isinstance(channel, Wary) and channel.wary)
         if (
             health.state == "standby"
@@ -248,11 +251,6 @@ class Switchboard:
         if generation is None:
             raise _Standby
         return generation
-
-    async def _build(self, link: LinkSettings) -> Channel:
-        if not link.heavy:
-            return link.build()
-        return await within(BUILD_LIMIT, asyncio.to_thread(link.build))
 
     async def _talk(
         self,
