@@ -216,8 +216,7 @@ class Background:
 
     def _goes_on(self, told: int | None) -> bool:
         if self.supervised():
-            owner = holder(self._lock)
-            return told is None or owner is None or owner == told
+            return told is None or holder(self._lock) in (None, told)
         return self._daemon() is not None and self._read().get("state") in ("running", "starting")
 
     def _launch(self) -> subprocess.Popen[bytes]:
