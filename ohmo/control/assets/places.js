@@ -43,9 +43,10 @@ export class Places {
     return new URLSearchParams(location.hash.slice(1)).get("chat");
   }
 
+  /** At once: what is typed next is meant for this chat, and the browser tells of a new hash later. */
   go(chat) {
-    if (this.chat() === chat) this.turn();
-    else location.hash = `chat=${chat}`;
+    if (this.chat() !== chat) location.hash = `chat=${chat}`;
+    this.turn();
   }
 
   /** To where the address points. */
