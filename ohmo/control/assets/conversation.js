@@ -54,6 +54,7 @@ export class Conversation {
         break;
       case "ready":
         this.loaded = true;
+        if (this.thread !== null) this.page.stirred(); // a turn may have ended before the house was heard
         this.queue(this.queued); // it was heard before what it is about
         this.drawNow();
         this.page.settled();

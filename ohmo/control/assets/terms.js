@@ -12,6 +12,8 @@ export class Terms {
   constructor({ terms, composer }, say) {
     Object.assign(this, { box: terms, form: composer, say });
     this.menu = new Menu();
+    this.asked = 0; // questions to the house
+    this.drawn = 0; // the newest that was answered
     this.mode = this.chip("Mode", () => MODES.map(([name, words, line]) => [`${words}: ${line}`, () => say(`/mode ${name}`)]));
     this.model = this.chip("Model", () => this.held.models.map((name) => [name, () => say(`/model ${name}`)]));
     this.cost = node("span", "cost-now");
@@ -41,10 +43,12 @@ export class Terms {
 
   async read() {
     const chat = this.chat;
+    const asked = ++this.asked;
     try {
       const held = await call(`/api/v1/web/chats/${encodeURIComponent(chat)}`);
-      if (chat !== this.chat) return;
+      if (chat !== this.chat || asked < this.drawn) return; // a newer answer came first
       this.held = held;
+      this.drawn = asked;
       this.draw();
       this.told(new Set(held.wait));
     } catch {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.real.conftest import OpenPage
 from tests.browser.real.daemon import Daemon
@@ -65,3 +66,27 @@ async def test_a_price_nobody_knows_is_never_nothing(daemon: Daemon, pages: Open
     await expect(page.locator("#board .number").first).to_have_text(
         re.compile(r"^\$[\d.]+ \+ 1 of unknown pricecost$")
     )
+
+
+async def test_what_an_answer_cost_that_came_before_the_page_listened_is_shown(
+    daemon: Daemon, pages: OpenPage
+) -> None:
+    page = await page_with(daemon, pages, **{MODEL: {"input": 100, "output": 1000}})
+    answered = asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await answered.wait()
+        await route.continue_()
+
+    await page.route("**/api/v1/events?**", later)
+    await page.get_by_role("button", name="New chat").click()
+    await send(page, "quick")
+    await page.wait_for_function(
+        """async () => {
+            const chat = new URLSearchParams(location.hash.slice(1)).get("chat");
+            const answer = await fetch(`/api/v1/web/chats/${chat}`);
+            return answer.ok && (await answer.json()).tokens > 0;
+        }"""
+    )
+    answered.set()
+    await expect(page.locator("#terms .cost-now")).to_have_text(re.compile(r"^\$[\d.]+ · "))
