@@ -36,7 +36,7 @@ from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.history import Doubles, key_of, next_cursor
 from channels.slack.inbound import moment, order
-from channels.slack.listening import Listening
+from channels.slack.listening import Identity, Listening
 from channels.slack.surfaces import GONE, Files, Slashes, Streams
 from channels.stale_typing import OpenIndicators
 
@@ -135,9 +135,7 @@ class Slack:
             context,
             self._names,
             self._options,
-            team=self._account,
-            user=self._user,
-            bot=self._bot,
+            Identity(self._account, self._user, self._bot),
             slashes=self._slashes,
             streams=self._streams,
             doubles=self._doubles,

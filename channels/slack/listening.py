@@ -14,6 +14,7 @@ from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound,
 from channels.errors import AuthFailed, ChannelError, NotReady, main_error
 from channels.payloads import Body, Malformed, Quarantine
 from channels.platform_calls import Names, why_lost
+from channels.record import record
 from channels.slack import inbound
 from channels.slack.client import Feed, Wire
 from channels.slack.client_socket import Frame
@@ -29,6 +30,15 @@ ROOT = 1.5  # seconds for showing a slash command's words; Slack wants it acknow
 SHOWN = 3000  # characters of them
 
 
+@record
+class Identity:
+    """Our bot in one workspace."""
+
+    team: str
+    user: str  # its id as a user
+    bot: str  # its id as a bot
+
+
 class Listening:
     """One ``receive``: from the first hello until the connection is gone."""
 
@@ -40,15 +50,12 @@ class Listening:
         context: ChannelContext,
         names: Names,
         options: Options,
+        identity: Identity,
         *,
-        team: str,
-        user: str,
-        bot: str,
         slashes: Slashes,
         streams: Streams,
         doubles: Doubles,
     ) -> None:
-        """``team``: our account; ``user``, ``bot``: our bot's ids as a user and as a bot."""
         self._wire = wire
         self._context = context
         self._clock = options.clock
@@ -62,16 +69,16 @@ class Listening:
         )
         self._memory = Memory()
         self._place = Place(
-            account=team,
-            user=user,
-            bot=bot,
+            account=identity.team,
+            user=identity.user,
+            bot=identity.bot,
             now=options.clock,
             names=names.known,
             follows=self._memory.follows,
             topic_of=self._memory.topic_of,
             is_order=slashes.is_order,
         )
-        self._history = History(wire, user, doubles.looks_back)
+        self._history = History(wire, identity.user, doubles.looks_back)
         self._conversations: dict[str, Conversation] = {}
         self._unreadable = Quarantine(context.state / "malformed", "slack")
         self._group = asyncio.TaskGroup()
