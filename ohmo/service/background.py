@@ -180,7 +180,7 @@ class Background:
         """Returns also when another command stopped it meanwhile. ``code``: with which exit code
         the supervisor that should make it ready has ended, None: it runs. Raises ServiceFailed."""
         deadline = self._now() + READY_WITHIN
-        taken_over = deadline
+        until: float | None = None  # a supervisor that another command stopped may get a successor
         while self._now() < deadline:
             found = self._read()
             if found.get("state") == "running":
@@ -189,10 +189,10 @@ class Background:
                 raise ServiceFailed(f"it does not start: {found.get('detail')}")
             ended = code()
             if ended is None or self.supervised():
-                taken_over = deadline
-            elif ended in _BY_ANOTHER and taken_over == deadline:
-                taken_over = self._now() + TAKE_OVER
-            elif ended not in _BY_ANOTHER or self._now() > taken_over:
+                until = None
+            elif until is None and ended in _BY_ANOTHER:
+                until = self._now() + TAKE_OVER
+            elif until is None or self._now() > until:
                 if ended in _STOPPED:
                     return
                 raise ServiceFailed("the supervisor ended at once; ohmo service logs says why")
