@@ -9,8 +9,7 @@ import sys
 import time
 
 from benchmarks.rig import FIRST_CHAT, percentile
-from channels.telegram.client import Wire
-from channels.telegram.client_http import Pace
+from channels.telegram.client import Pace, Wire
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply, Section, ToolSpec
 from ohmo.providers.anthropic.client import AnthropicClient

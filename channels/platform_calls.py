@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import IO, Protocol, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -92,6 +92,14 @@ async def downloaded(
         if not whole:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - must also happen when cancelled
     return path
+
+
+def opened(title: str, path: Path) -> IO[bytes]:
+    """A file that is sent. ``title``: of the platform. Raises Rejected."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise Rejected(f"{title}: {path} cannot be read: {error.strerror}") from error
 
 
 async def save(title: str, chunks: AsyncIterable[bytes], path: Path, limit: int) -> None:

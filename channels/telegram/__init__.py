@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from channels.contract import Manifest
 
@@ -13,28 +12,30 @@ from channels.contract import Manifest
 _TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{10,100}")
 
 
-def _token(token: str) -> str:
-    token = token.strip()
-    if _TOKEN.fullmatch(token) is None:
-        raise ValueError(
-            "is no bot token: it looks like 123456:ABC-DEF…, @BotFather gives it with /token"
-        )
-    return token
-
-
-def _http(url: str) -> str:
-    if not url.startswith(("https://", "http://")):
-        raise ValueError("is not a web address; leave it out to speak to Telegram itself")
-    return url.rstrip("/")
-
-
 class Settings(BaseModel):
     """What stands under ``channels.telegram``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    token: Annotated[str, AfterValidator(_token)] = Field(repr=False)
-    api_url: Annotated[str, AfterValidator(_http)] = "https://api.telegram.org"
+    token: str = Field(repr=False)
+    api_url: str = "https://api.telegram.org"
+
+    @field_validator("token")
+    @classmethod
+    def _a_token(cls, token: str) -> str:
+        token = token.strip()
+        if _TOKEN.fullmatch(token) is None:
+            raise ValueError(
+                "is no bot token: it looks like 123456:ABC-DEF…, @BotFather gives it with /token"
+            )
+        return token
+
+    @field_validator("api_url")
+    @classmethod
+    def _a_web_address(cls, url: str) -> str:
+        if not url.startswith(("https://", "http://")):
+            raise ValueError("is not a web address; leave it out to speak to Telegram itself")
+        return url.rstrip("/")
 
 
 MANIFEST = Manifest(

@@ -41,9 +41,8 @@ from channels.payloads import Garbled, Quarantine
 from channels.platform_calls import checked, downloaded, plain_name
 from channels.record import Recent
 from channels.telegram import Settings, inbound, render
-from channels.telegram.client import Moved, TwoPollers, Wire
-from channels.telegram.client_http import Pace
-from channels.telegram.updates import Malformed, moved, number
+from channels.telegram.client import Pace, Wire
+from channels.telegram.updates import Malformed, Moved, TwoPollers, moved, number
 from channels.text import MINUTES, wall
 
 # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
@@ -247,12 +246,11 @@ class Telegram:
                 case "delete":
                     await self._wire.delete(chat, render.number(part.target or MessageId("")))
                 case "post":
-                    sent = await self._wire.post(payload)
-                    return Receipt(MessageId(str(sent.message)), sent.at)
+                    return await self._wire.post(payload)
+                case "file" if "album" in payload:
+                    return await self._wire.post_album(payload)
                 case "file":
-                    post = self._wire.post_album if "album" in payload else self._wire.post_file
-                    sent = await post(payload)
-                    return Receipt(MessageId(str(sent.message)), sent.at)
+                    return await self._wire.post_file(payload)
         except Moved as moved:  # nothing was shown; the same part finds its way the next time
             self._moved[stored] = moved.chat
             raise RateLimited(0.0) from moved

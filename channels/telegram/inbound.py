@@ -46,10 +46,24 @@ def arrivals(raw: object, me: Me, now: datetime) -> tuple[Arrival, ...]:
             message = _message(update.message, me)
             if message is not None:
                 result.append(message)
-        if update.edited_message is not None:
-            edited = _message(update.edited_message, me)
-            if edited is not None:
-                result.append(_edited(update.edited_message, edited))
+        edit = update.edited_message
+        newest = _message(edit, me) if edit is not None else None
+        if edit is not None and newest is not None:
+            date = edit.edit_date or edit.date
+            digest = 0  # two edits within one second are two
+            for character in newest.text:
+                digest = (digest * 31 + ord(character)) & 0xFFFFFFFF
+            result.append(
+                Edited(
+                    key=f"{newest.key}/edit/{date}/{digest:08x}",
+                    address=newest.address,
+                    person=newest.person,
+                    at=_time(date),
+                    order=_order(date, edit.message_id),
+                    message=newest.message,
+                    text=newest.text,
+                )
+            )
         if update.callback_query is not None:
             result += _press(update.callback_query, me, now)
         if update.message_reaction is not None:
@@ -104,22 +118,6 @@ def _message(message: Message, me: Me) -> Inbound | None:
     )
 
 
-def _edited(message: Message, whole: Inbound) -> Edited:
-    date = message.edit_date or message.date
-    digest = 0  # two edits within one second are two
-    for character in whole.text:
-        digest = (digest * 31 + ord(character)) & 0xFFFFFFFF
-    return Edited(
-        key=f"{whole.key}/edit/{date}/{digest:08x}",
-        address=whole.address,
-        person=whole.person,
-        at=_time(date),
-        order=_order(date, message.message_id),
-        message=whole.message,
-        text=whole.text,
-    )
-
-
 def _press(press: Press, me: Me, now: datetime) -> Iterator[Answer]:
     # a button of an inline message, or a game
     if press.message is None or press.data is None or press.sender.is_bot:
@@ -143,9 +141,10 @@ def _reaction(reaction: Reaction, me: Me) -> Iterator[Reacted]:
     new = {kind.emoji or kind.custom_emoji_id or kind.type for kind in reaction.new_reaction}
     for emoji in sorted(old ^ new):
         added = emoji in new
-        place = f"{reaction.chat.id}/{reaction.message_id}/reaction"
+        sign = "+" if added else "-"
+        message = f"{reaction.chat.id}/{reaction.message_id}"
         yield Reacted(
-            key=f"{place}/{reaction.user.id}/{reaction.date}/{emoji}/{'+' if added else '-'}",
+            key=f"{message}/reaction/{reaction.user.id}/{reaction.date}/{emoji}/{sign}",
             address=Address("telegram", str(me.id), ChatId(str(reaction.chat.id))),
             person=_person(reaction.user),
             at=_time(reaction.date),
@@ -216,9 +215,8 @@ def _words(message: Message) -> tuple[bytes, Sequence[Entity]]:
 
 
 def _part(words: bytes, entity: Entity) -> str:
-    return words[2 * entity.offset : 2 * (entity.offset + entity.length)].decode(
-        "utf-16-le", "replace"
-    )
+    start = 2 * entity.offset
+    return words[start : start + 2 * entity.length].decode("utf-16-le", "replace")
 
 
 # What is said
@@ -234,11 +232,14 @@ def _text(message: Message, me: Me) -> str:
     for entity in sorted(links, key=lambda entity: entity.offset):
         end = 2 * (entity.offset + entity.length)
         if end >= last and entity.url != _part(words, entity):
-            pieces += [words[last:end], f" ({entity.url})".encode("utf-16-le", "surrogatepass")]
+            address = f" ({entity.url})".encode("utf-16-le", "surrogatepass")
+            pieces += [words[last:end], address]
             last = end
-    text = clean(b"".join([*pieces, words[last:]]).decode("utf-16-le", "surrogatepass"))
+    pieces.append(words[last:])
+    text = clean(b"".join(pieces).decode("utf-16-le", "surrogatepass"))
     if message.chat.type != "private" and me.name:  # being spoken to is said by ``addressed``
-        text = re.sub(rf"^@{re.escape(me.name)}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
+        call = rf"^@{re.escape(me.name)}\b[\s,:]*"
+        text = re.sub(call, "", text, flags=re.IGNORECASE) or text
     forwarded = ""
     origin = message.forward_origin
     if origin is not None:
@@ -258,23 +259,18 @@ def _other(message: Message) -> str:
     if message.venue is not None:
         return f"[place: {message.venue.title}, {message.venue.address}]"
     if message.location is not None:
-        return f"[location: {message.location.latitude}, {message.location.longitude}]"
+        location = message.location
+        return f"[location: {location.latitude}, {location.longitude}]"
     if message.contact is not None:
         contact = message.contact
-        return (
-            f"[contact: {f'{contact.first_name} {contact.last_name}'.strip()},"
-            f" {contact.phone_number}]"
-        )
+        name = f"{contact.first_name} {contact.last_name}".strip()
+        return f"[contact: {name}, {contact.phone_number}]"
     if message.poll is not None:
-        return (
-            f"[poll: {message.poll.question} —"
-            f" {' / '.join(option.text for option in message.poll.options)}]"
-        )
+        options = " / ".join(option.text for option in message.poll.options)
+        return f"[poll: {message.poll.question} — {options}]"
     if message.checklist is not None:
-        return (
-            f"[checklist: {message.checklist.title} —"
-            f" {' / '.join(task.text for task in message.checklist.tasks)}]"
-        )
+        tasks = " / ".join(task.text for task in message.checklist.tasks)
+        return f"[checklist: {message.checklist.title} — {tasks}]"
     if message.story is not None:
         return f"[a story of {message.story.chat.title or 'somebody'}, which bots cannot see]"
     if message.dice is not None:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from channels.errors import ChannelError, NotReady
+
 Seconds = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
@@ -16,6 +18,18 @@ class _Shape(BaseModel):
 
 class Malformed(ValueError):
     """An update of a shape that Telegram does not document."""
+
+
+class TwoPollers(NotReady):
+    """Somebody else asks for the updates of this bot (409)."""
+
+
+class Moved(ChannelError):
+    """The group became a supergroup (ResponseParameters, migrate_to_chat_id)."""
+
+    def __init__(self, chat: int) -> None:
+        super().__init__(f"Telegram: the group is now the supergroup {chat}")
+        self.chat = chat
 
 
 class User(_Shape):

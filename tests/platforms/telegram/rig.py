@@ -10,7 +10,7 @@ from typing import Any
 from channels.contract import Channel, Options
 from channels.telegram import Settings
 from channels.telegram.adapter import Telegram
-from channels.telegram.client_http import Pace
+from channels.telegram.client import Pace
 from tests.conformance.rig import Visible
 from tests.platforms.telegram.rules import Rules
 from tests.platforms.telegram.server import Server

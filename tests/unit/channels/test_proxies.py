@@ -17,8 +17,8 @@ from channels.discord.client import Wire as DiscordWire
 from channels.matrix.client import MatrixClient
 from channels.matrix.client import Pace as MatrixPace
 from channels.platform_calls import proxy_for
+from channels.telegram.client import Pace as TelegramPace
 from channels.telegram.client import Wire as TelegramWire
-from channels.telegram.client_http import Pace as TelegramPace
 
 ANSWERS: dict[str, Any] = {
     "getMe": {"ok": True, "result": {"id": 1, "is_bot": True, "first_name": "o", "username": "o"}},
