@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from channels.errors import AuthFailed
 from channels.matrix.client_olm import Account, Hearing, TooEarly, Undecipherable, signed_by
-from channels.matrix.inbound import Event, Unreadable, mapping
+from channels.matrix.inbound import Event, Unreadable, mapping, text_of
 from channels.matrix.keystore import Heard, KeyStore, Peer
 from channels.record import record
 
@@ -349,8 +349,3 @@ def _parsed(text: str) -> Mapping[str, Any]:
         return mapping(json.loads(text))
     except (ValueError, RecursionError):
         return {}
-
-
-def text_of(values: Mapping[str, Any], key: str) -> str:
-    value: object = values.get(key)
-    return value if isinstance(value, str) else ""

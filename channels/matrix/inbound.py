@@ -61,11 +61,13 @@ class Room:
     def learn(self, event: Event) -> None:
         """A state event of this room."""
         content = mapping(event.get("content"))
-        if event.get("type") == "m.room.member" and isinstance(user := event.get("state_key"), str):
-            if content.get("membership") == "join":
-                self.members[user] = _text(content, "displayname") or localpart(user)
-            else:
-                self.members.pop(user, None)
+        user = event.get("state_key")
+        if event.get("type") != "m.room.member" or not isinstance(user, str):
+            return
+        if content.get("membership") == "join":
+            self.members[user] = text_of(content, "displayname") or localpart(user)
+        else:
+            self.members.pop(user, None)
 
 
 @record
@@ -98,12 +100,8 @@ class Lens:
     order: str
 
     def address(self, topic: str | None) -> Address:
-        return Address(
-            channel="matrix",
-            account=self.me,
-            chat=ChatId(self.room.id),
-            topic=None if topic is None else TopicId(topic),
-        )
+        thread = None if topic is None else TopicId(topic)
+        return Address("matrix", self.me, ChatId(self.room.id), thread)
 
     def person(self, user: str, *, bot: bool = False) -> Person:
         return Person(PersonId(user), clean(self.room.members.get(user) or localpart(user)), bot)
@@ -113,6 +111,11 @@ def mapping(value: object) -> Mapping[str, Any]:
     """``value`` when it is a JSON object, else an empty one: a malformed event is no reason to fall
     over."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def text_of(values: Mapping[str, Any], key: str) -> str:
+    value: object = values.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def list_of(value: object) -> list[Any]:
@@ -133,8 +136,8 @@ def about(event: Event) -> str | None:
     to."""
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
-    if _text(relation, "rel_type") in {"m.replace", "m.annotation"}:
-        return _text(relation, "event_id") or None
+    if text_of(relation, "rel_type") in {"m.replace", "m.annotation"}:
+        return text_of(relation, "event_id") or None
     return _replied(content) if event.get("type") == "m.room.message" else None
 
 
@@ -143,15 +146,18 @@ def original(event: Event) -> Original:
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
     if event.get("type") == "m.reaction":
-        target = _text(relation, "event_id")
+        target = text_of(relation, "event_id")
         return Original(
-            sender=_text(event, "sender"), text=_text(relation, "key"), topic=None, reacts_to=target
+            sender=text_of(event, "sender"),
+            text=text_of(relation, "key"),
+            topic=None,
+            reacts_to=target,
         )
     bundled = mapping(mapping(event.get("unsigned")).get("m.relations"))
     edit = mapping(mapping(bundled.get("m.replace")).get("content"))
     newest = mapping(edit.get("m.new_content")) or content
-    text, _ = _without_fallback(_text(newest, "body"), content)
-    return Original(_text(event, "sender"), text, _topic(content))
+    text, _ = _without_fallback(text_of(newest, "body"), content)
+    return Original(text_of(event, "sender"), text, _topic(content))
 
 
 def flaw(event: Event) -> str:
@@ -163,7 +169,7 @@ def flaw(event: Event) -> str:
         return "type"
     if kind not in SPOKEN:
         return ""
-    missing = next((key for key in ("event_id", "sender") if not _text(event, key)), "")
+    missing = next((key for key in ("event_id", "sender") if not text_of(event, key)), "")
     if missing or not isinstance(content, dict):
         return missing or "content"
     fields = mapping(cast("object", content))
@@ -175,8 +181,8 @@ def flaw(event: Event) -> str:
 def arrival_of(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
     """``known``: what ``about`` names, None when it cannot be had. Result None: nothing that
     concerns us."""
-    sender = _text(event, "sender")
-    if not sender or sender == lens.me or not _text(event, "event_id") or "state_key" in event:
+    sender = text_of(event, "sender")
+    if not sender or sender == lens.me or not text_of(event, "event_id") or "state_key" in event:
         return None
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
@@ -187,8 +193,8 @@ def arrival_of(event: Event, lens: Lens, known: Original | None) -> Arrival | No
         case "m.room.message":
             result = _inbound(event, content, lens, known)
         case "m.reaction":
-            target = _text(relation, "event_id")
-            emoji = _text(relation, "key")
+            target = text_of(relation, "event_id")
+            emoji = text_of(relation, "key")
             topic = known.topic if known is not None else None
             if target and emoji:
                 result = _reaction(event, lens, target, emoji, topic=topic, added=True)
@@ -201,7 +207,7 @@ def arrival_of(event: Event, lens: Lens, known: Original | None) -> Arrival | No
 
 def redacts(event: Event) -> str:
     """The event a redaction takes away; room versions before 11 keep it outside of the content."""
-    return _text(mapping(event.get("content")), "redacts") or _text(event, "redacts")
+    return text_of(mapping(event.get("content")), "redacts") or text_of(event, "redacts")
 
 
 def starts_here(event: Event, me: str) -> bool:
@@ -209,21 +215,21 @@ def starts_here(event: Event, me: str) -> bool:
     invitation."""
     if event.get("type") != "m.room.member" or event.get("state_key") != me:
         return False
-    before = _text(mapping(mapping(event.get("unsigned")).get("prev_content")), "membership")
-    membership = _text(mapping(event.get("content")), "membership")
+    before = text_of(mapping(mapping(event.get("unsigned")).get("prev_content")), "membership")
+    membership = text_of(mapping(event.get("content")), "membership")
     return membership == "invite" or (membership == "join" and before not in {"join", "invite"})
 
 
 def _inbound(
     event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None
 ) -> Inbound | None:
-    kind = _text(content, "msgtype")
+    kind = text_of(content, "msgtype")
     if kind not in SAID or not isinstance(content.get("body"), str):
         return None
-    body, fallback = _without_fallback(_text(content, "body"), content)
+    body, fallback = _without_fallback(text_of(content, "body"), content)
     attachments = _attachments(content, kind)
     if kind in FILES:  # the body is a caption only beside a file name of its own
-        body = body if _text(content, "filename") not in {"", body} else ""
+        body = body if text_of(content, "filename") not in {"", body} else ""
     if kind == "m.emote":
         body = f"/me {body}"
     if not body.strip() and not attachments:
@@ -234,8 +240,8 @@ def _inbound(
     mentioned = _mentions_us(content, body, lens)
     topic = _topic(content)
     automated = content.get(AUTOMATED) is True or content.get("m.automated") is True
-    person = lens.person(_text(event, "sender"), bot=automated)
-    message = MessageId(_text(event, "event_id"))
+    person = lens.person(text_of(event, "sender"), bot=automated)
+    message = MessageId(text_of(event, "event_id"))
     return Inbound(
         key=message,
         address=lens.address(topic),
@@ -258,16 +264,16 @@ def _edited(
     """Servers pass on edits by anybody; only the author's own count."""
     new = mapping(content.get("m.new_content"))
     target = about(event)
-    if target is None or known is None or known.sender != _text(event, "sender"):
+    if target is None or known is None or known.sender != text_of(event, "sender"):
         return None
     if not isinstance(new.get("body"), str):
         return None
-    body = _text(new, "body")
+    body = text_of(new, "body")
     text = clean(_without_our_name(body, lens) if _mentions_us(new, body, lens) else body)
     return Edited(
-        key=_text(event, "event_id"),
+        key=text_of(event, "event_id"),
         address=lens.address(known.topic),
-        person=lens.person(_text(event, "sender")),
+        person=lens.person(text_of(event, "sender")),
         at=_at(event),
         order=lens.order,
         message=MessageId(target),
@@ -282,9 +288,9 @@ def _deleted(event: Event, lens: Lens, known: Original | None) -> Edited | React
     if known is not None and known.reacts_to:
         return _reaction(event, lens, known.reacts_to, known.text, topic=None, added=False)
     return Edited(
-        key=_text(event, "event_id"),
+        key=text_of(event, "event_id"),
         address=lens.address(known.topic if known is not None else None),
-        person=lens.person(_text(event, "sender")),
+        person=lens.person(text_of(event, "sender")),
         at=_at(event),
         order=lens.order,
         message=MessageId(target),
@@ -296,9 +302,9 @@ def _reaction(
     event: Event, lens: Lens, target: str, emoji: str, *, topic: str | None, added: bool
 ) -> Reacted:
     return Reacted(
-        key=_text(event, "event_id"),
+        key=text_of(event, "event_id"),
         address=lens.address(topic),
-        person=lens.person(_text(event, "sender")),
+        person=lens.person(text_of(event, "sender")),
         at=_at(event),
         order=lens.order,
         message=MessageId(target),
@@ -309,13 +315,13 @@ def _reaction(
 
 def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...]:
     """Files of encrypted rooms carry ``file`` with its own key instead of ``url``."""
-    reference = _text(content, "url")
+    reference = text_of(content, "url")
     file = mapping(content.get("file"))
     parts = {
-        "url": _text(file, "url"),
-        "k": _text(mapping(file.get("key")), "k"),
-        "iv": _text(file, "iv"),
-        "sha256": _text(mapping(file.get("hashes")), "sha256"),
+        "url": text_of(file, "url"),
+        "k": text_of(mapping(file.get("key")), "k"),
+        "iv": text_of(file, "iv"),
+        "sha256": text_of(mapping(file.get("hashes")), "sha256"),
     }
     if all(parts.values()) and parts["url"].startswith("mxc://"):
         reference = json.dumps(parts)
@@ -323,8 +329,8 @@ def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...
         return ()
     info = mapping(content.get("info"))
     size = info.get("size")
-    name = clean(_text(content, "filename") or _text(content, "body")) or "file"
-    media_type = _text(info, "mimetype") or "application/octet-stream"
+    name = clean(text_of(content, "filename") or text_of(content, "body")) or "file"
+    media_type = text_of(info, "mimetype") or "application/octet-stream"
     size = size if isinstance(size, int) and size >= 0 else None
     return (Attachment(ref=reference, name=name, media_type=media_type, size=size),)
 
@@ -335,7 +341,7 @@ def _mentions_us(content: Mapping[str, Any], body: str, lens: Lens) -> bool:
     users: object = mapping(content.get("m.mentions")).get("user_ids")
     if isinstance(users, list) and lens.me in users:
         return True
-    if any(unquote(pill) == lens.me for pill in _PILL.findall(_text(content, "formatted_body"))):
+    if any(unquote(pill) == lens.me for pill in _PILL.findall(text_of(content, "formatted_body"))):
         return True
     return re.search(_our_name(lens), body, re.IGNORECASE) is not None
 
@@ -362,7 +368,7 @@ def _replied(content: Mapping[str, Any]) -> str | None:
     relation = mapping(content.get("m.relates_to"))
     if relation.get("rel_type") == "m.thread" and relation.get("is_falling_back") is True:
         return None
-    return _text(mapping(relation.get("m.in_reply_to")), "event_id") or None
+    return text_of(mapping(relation.get("m.in_reply_to")), "event_id") or None
 
 
 def _without_fallback(body: str, content: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -381,7 +387,9 @@ def _without_fallback(body: str, content: Mapping[str, Any]) -> tuple[str, str |
 
 def _topic(content: Mapping[str, Any]) -> str | None:
     relation = mapping(content.get("m.relates_to"))
-    return (_text(relation, "event_id") or None) if relation.get("rel_type") == "m.thread" else None
+    return (
+        (text_of(relation, "event_id") or None) if relation.get("rel_type") == "m.thread" else None
+    )
 
 
 def _at(event: Event) -> datetime:
@@ -389,8 +397,3 @@ def _at(event: Event) -> datetime:
     if not isinstance(milliseconds, int | float) or not 0 <= milliseconds < _LATEST:
         milliseconds = 0
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _text(values: Mapping[str, Any], key: str) -> str:
-    value: object = values.get(key)
-    return value if isinstance(value, str) else ""

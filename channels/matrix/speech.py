@@ -14,8 +14,8 @@ from typing import Any
 
 from channels.errors import Rejected
 from channels.matrix.client_olm import Hearing, Speaking, Undecipherable, signed_by
-from channels.matrix.device import MEGOLM, OLM, Device, Request, text_of
-from channels.matrix.inbound import mapping
+from channels.matrix.device import MEGOLM, OLM, Device, Request
+from channels.matrix.inbound import mapping, text_of
 from channels.matrix.keystore import Heard, KeyStore, Peer, Spoken
 
 Json = dict[str, Any]

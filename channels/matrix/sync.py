@@ -12,16 +12,16 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from channels.contract import Arrival, ChannelContext, Cursor, Inbound
+from channels.catch_up import left_out
+from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor, Inbound
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix.account import TYPE as DOUBLES
 from channels.matrix.account import Doubles
 from channels.matrix.client import MatrixClient
-from channels.matrix.history import TYPES, Decryption, History, Opened
 from channels.matrix.inbound import (
     SPOKEN,
     Event,
@@ -38,13 +38,10 @@ from channels.matrix.inbound import (
     original,
     redacts,
 )
-from channels.matrix.rooms import Rooms, Welcome
+from channels.matrix.rooms import LONGEST_GAP, TYPES, History, Rooms, Welcome
 from channels.payloads import Garbled, Quarantine
 from channels.record import Recent, record
 from channels.text import wall
-
-if TYPE_CHECKING:  # at run time only where encryption is on
-    from channels.matrix.device import News
 
 log = logging.getLogger("channels.matrix")
 
@@ -104,19 +101,6 @@ class Position:
             return None
 
 
-@dataclass(slots=True)
-class SyncBatch:
-    """One answer of the homeserver, and what becomes of it step by step."""
-
-    position: Position  # where it was asked for
-    missed: bool  # it brings what was said while we were away
-    answer: Mapping[str, Any]
-    news: News | None = None  # of the device's keys
-    opened: Opened = field(default_factory=Opened)  # earlier events whose keys came
-    arrivals: list[Arrival] = field(default_factory=list[Arrival])
-    following: Position = field(default_factory=lambda: Position("", 0))  # where to go on
-
-
 class Listening:
     """One ``receive``: from the saved position, or the very first time from ``born``, the answer of
     the sync made when we connected."""
@@ -140,7 +124,6 @@ class Listening:
         self._clock = clock
         self._history = History(client, rooms, me, context, clock)
         self._known = Recent[str, Original](REMEMBERED)
-        self._decryption = Decryption(rooms, context, me)
         self._followed: list[str] = []  # rooms that replaced others
         self._unreadable = Quarantine(context.state / "malformed", me)
         self._position = Position("", 0)
@@ -217,22 +200,45 @@ class Listening:
         answer = await self._fetch(born, poll)
         if answer is None:
             return
-        batch = SyncBatch(self._position, self._missed, answer)
-        self._read_account_data(batch)
-        await self._keep_keys(batch)
-        await self._read_events(batch)
-        await self._publish(batch)
+        position = self._position
+        for event in events_of(answer.get("account_data")):
+            if event.get("type") == "m.direct":
+                self._read_direct(mapping(event.get("content")))
+            elif event.get("type") == DOUBLES:
+                self._doubles.heard(mapping(event.get("content")))
+        # The keys, and what they open of earlier events.
+        encryption = self._rooms.encryption
+        news = None
+        if encryption is not None:
+            news = await encryption.hear(position.since, answer)
+        sessions = None if self._missed or news is None else news.sessions
+        opened, done = await self._history.opened_later(sessions, self._arrival)
+        # What was said.
+        arrivals, order = await self._arrivals(answer)
+        new = await self._welcome.wanted(answer)
+        invites = tuple(dict.fromkeys((*position.invites, *new, *self._followed)))
+        self._followed.clear()
+        since = str(answer.get("next_batch", position.since))
+        following = Position(since, order, invites)
+        # The very first position is worth saving, too: from now on nothing is before our time.
+        if self._missed or opened or following != position:
+            await self._context.publish([*opened, *arrivals], following.cursor())
+        self._position = following
+        self._missed = False
         # After the commit people see that their words arrived. Nothing depends on it, so nothing
         # waits for it.
-        for arrival in batch.arrivals:
+        for arrival in arrivals:
             if isinstance(arrival, Inbound):
                 self._markers[str(arrival.address.chat)] = str(arrival.message)
         if self._markers:
             self._marked.set()
-        await self._tend_device(batch)
-        if batch.following.invites:
-            invites = await self._welcome.accept(batch.following.invites)
-            self._position = replace(batch.following, invites=invites)
+        if encryption is not None and news is not None:
+            await encryption.step(encryption.undecrypted.done, done)
+            await encryption.tend(news)
+            await self._history.tell_overdue()
+        if invites:
+            remaining = await self._welcome.accept(invites)
+            self._position = replace(following, invites=remaining)
 
     async def _fetch(self, born: Mapping[str, Any], poll: float) -> Mapping[str, Any] | None:
         """None: the homeserver does not know our position any more; it begins anew."""
@@ -261,84 +267,70 @@ class Listening:
         self._context.heard()
         return answer
 
-    def _read_account_data(self, batch: SyncBatch) -> None:
-        for event in events_of(batch.answer.get("account_data")):
-            if event.get("type") == "m.direct":
-                self._read_direct(mapping(event.get("content")))
-            elif event.get("type") == DOUBLES:
-                self._doubles.heard(mapping(event.get("content")))
-
-    async def _keep_keys(self, batch: SyncBatch) -> None:
-        """And what they open of earlier events."""
-        encryption = self._rooms.encryption
-        if encryption is not None:
-            batch.news = await encryption.hear(batch.position.since, batch.answer)
-        sessions = None if batch.missed or batch.news is None else batch.news.sessions
-        batch.opened = await self._decryption.opened_later(sessions, self._spoken)
-
-    async def _read_events(self, batch: SyncBatch) -> None:
-        position = batch.position
-        batch.arrivals, order = await self._arrivals(batch.answer, position, batch.missed)
-        new = await self._welcome.wanted(batch.answer)
-        invites = tuple(dict.fromkeys((*position.invites, *new, *self._followed)))
-        self._followed.clear()
-        since = str(batch.answer.get("next_batch", position.since))
-        batch.following = Position(since, order, invites)
-
-    async def _publish(self, batch: SyncBatch) -> None:
-        """The very first position is worth saving, too: from now on nothing is before our time."""
-        if batch.missed or batch.opened.arrivals or batch.following != batch.position:
-            arrivals = [*batch.opened.arrivals, *batch.arrivals]
-            await self._context.publish(arrivals, batch.following.cursor())
-        self._position = batch.following
-        self._missed = False
-
-    async def _tend_device(self, batch: SyncBatch) -> None:
-        encryption = self._rooms.encryption
-        if encryption is not None and batch.news is not None:
-            await encryption.step(encryption.undecrypted.done, batch.opened.done)
-            await encryption.tend(batch.news)
-            await self._decryption.tell_overdue()
-
-    async def _arrivals(
-        self, answer: Mapping[str, Any], position: Position, missed: bool
-    ) -> tuple[list[Arrival], int]:
+    async def _arrivals(self, answer: Mapping[str, Any]) -> tuple[list[Arrival], int]:
+        """What was said in all rooms, and how many events are numbered now."""
         rooms = mapping(answer.get("rooms"))
         for room in mapping(rooms.get("leave")):
             self._rooms.forget(room)
         arrivals: list[Arrival] = []
-        order = position.order
+        order = self._position.order
+        since = self._position.since
         for room, update in mapping(rooms.get("join")).items():
             changes = mapping(update)
             for event in events_of(changes.get("state")):
                 await self._rooms.learn(room, event)
             timeline = mapping(changes.get("timeline"))
-            events, whole = await self._history.timeline(room, timeline, position.since, missed)
+            events, whole = await self._history.timeline(room, timeline, since, self._missed)
             of_room: list[Arrival] = []
             for event in events:
                 await self._rooms.learn(room, event)
                 order += 1
-                arrival = await self._arrival(room, event, f"{order:016d}")
-                if arrival is not None:
-                    of_room.append(arrival)
-            arrivals += await self._history.fenced(room, of_room, missed=missed, whole=whole)
+                number = f"{order:016d}"
+                readable: Event | None = event
+                if event.get("type") == "m.room.encrypted":
+                    readable = await self._history.decrypted(room, event, number)
+                elif event.get("type") == "m.room.tombstone":
+                    new = self._welcome.follow(event)
+                    if new is not None:
+                        self._followed.append(new)
+                        await self._context.missed(
+                            f"matrix: the room {room} was replaced by {new}; ohmo goes there."
+                            " Where channels.matrix.allow.groups names the old room, add the new"
+                            " one."
+                        )
+                if readable is not None:
+                    arrival = await self._arrival(room, readable, number)
+                    of_room += [arrival] if arrival is not None else []
+            arrivals += await self._fenced(room, of_room, whole=whole)
         return arrivals, order
 
-    async def _arrival(self, room: str, event: Event, order: str) -> Arrival | None:
-        if event.get("type") == "m.room.encrypted":
-            opened = await self._decryption.open(room, event, order)
-            return await self._spoken(room, opened, order) if opened is not None else None
-        if event.get("type") == "m.room.tombstone":
-            new = self._welcome.follow(event)
-            if new is not None:
-                self._followed.append(new)
-                await self._context.missed(
-                    f"matrix: the room {room} was replaced by {new}; ohmo goes there. Where"
-                    " channels.matrix.allow.groups names the old room, add the new one."
-                )
-        return await self._spoken(room, event, order)
+    async def _fenced(self, room: str, arrivals: list[Arrival], *, whole: bool) -> list[Arrival]:
+        """After an absence: what ``catch_up`` lets in. Whatever is left out is counted aloud where
+        somebody may be waiting, else to the owner."""
+        oldest, most = self._context.catch_up
+        let_in = arrivals
+        if self._missed:
+            young = [arrival for arrival in arrivals if arrival.at >= self._clock() - oldest]
+            let_in = young[-most:] if most else []
+        keys = {arrival.key for arrival in let_in}
+        others = [arrival for arrival in arrivals if arrival.key not in keys]
+        left = [message for message in others if isinstance(message, Inbound)]
+        if left or not whole:
+            waiting = not whole or any(message.addressed for message in left)
+            address = Address("matrix", self._me, ChatId(room)) if waiting else None
+            where = "here" if waiting else f"on Matrix in {room}"
+            text = left_out(
+                [message.at for message in left],
+                (oldest, most if self._missed else LONGEST_GAP),
+                zone=self._context.zone,
+                where=where,
+                key="channels.matrix.catch_up",
+                more=not whole,
+            )
+            await self._context.missed(text, address)
+        return let_in
 
-    async def _spoken(self, room: str, event: Event, order: str) -> Arrival | None:
+    async def _arrival(self, room: str, event: Event, order: str) -> Arrival | None:
         identity = event.get("event_id")
         unreadable = flaw(event)
         if unreadable:
@@ -355,12 +347,10 @@ class Listening:
         else:
             known = await self._original(room, target)
         try:
-            place = await self._rooms.get(room)
+            state = await self._rooms.get(room)
         except Rejected:  # we were removed meanwhile
-            place = Room(room)
-        return arrival_of(event, Lens(self._me, place, order), known)
-
-    # rooms
+            state = Room(room)
+        return arrival_of(event, Lens(self._me, state, order), known)
 
     async def _original(self, room: str, target: str) -> Original | None:
         if target not in self._known:
