@@ -21,12 +21,16 @@ _PRIVATE = re.compile(r"token|secret|password|key", re.IGNORECASE)
 def effective(config: Config, manifests: Mapping[str, Manifest]) -> dict[str, Any]:
     """The keys of ``config.yaml`` with the values in use. Durations and sizes as one writes
     them."""
-    found: dict[str, Any] = config.written.model_dump(mode="json")
-    found["permissions"] |= {
-        name: list(getattr(config.permissions, name)) for name in ("allow", "ask", "deny")
+    keys: dict[str, Any] = config.written.model_dump(mode="json")
+    permissions = config.permissions
+    keys["permissions"] |= {
+        "mode": permissions.mode,
+        "allow": list(permissions.allow),
+        "ask": list(permissions.ask),
+        "deny": list(permissions.deny),
     }
-    found["permissions"]["mode"] = config.permissions.mode
-    found["store"]["url"] = _PASSWORD.sub(r"\1********\2", found["store"]["url"])
+    keys["store"]["url"] = _PASSWORD.sub(r"\1********\2", keys["store"]["url"])
+    is_table = isinstance(config.source.data.get("channels"), dict)
     table: dict[str, Any] = {}
     for channel in config.channels:
         manifest = manifests.get(channel.name)
@@ -35,14 +39,12 @@ def effective(config: Config, manifests: Mapping[str, Manifest]) -> dict[str, An
         for key, value in channel.settings.items():
             private = key in hidden or _PRIVATE.search(key) is not None
             body[key] = Secret(value).written() if private and isinstance(value, str) else value
-        if isinstance(config.source.data.get("channels"), dict) and isinstance(
-            channel.path[-1], int
-        ):
+        if is_table and isinstance(channel.path[-1], int):
             table.setdefault(channel.name, []).append(body)
         else:
             table[channel.name] = body
-    found["channels"] = table
-    return found
+    keys["channels"] = table
+    return keys
 
 
 def schema(manifests: Mapping[str, Manifest]) -> dict[str, Any]:
@@ -55,13 +57,12 @@ def schema(manifests: Mapping[str, Manifest]) -> dict[str, Any]:
     for name, manifest in sorted(manifests.items()):
         own = TypeAdapter(manifest.settings).json_schema(ref_template="#/$defs/{model}")
         definitions |= own.pop("$defs", {})
-        one = {
+        definitions[f"channel_{name}"] = {
             "title": manifest.title,
             "type": ["object", "null"],
             "additionalProperties": False,
             "properties": {**own.get("properties", {}), **shared["properties"]},
         }
-        definitions[f"channel_{name}"] = one
         reference = {"$ref": f"#/$defs/channel_{name}"}
         table[name] = {"anyOf": [reference, {"type": "array", "items": reference}]}
     whole["properties"]["channels"] = {"type": "object", "properties": table, "title": "Channels"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -104,13 +105,12 @@ def load(
     source = read(file, text).overridden(environ)
     vault = Vault(environ)
     problems = list(source.problems)
-    expansion = _expansion(source, home, environ, problems)
     channels, wrong = read_channels(source, vault)
     problems += wrong
     problems += channel_problems(channels, manifests) if manifests is not None else []
     chosen = profile or environ.get("OHMO_PROFILE", "").strip()
     data = {**source.data, "profile": chosen} if chosen else source.data
-    written = _checked(data, expansion, source, home, problems)
+    written = _checked(data, source, home, environ, problems)
     if manifests is not None:
         problems += _unknown_channels(written, source, sorted(manifests))
     names = _fallback_chain(written, source, problems)
@@ -149,27 +149,43 @@ def load(
 def key_is_optional(profile: Profile) -> bool:
     """``auto`` looks around, ``offline`` needs none, and a server of one's own (``base_url``) may
     need none."""
+    if profile.provider in ("auto", "offline"):
+        return True
     default = DEFAULT_KEY.get(profile.provider)
     usual = default is not None and profile.api_key == Secret(default)
-    return profile.provider in ("auto", "offline") or (profile.base_url is not None and usual)
+    return profile.base_url is not None and usual
 
 
 def _checked(
     data: Mapping[str, Plain],
-    expansion: Expansion,
     source: Source,
     home: Home,
+    environ: Mapping[str, str],
     problems: list[Problem],
 ) -> Written:
     """Raises ConfigError when there is no model to go on with; what else is wrong is added to
     ``problems``."""
-    profiles, name = data.get("profiles"), data.get("profile", "default")
-    known = list(profiles) if isinstance(profiles, dict) else ["default"]
-    if isinstance(name, str) and name not in known:
-        text = unknown_name("profile", name, known)
-        asked = data is not source.data  # --profile or OHMO_PROFILE
+    name = data.get("profile", "default")
+    profiles = data.get("profiles")
+    names = list(profiles) if isinstance(profiles, dict) else ["default"]
+    if isinstance(name, str) and name not in names:
+        text = unknown_name("profile", name, names)
         problem = source.problem(("profile",), text)
-        problems.append(Problem("--profile", "", text) if asked else problem)
+        if data is not source.data:  # --profile or OHMO_PROFILE
+            problem = Problem("--profile", "", text)
+        problems.append(problem)
+    user = environ.get("HOME", "").strip()
+    if not user:
+        user = os.path.expanduser("~")  # noqa: PTH111 - without a user it must not fail
+    if not Path(user).is_absolute():
+        problems.append(Problem("HOME", "", "must be an absolute path"))
+    # ${WORKSPACE} is the workspace of this very file.
+    text = source.data.get("workspace", "~/ohmo-workspace")
+    workspace = ""
+    if isinstance(text, str):
+        with suppress(ValueError):  # said by the model, with its line
+            workspace = str(Expansion({"OHMO_HOME": str(home.root), "HOME": user}).path(text))
+    expansion = Expansion({"OHMO_HOME": str(home.root), "WORKSPACE": workspace, "HOME": user})
     try:
         written = Written.model_validate(data, context=expansion)
     except ValidationError as error:
@@ -178,9 +194,13 @@ def _checked(
     problems += not_yet(written, source)
     # The home is closed to tools, so nothing could be done in a workspace that lies in it.
     if Path(os.path.realpath(written.workspace)).is_relative_to(os.path.realpath(home.root)):
-        text = f"lies in the agent's home {home.root}, which is closed to tools; name a folder"
-        text = f"{text} outside it, for example ~/ohmo-workspace"
-        problems.append(source.problem(("workspace",), text))
+        problems.append(
+            source.problem(
+                ("workspace",),
+                f"lies in the agent's home {home.root}, which is closed to tools; name a folder"
+                " outside it, for example ~/ohmo-workspace",
+            )
+        )
     return written
 
 
@@ -207,37 +227,19 @@ def _unknown_channels(written: Written, source: Source, channels: Sequence[str])
     return problems
 
 
-def _file(asked: Path | None, environ: Mapping[str, str], home: Home, *, new: bool) -> Path | None:
+def _file(path: Path | None, environ: Mapping[str, str], home: Home, *, new: bool) -> Path | None:
     """``new``: it need not be there yet. None: there is none."""
-    if asked is not None:
-        return asked
+    if path is not None:
+        return path
     if environ.get("OHMO_CONFIG"):
         return Path(environ["OHMO_CONFIG"]).expanduser()
     try:
-        there = new or (home.config.exists() and not home.foreign())
+        is_there = new or (home.config.exists() and not home.foreign())
     except OSError as error:
         raise ConfigError(
             f"{home.root}: cannot be read ({error.strerror}); set OHMO_HOME to a folder you own"
         ) from error
-    return home.config if there else None
-
-
-def _expansion(
-    source: Source, home: Home, environ: Mapping[str, str], problems: list[Problem]
-) -> Expansion:
-    """``${WORKSPACE}`` is the workspace of this very file."""
-    user = environ.get("HOME", "").strip()
-    if not user:
-        user = os.path.expanduser("~")  # noqa: PTH111 - without a user it must not fail
-    names = {"OHMO_HOME": str(home.root), "HOME": user}
-    text = source.data.get("workspace", "~/ohmo-workspace")
-    try:
-        workspace = str(Expansion(names).path(text)) if isinstance(text, str) else ""
-    except ValueError:
-        workspace = ""  # said by the model, with its line
-    if not Path(user).is_absolute():
-        problems.append(Problem("HOME", "", "must be an absolute path"))
-    return Expansion({"OHMO_HOME": names["OHMO_HOME"], "WORKSPACE": workspace, "HOME": user})
+    return home.config if is_there else None
 
 
 def _fallback_chain(written: Written, source: Source, problems: list[Problem]) -> list[str]:
@@ -296,14 +298,14 @@ def _secret_problems(
 
 def _store_url(written: Written, source: Source, vault: Vault) -> tuple[str, list[Problem]]:
     path: KeyPath = ("store", "url")
-    secret = Secret(written.store.url)
-    found = written.store.url
+    url = written.store.url
+    secret = Secret(url)
     if secret.kind != "literal":
         try:
-            found = vault.reveal(secret)
+            url = vault.reveal(secret)
         except SecretMissing as error:
             return "", [source.problem(path, f"{error}; {PUT_IT}")]
-    if found.startswith(("postgresql://", "postgres://")):
+    if url.startswith(("postgresql://", "postgres://")):
         later = (
             "a daemon on PostgreSQL comes in a later version; write sqlite:///${OHMO_HOME}/ohmo.db"
         )
@@ -311,7 +313,7 @@ def _store_url(written: Written, source: Source, vault: Vault) -> tuple[str, lis
     user, at, _ = written.store.url.partition("://")[2].rpartition("@")
     if at and ":" in user and not source.private:
         return "", [source.problem(path, LITERAL)]
-    return found, []
+    return url, []
 
 
 def copy_of(home: Home) -> Path:
@@ -354,7 +356,7 @@ def boot(
         if not copy.exists():
             raise
         try:
-            found = load(copy, environ=environ, profile=profile, manifests=manifests)
+            config = load(copy, environ=environ, profile=profile, manifests=manifests)
         except ConfigError:
             raise error from None
         first, *more = str(error).splitlines() or [""]
@@ -363,4 +365,4 @@ def boot(
             f"The configuration is broken, so ohmo runs with the last good copy: {first}{rest}."
             " Mend it; `ohmo config check` says when it is right."
         )
-        return replace(found, file=path or found.home.config), line
+        return replace(config, file=path or config.home.config), line

@@ -85,8 +85,9 @@ class Profile(Section):
         written: dict[str, Any] = {} if value is None else value
         if not isinstance(written, dict) or "api_key" in written:
             return value
-        key = DEFAULT_KEY.get(str(written.get("provider", "auto")))
-        return {**written, "api_key": key} if key is not None else written
+        provider = written.get("provider", "auto")
+        key = DEFAULT_KEY.get(str(provider))
+        return written if key is None else {**written, "api_key": key}
 
 
 class PermissionSettings(Section):
@@ -164,8 +165,10 @@ class Control(Section):
     @property
     def address(self) -> tuple[str, int] | None:
         """Host and port; None: the unix socket only."""
-        match = LISTEN.fullmatch(self.listen) if self.listen is not None else None
-        return (match["host"].strip("[]"), int(match["port"])) if match is not None else None
+        match = LISTEN.fullmatch(self.listen or "")
+        if match is None:
+            return None
+        return match["host"].strip("[]"), int(match["port"])
 
 
 class Roles(Section):

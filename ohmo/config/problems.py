@@ -48,8 +48,8 @@ _PRIVATE = re.compile(r"key|token|secret|password", re.IGNORECASE)
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word somebody probably meant."""
-    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def unknown_key(word: str, known: Sequence[str]) -> str:
@@ -63,8 +63,10 @@ def unknown_key(word: str, known: Sequence[str]) -> str:
 def unknown_name(what: str, word: str, known: Sequence[str]) -> str:
     """The text for a value that names something that does not exist."""
     guess = nearest(word, known)
-    instead = f"did you mean {guess}?" if guess else f"only {', '.join(known) or 'none'}"
-    return f"there is no {what} {word!r}, {instead}"
+    hint = f"did you mean {guess}?"
+    if not guess:
+        hint = f"only {', '.join(known) or 'none'}"
+    return f"there is no {what} {word!r}, {hint}"
 
 
 def from_pydantic(
@@ -76,24 +78,26 @@ def from_pydantic(
 ) -> list[Problem]:
     """``above``: where the model's keys stand in the file. ``extra``: keys that are valid beside
     the model's own."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for detail in error.errors(include_url=False):
         inner = tuple(detail["loc"])
         path = (*above, *inner)
         if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            siblings = [*keys_at(model, inner[:-1]), *(extra if len(inner) == 1 else ())]
-            found.append(source.problem(path, unknown_key(str(inner[-1]), siblings)))
+            siblings = keys_at(model, inner[:-1])
+            if len(inner) == 1:
+                siblings += extra
+            text = unknown_key(str(inner[-1]), siblings)
         else:
-            found.append(source.problem(path, _say(detail, path)))
-    return found
+            text = _text(detail, path)
+        problems.append(source.problem(path, text))
+    return problems
 
 
 def raise_all(problems: Sequence[Problem]) -> None:
     """Raises ConfigError with one line for each, in the order of the file."""
     if problems:
-        raise ConfigError(
-            "\n".join(dict.fromkeys(str(problem) for problem in sorted(problems, key=_by_line)))
-        )
+        lines = [str(problem) for problem in sorted(problems, key=_by_line)]
+        raise ConfigError("\n".join(dict.fromkeys(lines)))
 
 
 def keys_at(model: type[Any], path: Path) -> list[str]:
@@ -112,19 +116,17 @@ def _by_line(problem: Problem) -> tuple[str, int]:
     return (name, int(line)) if line.isdigit() else (problem.place, 0)
 
 
-def _say(detail: ErrorDetails, path: Path) -> str:
-    kind, context = detail["type"], detail.get("ctx", {})
-    written = _show(detail["input"], path)
+def _text(detail: ErrorDetails, path: Path) -> str:
+    kind = detail["type"]
+    context = detail.get("ctx", {})
+    written = _written(detail["input"], path)
     if kind == "missing":
         return "missing; it has no default"
     if kind == "value_error":
         return str(context.get("error", detail["msg"]))
     if kind == "literal_error":
-        known = [
-            name
-            for name in _QUOTED.findall(str(context.get("expected", "")))
-            if name not in UNBUILT
-        ]
+        names: list[str] = _QUOTED.findall(str(context.get("expected", "")))
+        known = [name for name in names if name not in UNBUILT]
         guess = nearest(str(detail["input"]), known)
         hint = f"; did you mean {guess}?" if guess else ""
         return f"expected one of {', '.join(known)}{written}{hint}"
@@ -137,14 +139,18 @@ def _say(detail: ErrorDetails, path: Path) -> str:
     return detail["msg"][:1].lower() + detail["msg"][1:]
 
 
-def _show(value: object, path: Path) -> str:
-    if any(isinstance(part, str) and _PRIVATE.search(part) for part in path[-1:]):
+def _written(value: object, path: Path) -> str:
+    if path and _PRIVATE.search(str(path[-1])):
         return ""
-    if isinstance(value, bool) or value is None:
-        return f", not {str(value).lower().replace('none', 'null')}"
+    if value is None:
+        return ", not null"
+    if isinstance(value, bool):
+        return f", not {str(value).lower()}"
     if isinstance(value, str | int | float):
         text = repr(value)
-        return f", not {text if len(text) <= 60 else text[:57] + '...'}"
+        if len(text) > 60:
+            text = f"{text[:57]}..."
+        return f", not {text}"
     if isinstance(value, list | tuple):
         return ", not a list"
     return ", not keys and values" if isinstance(value, Mapping) else ""
@@ -181,7 +187,7 @@ def _alternatives(annotation: Any) -> list[Any]:
     if origin is typing.Annotated:
         return _alternatives(typing.get_args(annotation)[0])
     if origin in (typing.Union, types.UnionType):
-        return [found for inner in typing.get_args(annotation) for found in _alternatives(inner)]
+        return [one for inner in typing.get_args(annotation) for one in _alternatives(inner)]
     return [annotation]
 
 
@@ -215,10 +221,10 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         budget: Budget = getattr(written.budgets, name)
         if budget.usd is not None or budget.tokens is not None:
             asked.append((("budgets", name), "a budget"))
-    found = [
+    problems = [
         source.problem(path, f"{what} comes in a later version; remove this")
         for path, what in asked
     ]
     if written.permissions.preset == "full":
-        found.append(source.problem(("permissions", "preset"), UNCAGED))
-    return found
+        problems.append(source.problem(("permissions", "preset"), UNCAGED))
+    return problems

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ruamel.yaml import YAML
@@ -53,10 +53,11 @@ def rewritten(text: str, changes: Mapping[Keys, Plain]) -> str:
 
 
 def _with(table: Mapping[str, Plain], keys: Keys, value: Plain) -> dict[str, Plain]:
-    first, *rest = keys
-    inner = table.get(first)
-    below = _with(inner if isinstance(inner, dict) else {}, tuple(rest), value) if rest else value
-    return {**table, first: below}
+    if len(keys) == 1:
+        return {**table, keys[0]: value}
+    inner = table.get(keys[0])
+    below = _with(inner if isinstance(inner, dict) else {}, keys[1:], value)
+    return {**table, keys[0]: below}
 
 
 def _changed(text: str, keys: Keys, value: Plain) -> str:
@@ -89,15 +90,15 @@ def _changed(text: str, keys: Keys, value: Plain) -> str:
 
 def _added(text: str, node: MappingNode, keys: Keys, value: Plain) -> str:
     if node.flow_style:
-        below = value if len(keys) == 1 else _with({}, keys[1:], value)
-        words = f"{_scalar(keys[0])}: {_flow(below)}"
+        words = _flow(_with({}, keys, value))[1:-1]  # without its braces
         if not node.value:
             at = node.start_mark.index + 1
             return _spliced(text, at, at, words)
         at = _pair_end(text, *node.value[-1])
         return _spliced(text, at, at, f", {words}")
     end = _pair_end(text, *node.value[-1])
-    block = _block(keys, value, node.value[0][0].start_mark.column, text)
+    first_key = node.value[0][0]
+    block = _block(keys, value, first_key.start_mark.column, text)
     if text[end - 1] == "\n":  # behind a literal block
         return _spliced(text, end, end, block)
     at = _line_end(text, end)
@@ -105,30 +106,28 @@ def _added(text: str, node: MappingNode, keys: Keys, value: Plain) -> str:
 
 
 def _replaced(text: str, key: Node, node: Node, value: Plain, *, flow: bool) -> str:
-    if isinstance(node, SequenceNode) and not node.flow_style and isinstance(value, list):
-        return _relisted(text, key, node, cast("list[Plain]", value))
     start = node.start_mark.index
     end = _pair_end(text, key, node)
     words = _flow(value)
-    if _is_unwritten(node) or (isinstance(node, CollectionNode) and not node.flow_style):
+    if _is_unwritten(node):
         return _spliced(text, _colon(text, key), end, f" {words}")
-    if text[end - 1] == "\n" and not flow:
-        words += "\n"
-    return _spliced(text, start, end, words)
-
-
-def _relisted(text: str, key: Node, node: SequenceNode, value: Sequence[Plain]) -> str:
-    """Items that stay keep their lines and remarks."""
+    if not isinstance(node, CollectionNode) or node.flow_style:
+        if text[end - 1] == "\n" and not flow:
+            words += "\n"
+        return _spliced(text, start, end, words)
+    whole = _spliced(text, _colon(text, key), end, f" {words}")
+    if not isinstance(node, SequenceNode) or not isinstance(value, list):
+        return whole
     items = [str(item.value) for item in node.value if isinstance(item, ScalarNode)]
-    kept = [item for item in items if item in value]
-    fresh = [item for item in value if item not in items]
-    if not kept or len(items) != len(node.value) or [*kept, *fresh] != list(value):
-        return _spliced(text, _colon(text, key), _end(text, node), f" {_flow(list(value))}")
+    remaining = [item for item in items if item in value]
+    added = [item for item in value if item not in items]
+    if not remaining or len(items) != len(node.value) or [*remaining, *added] != value:
+        return whole
+    # Items were added or taken away: those that stay keep their lines and remarks.
     first = node.value[0].start_mark.index
-    indent = text[_line_start(text, first) : first]
-    added = "".join(f"{_newline(text)}{indent}{_flow(item)}" for item in fresh)
-    at = _line_end(text, _end(text, node))
-    result = _spliced(text, at, at, added)
+    lead = _newline(text) + text[_line_start(text, first) : first]
+    at = _line_end(text, end)
+    result = _spliced(text, at, at, "".join(lead + _flow(item) for item in added))
     for item in reversed(node.value):
         if item.value not in value:
             start = _line_start(text, item.start_mark.index)
@@ -139,11 +138,12 @@ def _relisted(text: str, key: Node, node: SequenceNode, value: Sequence[Plain]) 
 
 def _block(keys: Keys, value: Plain, column: int, text: str) -> str:
     """``keys`` below each other, the value behind the last."""
+    newline = _newline(text)
     lines: list[str] = []
-    for depth, key in enumerate(keys):
-        indent = " " * (column + _STEP * depth)
-        lines.append(f"{indent}{_scalar(key)}:")
-    return _newline(text).join(lines) + f" {_flow(value)}{_newline(text)}"
+    for key in keys:
+        lines.append(" " * column + f"{_scalar(key)}:")
+        column += _STEP
+    return newline.join(lines) + f" {_flow(value)}{newline}"
 
 
 def _end(text: str, node: Node) -> int:
@@ -175,8 +175,11 @@ def _line_start(text: str, at: int) -> int:
 
 def _line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
-    end = len(text) if end < 0 else end
-    return end - 1 if end > at and text[end - 1] == "\r" else end
+    if end < 0:
+        end = len(text)
+    if end > at and text[end - 1] == "\r":
+        end -= 1
+    return end
 
 
 def _is_null(node: Node) -> bool:

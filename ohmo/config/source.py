@@ -39,9 +39,9 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.place}: {self.key}: {self.text}" if self.key else f"{self.place}: {self.text}"
-        )
+        if not self.key:
+            return f"{self.place}: {self.text}"
+        return f"{self.place}: {self.key}: {self.text}"
 
 
 def dotted(path: Path) -> str:
@@ -209,7 +209,13 @@ class _Reader:
             return text.lower() == "true"
         try:
             if tag == "int":
-                return _integer(text)
+                digits = text.replace("_", "").lower()
+                sign = -1 if digits.startswith("-") else 1
+                digits = digits.removeprefix("-").removeprefix("+")
+                base = {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10)
+                if base != 10:
+                    digits = digits[2:]
+                return sign * int(digits, base)
             if tag == "float":
                 plain = text.replace("_", "")
                 for infinite in ("inf", "nan", "Inf", "NaN"):
@@ -228,11 +234,3 @@ class _Reader:
         self.problems.append(
             Problem(f"{self._name}:{node.start_mark.line + 1}", dotted(path), text)
         )
-
-
-def _integer(text: str) -> int:
-    digits = text.replace("_", "").lower()
-    sign = -1 if digits.startswith("-") else 1
-    digits = digits[1:] if digits[:1] in ("+", "-") else digits
-    base = {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10)
-    return sign * int(digits[2:] if base != 10 else digits, base)

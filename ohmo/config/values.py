@@ -38,6 +38,8 @@ _DECIMAL = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _BYTES = {**_DECIMAL, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
+_URL = re.compile(r"https?://.*", re.DOTALL)
+_STORE_URL = re.compile(r"(?:env:|file:|keyring:|postgres(?:ql)?://|sqlite:////).*", re.DOTALL)
 LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
@@ -78,11 +80,13 @@ def written_duration(value: timedelta | None) -> str:
     """As a person writes it: ``1h30m``; None is ``forever``."""
     if value is None:
         return "forever"
-    left, parts = round(value / timedelta(milliseconds=1)), list[str]()
+    text = ""
+    left = round(value / timedelta(milliseconds=1))
     for unit in ("d", "h", "m", "s", "ms"):
         number, left = divmod(left, round(_SECONDS[unit] * 1000))
-        parts += [f"{number}{unit}"] if number else []
-    return "".join(parts) or "0s"
+        if number:
+            text += f"{number}{unit}"
+    return text or "0s"
 
 
 def written_size(value: int) -> str | int:
@@ -98,8 +102,10 @@ def size(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is not None and match[2].lower() in _BYTES and len(match[1]) < 20:
-        return int(float(match[1]) * _BYTES[match[2].lower()])
+    if match is not None:
+        number, unit = match[1], match[2].lower()
+        if unit in _BYTES and len(number) < 20:
+            return int(float(number) * _BYTES[unit])
     raise ValueError("expected a size such as 12KiB, 2GiB, or a number of bytes")
 
 
@@ -138,43 +144,53 @@ def _expansion(info: ValidationInfo) -> Expansion | None:
 
 
 def _expand_text(value: object, info: ValidationInfo) -> object:
-    known = _expansion(info)
-    return known.text(value) if isinstance(value, str) and known is not None else value
+    expansion = _expansion(info)
+    if expansion is None or not isinstance(value, str):
+        return value
+    return expansion.text(value)
 
 
 def _expand_path(value: object, info: ValidationInfo) -> object:
-    known = _expansion(info)
-    return known.path(str(value)) if isinstance(value, str | Path) and known is not None else value
+    expansion = _expansion(info)
+    if expansion is None or not isinstance(value, str | Path):
+        return value
+    return expansion.path(str(value))
 
 
 def _rule(value: object, info: ValidationInfo) -> object:
-    if isinstance(value, str):
-        match = _RULE.fullmatch(value.strip())
-        if match is None:
-            raise ValueError(
-                f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git"
-                " status:*) or Read(${WORKSPACE}/**)"
-            )
-        name = match["tool"]
-        # A rule for a tool that does not exist would guard nothing, silently.
-        if "*" not in name and not name.startswith("mcp__") and name not in tool_names():
-            lower = {tool.lower(): tool for tool in tool_names()}
-            guess = difflib.get_close_matches(name.lower(), lower, n=1)
-            known = (
-                f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(tool_names())}"
-            )
-            raise ValueError(f"there is no tool {name!r}, {known}")
-    return _expand_text(value.strip() if isinstance(value, str) else value, info)
+    if not isinstance(value, str):
+        return value
+    match = _RULE.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(
+            f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git"
+            " status:*) or Read(${WORKSPACE}/**)"
+        )
+    name = match["tool"]
+    # A rule for a tool that does not exist would guard nothing, silently.
+    if "*" not in name and not name.startswith("mcp__") and name not in tool_names():
+        lower = {tool.lower(): tool for tool in tool_names()}
+        guess = difflib.get_close_matches(name.lower(), lower, n=1)
+        hint = f"only {', '.join(tool_names())}"
+        if guess:
+            hint = f"did you mean {lower[guess[0]]}?"
+        raise ValueError(f"there is no tool {name!r}, {hint}")
+    return _expand_text(value.strip(), info)
 
 
 def _name(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _person(value: str) -> str:
-    if _PERSON.fullmatch(value) is None:
-        raise ValueError("expected CHANNEL:ID, for example slack:U123")
-    return value
+def _matches(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+    """``expected``: the error for text that is written otherwise."""
+
+    def check(value: str) -> str:
+        if pattern.fullmatch(value) is None:
+            raise ValueError(expected)
+        return value
+
+    return AfterValidator(check)
 
 
 def _zone(value: str) -> str:
@@ -205,19 +221,6 @@ def _keep(value: object) -> object:
     return duration(value)
 
 
-def _url(value: str) -> str:
-    if not value.startswith(("http://", "https://")):
-        raise ValueError("expected an address that begins with http:// or https://")
-    return value
-
-
-def _store_url(value: str) -> str:
-    known = ("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")
-    if value.startswith(known):
-        return value
-    raise ValueError("expected sqlite:///${OHMO_HOME}/ohmo.db or postgresql://…")
-
-
 Flag = Annotated[bool, BeforeValidator(flag)]
 Duration = Annotated[
     timedelta,
@@ -239,8 +242,8 @@ Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]
 Place = Annotated[Path, BeforeValidator(_expand_path), WithJsonSchema({"type": "string"})]
 ExpandedText = Annotated[str, BeforeValidator(_expand_text)]
 Rule = Annotated[str, BeforeValidator(_rule)]
-PersonAddress = Annotated[str, AfterValidator(_person)]
-Url = Annotated[str, AfterValidator(_url)]
+PersonAddress = Annotated[str, _matches(_PERSON, "expected CHANNEL:ID, for example slack:U123")]
+Url = Annotated[str, _matches(_URL, "expected an address that begins with http:// or https://")]
 Keep = Annotated[
     timedelta | None,
     BeforeValidator(_keep),
@@ -248,7 +251,9 @@ Keep = Annotated[
     WithJsonSchema({"type": ["string", "number", "null"], "examples": ["30d", "forever"]}),
 ]
 Listen = Annotated[str | None, BeforeValidator(_listen)]
-StoreUrl = Annotated[ExpandedText, AfterValidator(_store_url)]
+StoreUrl = Annotated[
+    ExpandedText, _matches(_STORE_URL, "expected sqlite:///${OHMO_HOME}/ohmo.db or postgresql://…")
+]
 Zone = Annotated[str, AfterValidator(_zone)]
 Kind = Literal["env", "file", "keyring", "literal"]
 REFERENCES: tuple[Kind, ...] = ("env", "file", "keyring")
