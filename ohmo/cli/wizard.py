@@ -90,7 +90,7 @@ class Wizard:
                 "note    standard input is no terminal, so nothing was asked and nothing read from"
                 " it; every step has a flag: ohmo init --help"
             )
-        for line in imported.told if imported is not None else ():
+        for line in imported.notices if imported is not None else ():
             click.echo(f"note    {line}")
         fine = self._checks.answer(home, answers) if test else True
         fine = self._checks.install_service(service, asking=self._asking) and fine

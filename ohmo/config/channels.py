@@ -55,16 +55,17 @@ class Opened:
 def read_channels(source: Source, vault: Vault) -> tuple[tuple[RawChannel, ...], list[Problem]]:
     """Every channel of the file, and those that are on by default."""
     written = source.data.get("channels")
-    table = written if isinstance(written, dict) else {}
-    found: list[RawChannel] = []
+    table = dict(written) if isinstance(written, dict) else {}
+    for name in ON_BY_DEFAULT:
+        table.setdefault(name, None)
+    channels: list[RawChannel] = []
     problems: list[Problem] = []
-    for name in (*table, *(name for name in ON_BY_DEFAULT if name not in table)):
-        body = table.get(name)
-        accounts = body if isinstance(body, list) else [body]
-        for number, account in enumerate(accounts):
-            path: Path = ("channels", name)
-            if isinstance(body, list):
-                path = (*path, number)
+    for name, body in table.items():
+        above: Path = ("channels", name)
+        accounts = {above: body}
+        if isinstance(body, list):
+            accounts = {(*above, number): account for number, account in enumerate(body)}
+        for path, account in accounts.items():
             if account is not None and not isinstance(account, dict):
                 problems.append(
                     source.problem(path, "expected keys and values, for example {enabled: true}")
@@ -79,9 +80,9 @@ def read_channels(source: Source, vault: Vault) -> tuple[tuple[RawChannel, ...],
             except ValidationError as error:
                 problems += from_pydantic(error, ChannelPolicy, source, path)
             else:
-                found.append(RawChannel(name, policy, own, path, source, vault))
-        problems += _twins([channel for channel in found if channel.name == name])
-    return tuple(found), problems
+                channels.append(RawChannel(name, policy, own, path, source, vault))
+        problems += _twins([channel for channel in channels if channel.name == name])
+    return tuple(channels), problems
 
 
 def channel_problems(
@@ -135,25 +136,18 @@ def _open_all(
 def _twins(accounts: Sequence[RawChannel]) -> list[Problem]:
     if len(accounts) < 2:
         return []
-    known: set[str | None] = set()
+    names: set[str] = set()
     problems: list[Problem] = []
     for channel in accounts:
         name = channel.policy.account
         if name is None:
-            problems.append(
-                channel.source.problem(
-                    channel.path,
-                    "several accounts of one platform: give each its own account: NAME",
-                )
-            )
-        elif name in known:
-            problems.append(
-                channel.source.problem(
-                    (*channel.path, "account"),
-                    f"{name} is the name of another account; give each its own",
-                )
-            )
-        known.add(name)
+            text = "several accounts of one platform: give each its own account: NAME"
+            problems.append(channel.source.problem(channel.path, text))
+            continue
+        if name in names:
+            text = f"{name} is the name of another account; give each its own"
+            problems.append(channel.source.problem((*channel.path, "account"), text))
+        names.add(name)
     return problems
 
 
@@ -162,8 +156,9 @@ def _decode(raw: RawChannel, manifest: Manifest) -> tuple[Any, list[Problem]]:
     fields = _fields(manifest)
     values: dict[str, object] = {key: value for key, value in raw.settings.items() if key in fields}
     for name in manifest.secrets:
-        wrong = _fill_in(raw, name, fields.get(name), values)
-        problems += [wrong] if wrong is not None else []
+        problem = _fill_in(raw, name, fields.get(name), values)
+        if problem is not None:
+            problems.append(problem)
     if problems:
         return None, problems
     try:
@@ -173,11 +168,12 @@ def _decode(raw: RawChannel, manifest: Manifest) -> tuple[Any, list[Problem]]:
 
 
 def _unknown_keys(raw: RawChannel, manifest: Manifest) -> list[Problem]:
-    known = list(_fields(manifest))
+    fields = _fields(manifest)
+    known = [*fields, *POLICY_KEYS]
     return [
-        raw.source.problem((*raw.path, key), unknown_key(key, [*known, *POLICY_KEYS]))
+        raw.source.problem((*raw.path, key), unknown_key(key, known))
         for key in raw.settings
-        if key not in known
+        if key not in fields
     ]
 
 
@@ -201,14 +197,17 @@ def _fill_in(raw: RawChannel, name: str, field: Any, values: dict[str, object]) 
         default = field.default
     if isinstance(default, str) and Secret(default).kind == "literal":
         default = None
-    if written is None and (name in raw.settings or not isinstance(default, str)):
+    reference = written
+    if name not in raw.settings and isinstance(default, str):
+        reference = default
+    if not isinstance(reference, str):
         values[name] = None
         if optional:
             return None
         missing = "missing secret: write env:NAME, file:PATH or keyring:SERVICE/NAME"
         return raw.source.problem(path, missing)
-    secret = Secret(written if isinstance(written, str) else str(default))
-    if isinstance(written, str) and secret.kind == "literal" and not raw.source.private:
+    secret = Secret(reference)
+    if written is not None and secret.kind == "literal" and not raw.source.private:
         return raw.source.problem(path, LITERAL)
     try:
         values[name] = raw.vault.reveal(secret)

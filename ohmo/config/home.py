@@ -167,7 +167,7 @@ def read_env(file: Path) -> dict[str, str]:
         ) from error
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from error
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()  # noqa: PLW2901
         if not line or line[0] in "#;":
@@ -178,5 +178,5 @@ def read_env(file: Path) -> dict[str, str]:
             raise ConfigError(f"{file.name}:{number}: expected NAME=value")
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
-        found[name] = value
-    return found
+        values[name] = value
+    return values

@@ -208,13 +208,17 @@ def _unknown_channels(written: Written, source: Source, channels: Sequence[str])
     """Addresses whose channel there is not: nobody would have that role, and nothing would arrive
     there. ``house`` is the keyboard."""
     roles = written.access.roles
+    lists: dict[KeyPath, Sequence[str]] = {
+        ("owner",): written.owner,
+        ("access", "roles", "owner"): roles.owner,
+        ("access", "roles", "admin"): roles.admin,
+        ("access", "roles", "user"): roles.user,
+        ("access", "roles", "guest"): roles.guest,
+    }
     addresses: dict[KeyPath, str | None] = {}
-    for number, person in enumerate(written.owner):
-        addresses["owner", number] = person
-    for role in ("owner", "admin", "user", "guest"):
-        people: Sequence[str] = getattr(roles, role)
+    for path, people in lists.items():
         for number, person in enumerate(people):
-            addresses["access", "roles", role, number] = person
+            addresses[*path, number] = person
     for number, job in enumerate(written.cron.jobs):
         addresses["cron", "jobs", number, "to"] = job.to
     for name, hook in written.webhooks.items():

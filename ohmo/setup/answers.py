@@ -115,27 +115,28 @@ def to_json(answers: Answers) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(answers).items() if name != "secrets"}
 
 
-def from_json(found: Mapping[str, Any]) -> Answers:
+def from_json(saved: Mapping[str, Any]) -> Answers:
     """Raises TypeError, KeyError, ValueError for anything that ``to_json`` did not write."""
     channels: dict[str, dict[str, Value]] = {}
-    for name, table in dict(found["channels"]).items():
+    for name, table in dict(saved["channels"]).items():
         settings = channels[str(name)] = {}
         for key, value in dict(table).items():
-            several = isinstance(value, list)
-            settings[str(key)] = tuple(cast("list[Any]", value)) if several else value
+            if isinstance(value, list):
+                value = tuple(cast("list[Any]", value))  # noqa: PLW2901
+            settings[str(key)] = value
     jobs = tuple(
         Job(job["name"], job["schedule"], job["prompt"], tuple(job["rules"]))
-        for job in found["jobs"]
+        for job in saved["jobs"]
     )
     return Answers(
-        provider=str(found["provider"]),
-        base_url=str(found["base_url"]),
-        api_key=str(found["api_key"]),
-        preset=str(found["preset"]),
-        mode=str(found["mode"]),
-        workspace=str(found["workspace"]),
-        models=tuple(found["models"]),
-        owner=tuple(found["owner"]),
+        provider=str(saved["provider"]),
+        base_url=str(saved["base_url"]),
+        api_key=str(saved["api_key"]),
+        preset=str(saved["preset"]),
+        mode=str(saved["mode"]),
+        workspace=str(saved["workspace"]),
+        models=tuple(saved["models"]),
+        owner=tuple(saved["owner"]),
         channels=channels,
         jobs=jobs,
     )
@@ -155,14 +156,18 @@ def config_text(answers: Answers) -> str:
         "  default:",
         f"    provider: {answers.provider}  # auto | anthropic | openai | offline",
     ]
-    lines += [f"    base_url: {_text(answers.base_url)}"] if answers.base_url else []
-    lines += [f"    api_key: {_text(answers.api_key)}"] if answers.api_key else []
+    if answers.base_url:
+        lines.append(f"    base_url: {_text(answers.base_url)}")
+    if answers.api_key:
+        lines.append(f"    api_key: {_text(answers.api_key)}")
     if answers.models:
         lines.append(f"    models: {_list(answers.models)}  # small to large, the last is used")
-    lines += [f"workspace: {_text(answers.workspace)}"] if answers.workspace else []
+    if answers.workspace:
+        lines.append(f"workspace: {_text(answers.workspace)}")
     lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced"]
-    lines += [f"  mode: {answers.mode}"] if answers.mode else []
-    lines += [f"owner: {_list(answers.owner)}  # who hears of trouble, for example slack:U123"]
+    if answers.mode:
+        lines.append(f"  mode: {answers.mode}")
+    lines.append(f"owner: {_list(answers.owner)}  # who hears of trouble, for example slack:U123")
     if answers.jobs:
         lines += ["cron:", "  jobs:  # taken over; look at each, then set enabled: true"]
     for job in answers.jobs:
@@ -173,8 +178,8 @@ def config_text(answers: Answers) -> str:
             f"      rules: {_list(job.rules)}",
             "      enabled: false",
         ]
-    lines += ["channels:"]
-    for name in (*CHANNELS, *(other for other in answers.channels if other not in CHANNELS)):
+    lines.append("channels:")
+    for name in {**CHANNELS, **answers.channels}:
         lines += _channel(name, answers.channels.get(name))
     return "\n".join(lines) + "\n"
 
@@ -203,7 +208,7 @@ def _text(value: str) -> str:
 
 
 def _list(values: tuple[str, ...]) -> str:
-    return "[" + ", ".join(json.dumps(value, ensure_ascii=False) for value in values) + "]"
+    return json.dumps(list(values), ensure_ascii=False)
 
 
 What = Literal["created", "kept", "changed", "added"]
@@ -236,10 +241,9 @@ def furnish(
     record = _Record(home.root / "state" / "init.json")
     record.answers = answers
     done = [_written(home.config, config_text(answers), record)]
-    done += [
-        _written(home.root / name, pages.get(name, text), record, anew=name in pages)
-        for name, text in PAGES.items()
-    ]
+    for name, text in PAGES.items():
+        page = pages.get(name, text)
+        done.append(_written(home.root / name, page, record, anew=name in pages))
     for name, raw in notes.items():
         path = home.root / "memory" / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -278,25 +282,23 @@ class _Record:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            found: Any = json.loads(path.read_text(encoding="utf-8"))
-            self._known: dict[str, str] = dict(found["files"])
-            self.answers = from_json(found["answers"])
+            saved: Any = json.loads(path.read_text(encoding="utf-8"))
+            self._digests: dict[str, str] = dict(saved["files"])
+            self.answers = from_json(saved["answers"])
         except (OSError, ValueError, TypeError, KeyError):
-            self._known = {}
+            self._digests = {}
             self.answers = Answers()
 
     def ours(self, path: Path, text: str) -> bool:
-        return self._known.get(path.name) == _digest(text)
+        return self._digests.get(path.name) == _digest(text)
 
     def wrote(self, path: Path, text: str) -> None:
-        self._known[path.name] = _digest(text)
+        self._digests[path.name] = _digest(text)
 
     def save(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(
-            self._path,
-            json.dumps({"files": self._known, "answers": to_json(self.answers)}, indent=1),
-        )
+        saved = {"files": self._digests, "answers": to_json(self.answers)}
+        write_whole(self._path, json.dumps(saved, indent=1))
 
 
 def _digest(text: str) -> str:
@@ -305,14 +307,14 @@ def _digest(text: str) -> str:
 
 def _written(path: Path, text: str, record: _Record, *, anew: bool = True) -> Done:
     try:
-        there = path.read_text(encoding="utf-8", errors="surrogateescape")
+        present = path.read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
         write_whole(path, text)
         record.wrote(path, text)
         return Done("created", path)
-    if there == text:
+    if present == text:
         return Done("kept", path)
-    if anew and record.ours(path, there):
+    if anew and record.ours(path, present):
         write_whole(path, text)
         record.wrote(path, text)
         return Done("changed", path)
@@ -325,31 +327,35 @@ def put_secrets(
     """Into ``.env``. Who names a secret now means it: its line is written anew, or appended. One
     that is only imported keeps the value that stands there. Raises ConfigError: a value would be
     read as other variables."""
-    there = read_env(path)
+    present = read_env(path)
     for name, value in secrets.items():
         if not name.isidentifier() or len(f"{value}.".splitlines()) != 1 or "\0" in value:
             raise ConfigError(
                 f"{name[:60]}: its value holds a line break or a zero byte; .env would read it as"
                 " other variables. Copy it again"
             )
-    fresh = [name for name in secrets if name not in there]
-    other = [
-        name
-        for name in secrets
-        if name in there and there[name] != secrets[name] != imported.get(name)
-    ]
-    if not fresh and not other:
+    added: list[str] = []
+    changed: list[str] = []
+    for name, value in secrets.items():
+        if name not in present:
+            added.append(name)
+        elif value not in (present[name], imported.get(name)):
+            changed.append(name)
+    if not added and not changed:
         return [Done("kept", path)]
     text = "# secrets of ohmo, read at start; nobody else may read this file\n"
     if path.exists():
         text = path.read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if _variable_in(line) not in other]
-    lines += [f'{name}="{secrets[name]}"' for name in (*other, *fresh)]
+    lines: list[str] = []
+    for line in text.splitlines():
+        name = line.strip().removeprefix("export ").partition("=")[0]
+        if name.strip() not in changed:
+            lines.append(line)
+    lines += [f'{name}="{secrets[name]}"' for name in (*changed, *added)]
     write_whole(path, "".join(f"{line}\n" for line in lines))
-    done = [Done("changed", path, ", ".join(other))] if other else []
-    return [*done, Done("added", path, ", ".join(fresh))] if fresh else done
-
-
-def _variable_in(line: str) -> str:
-    """The variable that a line of ``.env`` sets; "" for a comment."""
-    return line.strip().removeprefix("export ").partition("=")[0].strip() if "=" in line else ""
+    done: list[Done] = []
+    if changed:
+        done.append(Done("changed", path, ", ".join(changed)))
+    if added:
+        done.append(Done("added", path, ", ".join(added)))
+    return done

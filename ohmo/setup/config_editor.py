@@ -15,7 +15,6 @@ from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.errors import ChannelError
 from channels.record import record
-from channels.registry import Ask
 from ohmo.config.channels import open_channels
 from ohmo.config.home import env_file, environment, read_env
 from ohmo.config.load import Config, load
@@ -42,7 +41,6 @@ from ohmo.providers.model_list import offered
 from ohmo.setup import platforms
 from ohmo.setup.answers import Answers, config_text, put_secrets
 from ohmo.setup.config_changes import (
-    ROLES,
     Change,
     channel_change,
     file_of,
@@ -89,22 +87,22 @@ class ConfigEditor:
             config, environ = await asyncio.to_thread(
                 self._candidate, lambda now: model_change(now, wish)
             )
-            wanted = endpoint_of(config.profile_name, config.profile, config)
+            endpoint = endpoint_of(config.profile_name, config.profile, config)
             known = build.manifests(scan)
             names: Sequence[str] = ()
-            if wanted.provider in known and wanted.provider != "offline":
-                names = sorted(await offered(build.settled(wanted, known, environ)))
-            if not wanted.models and wanted.base_url is not None and names:
+            if endpoint.provider in known and endpoint.provider != "offline":
+                names = sorted(await offered(build.settled(endpoint, known, environ)))
+            if not endpoint.models and endpoint.base_url is not None and names:
                 return Tried(
                     False,
-                    wanted.provider,
+                    endpoint.provider,
                     "choose one of the models that this endpoint has",
                     "then test again",
                     tuple(names),
                 )
-            found = await try_model(config, environ, config.profile_name, config.profile)
+            result = await try_model(config, environ, config.profile_name, config.profile)
         words = Redactor(lambda: config.vault.values).words
-        return Tried(found.fine, found.who, words(found.text), words(found.next), tuple(names))
+        return Tried(result.fine, result.who, words(result.text), words(result.next), tuple(names))
 
     async def choose_model(self, version: str, wish: ModelWish) -> str:
         return await asyncio.to_thread(self._save, version, lambda now: model_change(now, wish))
@@ -116,16 +114,16 @@ class ConfigEditor:
                 self._candidate, lambda now: channel_change(now, manifest, name, keys, enabled=True)
             )
             words = Redactor(lambda: config.vault.values).words
-            for one in open_channels(config.channels, self._manifests):
-                if one.manifest.name == name:
-                    try:
-                        return Tried(True, await connected_as(one))
-                    except ChannelError as error:
-                        asks = platforms.setup_of(one.manifest).asks
-                        pages = ", ".join(dict.fromkeys(ask.page for ask in asks if ask.secret))
-                        return Tried(
-                            False, name, words(str(error) or type(error).__name__), f"see {pages}"
-                        )
+            for channel in open_channels(config.channels, self._manifests):
+                if channel.manifest.name != name:
+                    continue
+                try:
+                    return Tried(True, await connected_as(channel))
+                except ChannelError as error:
+                    asks = platforms.setup_of(channel.manifest).asks
+                    pages = dict.fromkeys(ask.page for ask in asks if ask.secret)
+                    text = words(str(error) or type(error).__name__)
+                    return Tried(False, name, text, f"see {', '.join(pages)}")
         raise ConfigError(f"{name}: is not one channel of config.yaml")
 
     async def set_channel(
@@ -155,17 +153,14 @@ class ConfigEditor:
         except FileNotFoundError:
             pass
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"{self._file}: cannot be read"
-                f" ({getattr(error, 'strerror', None) or 'not UTF-8 text'})"
-            ) from error
+            reason = getattr(error, "strerror", None) or "not UTF-8 text"
+            raise ConfigError(f"{self._file}: cannot be read ({reason})") from error
         try:
             secrets = env_file(self._running.home).read_bytes()
         except OSError:
             secrets = b""
-        version = hashlib.sha256(
-            b"\0".join((hashlib.sha256(raw).digest(), hashlib.sha256(secrets).digest()))
-        ).hexdigest()[:32]
+        digests = (hashlib.sha256(raw).digest(), hashlib.sha256(secrets).digest())
+        version = hashlib.sha256(b"\0".join(digests)).hexdigest()[:32]
         try:
             config = self._load(self._environ(), text)
         except ConfigError as error:
@@ -186,6 +181,7 @@ class ConfigEditor:
         config = now.config or self._running
         profile = config.profile
         key = profile.api_key
+        roles = config.access.roles
         return HouseSetup(
             version=now.version,
             file=str(self._file),
@@ -204,13 +200,17 @@ class ConfigEditor:
             ),
             people=PeopleSetup(
                 config.owner,
-                *(tuple(getattr(config.access.roles, role)) for role in ROLES),
+                roles.admin,
+                roles.user,
+                roles.guest,
                 default_role=config.access.default_role,
             ),
             rules=RulesSetup(
                 config.permissions.preset,
                 config.permissions.mode,
-                *(written_rules(config, kind) for kind in ("allow", "ask", "deny")),
+                written_rules(config, "allow"),
+                written_rules(config, "ask"),
+                written_rules(config, "deny"),
             ),
         )
 
@@ -218,15 +218,12 @@ class ConfigEditor:
         """The house was built from this file, and from what .env holds."""
         if now.source.data != self._running.source.data:
             return False
-        held = {
-            name: value
-            for name, value in read_env(env_file(now.home)).items()
-            if name not in self._outside and value.strip()
-        }
-        return all(
-            self._running.vault.find(Secret(f"env:{name}")) == value.strip()
-            for name, value in held.items()
-        )
+        for name, value in read_env(env_file(now.home)).items():
+            if name in self._outside or not value.strip():
+                continue
+            if self._running.vault.find(Secret(f"env:{name}")) != value.strip():
+                return False
+        return True
 
     def _shown(self, config: Config, name: str) -> ChannelSetup:
         manifest = self._manifests[name]
@@ -234,37 +231,47 @@ class ConfigEditor:
         accounts = [channel for channel in config.channels if channel.name == name]
         first = accounts[0] if accounts else None
         settings: Mapping[str, Plain] = first.settings if first is not None else {}
-        asked = tuple(_asked(ask, settings, name, config) for ask in setup.asks)
-        said = {one.key: one.value or one.default for one in asked if not one.secret}
-        told = {
-            one.key: config.vault.find(secret_of(settings, name, one.key)) or ""
-            for one in asked
-            if one.secret
-        }
+        asked: list[KeyAsked] = []
+        values: dict[str, str] = {}
+        secrets: list[str] = []
+        for ask in setup.asks:
+            if ask.secret:
+                secret = secret_of(settings, name, ask.key)
+                value = config.vault.find(secret) or ""
+                secrets += [value] if value else []
+                field = (True, "", "", secret.written(), bool(value))
+            else:
+                written = settings.get(ask.key)
+                text = written if isinstance(written, str) else ""
+                default = ask.default or ""
+                value = text or default
+                field = (False, default, text, "", bool(text))
+            values[ask.key] = value
+            asked.append(KeyAsked(ask.key, ask.question, ask.page, *field))
 
         def shown(text: str) -> str:
             """Discord's invite link is made from its token; the token itself is told nobody."""
-            for value in filter(None, told.values()):
-                text = text.replace(value, "…")
+            for secret in secrets:
+                text = text.replace(secret, "…")
             return text
 
         return ChannelSetup(
             name,
             manifest.title,
-            any(one.enabled for one in accounts),
+            any(account.enabled for account in accounts),
             len(accounts) > 1,
             setup.steps,
-            {document.name: shown(document.text({**said, **told})) for document in setup.documents},
-            asked,
-            tuple(shown(line) for line in setup.after({**said, **told})),
+            {document.name: shown(document.text(values)) for document in setup.documents},
+            tuple(asked),
+            tuple(shown(line) for line in setup.after(values)),
         )
 
-    def _candidate(self, wanted: Callable[[Config], Change]) -> tuple[Config, Mapping[str, str]]:
+    def _candidate(self, change_of: Callable[[Config], Change]) -> tuple[Config, Mapping[str, str]]:
         """The configuration as it would be, and its environment. Raises ConfigError: it would be
         refused."""
-        found = self._read()
-        change = wanted(found.config or self._running)
-        text = rewritten(self._text(found), change.keys)
+        now = self._read()
+        change = change_of(now.config or self._running)
+        text = rewritten(self._text(now), change.keys)
         return self._checked(change, text)
 
     def _checked(self, change: Change, text: str) -> tuple[Config, Mapping[str, str]]:
@@ -277,33 +284,33 @@ class ConfigEditor:
         environ = {**self._environ(), **change.secrets}
         config = self._load(environ, text)
         for keys in change.keys:
-            if (place := config.source.place(keys)).startswith(_OVERRIDE):
+            variable = config.source.place(keys)
+            if variable.startswith(_OVERRIDE):
                 raise ConfigError(
-                    f"{dotted(keys)}: the environment says it with {place}, which wins over the"
+                    f"{dotted(keys)}: the environment says it with {variable}, which wins over the"
                     " file; change it there"
                 )
         return config, environ
 
-    def _save(self, version: str, wanted: Callable[[Config], Change]) -> str:
+    def _save(self, version: str, change_of: Callable[[Config], Change]) -> str:
         with self._writing:
-            found = self._read()
-            if found.version != version:
+            now = self._read()
+            if now.version != version:
                 raise Stale
-            if found.config is None:
-                raise ConfigError(f"{found.problem}; mend this in the file first")
-            change = wanted(found.config)
-            text = rewritten(self._text(found), change.keys)
+            if now.config is None:
+                raise ConfigError(f"{now.problem}; mend this in the file first")
+            change = change_of(now.config)
+            text = rewritten(self._text(now), change.keys)
             self._checked(change, text)
             if change.secrets:
                 put_secrets(env_file(self._running.home), change.secrets)
-            place = Path(os.path.realpath(self._file))  # a link stays one
-            if self._text_now() != found.text:
+            path = Path(os.path.realpath(self._file))  # a link stays one
+            if self._text_now() != now.text:
                 raise Stale
             try:
-                if text != found.text:
-                    write_whole(
-                        place, text, stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o600
-                    )
+                if text != now.text:
+                    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+                    write_whole(path, text, mode)
             except OSError as error:
                 raise ConfigError(f"{self._file}: cannot be written ({error.strerror})") from error
             return self._read().version
@@ -314,23 +321,5 @@ class ConfigEditor:
         except FileNotFoundError:
             return None
 
-    def _text(self, found: _Read) -> str:
-        return found.text if found.text is not None else config_text(Answers(channels={"web": {}}))
-
-
-def _asked(ask: Ask, settings: Mapping[str, Plain], channel: str, config: Config) -> KeyAsked:
-    if ask.secret:
-        secret = secret_of(settings, channel, ask.key)
-        return KeyAsked(
-            ask.key,
-            ask.question,
-            ask.page,
-            True,
-            "",
-            "",
-            secret.written(),
-            config.vault.find(secret) is not None,
-        )
-    written = settings.get(ask.key)
-    text = written if isinstance(written, str) else ""
-    return KeyAsked(ask.key, ask.question, ask.page, False, ask.default or "", text, "", bool(text))
+    def _text(self, now: _Read) -> str:
+        return now.text if now.text is not None else config_text(Answers(channels={"web": {}}))

@@ -44,7 +44,7 @@ class Found:
     answers: Answers
     pages: Mapping[str, str]  # our page by name, with its text
     notes: Mapping[str, bytes]  # files of the memory by path
-    told: tuple[str, ...]  # what could not be taken over, and why
+    notices: tuple[str, ...]  # what could not be taken over, and why
 
 
 def read(folder: Path, data: Path) -> Found:
@@ -55,19 +55,19 @@ def read(folder: Path, data: Path) -> Found:
             f"{folder}: neither gateway.json nor soul.md is there; name OpenHarness' folder with"
             " --source"
         )
-    told: list[str] = []
-    gateway = _json(folder / "gateway.json", told)
+    notices: list[str] = []
+    gateway = _json(folder / "gateway.json", notices)
     table = _table(gateway)
-    channels, secrets = _channels(table, told)
+    channels, secrets = _channels(table, notices)
     if table.get("permission_mode") == "full_auto":
-        told.append(
+        notices.append(
             "permission_mode full_auto was not taken over: write permissions.mode yourself if you"
             " want that"
         )
     answers = Answers(
         mode=_MODES.get(str(table.get("permission_mode", "default")), ""),
         channels=channels,
-        jobs=_jobs(data / "cron_jobs.json", told),
+        jobs=_jobs(data / "cron_jobs.json", notices),
         secrets=secrets,
     )
     pages: dict[str, str] = {}
@@ -76,70 +76,73 @@ def read(folder: Path, data: Path) -> Found:
         whole = "\n\n".join(text for text in texts if text)
         if whole:
             pages[ours] = whole.rstrip() + "\n"
-    return Found(answers, pages, _notes(folder / "memory"), tuple(told))
+    memory = folder / "memory"
+    notes: dict[str, bytes] = {}
+    for path in sorted(memory.rglob("*.md")) if memory.is_dir() else ():
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST:
+            notes[str(path.relative_to(memory))] = path.read_bytes()
+    return Found(answers, pages, notes, tuple(notices))
 
 
-def _json(path: Path, told: list[str]) -> object:
+def _json(path: Path, notices: list[str]) -> object:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        told.append(
-            f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not JSON'}); it was"
-            " left out"
-        )
+        reason = getattr(error, "strerror", None) or "not JSON"
+        notices.append(f"{path}: cannot be read ({reason}); it was left out")
         return None
 
 
 def _channels(
-    table: Mapping[str, Any], told: list[str]
+    table: Mapping[str, Any], notices: list[str]
 ) -> tuple[dict[str, dict[str, Value]], dict[str, str]]:
-    found: dict[str, dict[str, Value]] = {}
+    channels: dict[str, dict[str, Value]] = {}
     secrets: dict[str, str] = {}
     enabled = dict.fromkeys(str(name)[:100] for name in _list(table.get("enabled_channels")))
     configs = _table(table.get("channel_configs"))
     for name in enabled:
         if name not in _KEYS:
-            told.append(f"channel {name}: ohmo has no such channel; it was left out")
+            notices.append(f"channel {name}: ohmo has no such channel; it was left out")
             continue
         theirs = _table(configs.get(name))
         ours: dict[str, Value] = {}
         for key, own, secret in _KEYS[name]:
             value = str(theirs.get(key) or "").strip()
+            env_name = variable(name, own)
             if len(value.splitlines()) > 1 or "\0" in value:
-                told.append(
+                notices.append(
                     f"channel {name}: {key} holds a line break or a zero byte; it was left out"
                 )
             elif value and secret:
-                secrets[variable(name, own)] = value
-                ours[own] = f"env:{variable(name, own)}"
+                secrets[env_name] = value
+                ours[own] = f"env:{env_name}"
             elif value:
                 ours[own] = value
             elif secret:
-                told.append(f"channel {name}: it has no {key} there; set {variable(name, own)}")
+                notices.append(f"channel {name}: it has no {key} there; set {env_name}")
         people = tuple(str(person) for person in _list(theirs.get("allow_from")))
         if "*" in people:
-            told.append(
+            notices.append(
                 f"channel {name}: allow_from * was not taken over: people pair with a code (dm:"
                 " open lets everybody in)"
             )
         elif people:
             ours |= {"dm": "allowlist", "allow": people}
-        found[name] = ours
-    return found, secrets
+        channels[name] = ours
+    return channels, secrets
 
 
-def _jobs(path: Path, told: list[str]) -> tuple[Job, ...]:
-    listed = _json(path, told)
-    found: list[Job] = []
-    for entry in _list(listed):
+def _jobs(path: Path, notices: list[str]) -> tuple[Job, ...]:
+    jobs: list[Job] = []
+    for entry in _list(_json(path, notices)):
         job = _table(entry)
         name = str(job.get("name") or "").strip()
         schedule = str(job.get("schedule") or "").strip()
         command = str(job.get("command") or "").strip()
         if not (name and schedule and command):
-            told.append(f"{path}: a job without name, schedule or command was left out")
+            notices.append(f"{path}: a job without name, schedule or command was left out")
             continue
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64] or "job"
         where = f" in the folder {job['cwd']}" if job.get("cwd") else ""
@@ -152,15 +155,15 @@ def _jobs(path: Path, told: list[str]) -> tuple[Job, ...]:
         try:
             spec_of(fields, "UTC", datetime.now(UTC))
         except BadJob as error:
-            told.append(f"{path}: the job {name} was left out ({error})")
+            notices.append(f"{path}: the job {name} was left out ({error})")
             continue
         if not rules:
-            told.append(
+            notices.append(
                 f"{path}: the job {name} got no rule, because its command as a rule would allow"
                 " others too; it will ask"
             )
-        found.append(Job(name, schedule, prompt, rules))
-    return tuple(found)
+        jobs.append(Job(name, schedule, prompt, rules))
+    return tuple(jobs)
 
 
 def _table(value: object) -> dict[str, Any]:
@@ -180,13 +183,3 @@ def _page(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _notes(folder: Path) -> dict[str, bytes]:
-    if not folder.is_dir():
-        return {}
-    notes: dict[str, bytes] = {}
-    for path in sorted(folder.rglob("*.md")):
-        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST:
-            notes[str(path.relative_to(folder))] = path.read_bytes()
-    return notes
