@@ -34,7 +34,7 @@ class Risk:
 def audit(config: Config, user: int, packages: Path = PACKAGES) -> list[Risk]:
     """Gravest first. ``user``: whose process this is. ``packages``: the folder ohmo is installed
     in."""
-    found = [
+    risks = [
         *_people(config),
         *_acting(config, user),
         *_unattended(config),
@@ -43,7 +43,7 @@ def audit(config: Config, user: int, packages: Path = PACKAGES) -> list[Risk]:
         *_places(config, user, packages),
         *_secrets(config),
     ]
-    return sorted(found, key=lambda risk: ORDER.index(risk.severity))
+    return sorted(risks, key=lambda risk: ORDER.index(risk.severity))
 
 
 def _people(config: Config) -> Iterator[Risk]:
@@ -136,8 +136,8 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
 
 
 def _is_wide(rule: str) -> bool:
-    told = rule.replace(" ", "")
-    return told in _WIDE or told.startswith(("Bash(sudo", "Bash(sh:", "Bash(bash:", "Bash(python"))
+    text = rule.replace(" ", "")
+    return text in _WIDE or text.startswith(("Bash(sudo", "Bash(sh:", "Bash(bash:", "Bash(python"))
 
 
 def _unattended(config: Config) -> Iterator[Risk]:
@@ -212,23 +212,15 @@ def _places(config: Config, user: int, packages: Path) -> Iterator[Risk]:
     ):
         if not folder.exists():
             continue
-        found = folder.stat()
-        mine, shared = (
-            found.st_uid in ours,
-            found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX,
-        )
-        if shared or not mine:
+        status = folder.stat()
+        is_shared = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        is_ours = status.st_uid in ours
+        if is_shared or not is_ours:
+            close = f"put it where only you write; {folder} is somebody else's"
+            if is_ours:
+                close = f"chmod o-w {folder}"
             text = f"{folder}: others on this machine can put other files in the place of {what}"
-            yield Risk(
-                "exchangeable",
-                "critical",
-                text,
-                (
-                    f"chmod o-w {folder}"
-                    if mine
-                    else f"put it where only you write; {folder} is somebody else's"
-                ),
-            )
+            yield Risk("exchangeable", "critical", text, close)
 
 
 def _secrets(config: Config) -> Iterator[Risk]:

@@ -1,10 +1,18 @@
-"""What a check is, what it finds, and what it looks at."""
+"""What a check is, what it finds, and what it looks at: the home, the daemon and the machine."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import resource
+import shutil
+import socket
+import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -13,8 +21,8 @@ from channels.record import record
 from ohmo.config.home import Home
 from ohmo.config.load import Config
 from ohmo.cron.times import local_zone, zone_of
-from ohmo.doctor.probes import Machine
 from ohmo.service.protocol import Standing
+from ohmo.upkeep.watches import memory_share
 
 State = Literal["ok", "note", "warning", "problem", "skipped"]
 Json = dict[str, Any]
@@ -38,6 +46,72 @@ class Kept:
     stale: bool = False  # what is installed is not what would be installed now
     standing: Standing | None = None
     broken: str = ""  # why nobody can tell
+
+
+def _program(name: str) -> bool:
+    return shutil.which(name) is not None or Path(sys.executable).with_name(name).exists()
+
+
+def _module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _room(path: Path) -> tuple[int, int]:
+    """Bytes and file entries (inodes; -1 where there is no such count) left for us."""
+    left = os.statvfs(path)
+    return left.f_bavail * left.f_frsize, left.f_favail if left.f_files else -1
+
+
+def _files() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _port_is_free(host: str, port: int) -> bool:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, protocol) as wire:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            wire.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+@record
+class Machine:
+    """What is asked of the machine, as values: a test brings one that lacks exactly one thing.
+
+    ``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty
+    elsewhere than on Linux; ``memory_share``: how much of the limit of a container or a unit is
+    used, None without one. ``clock``: seconds of the epoch."""
+
+    python: tuple[int, int] = sys.version_info[:2]
+    encoding: str = field(default_factory=sys.getfilesystemencoding)
+    has_program: Callable[[str], bool] = _program
+    has_module: Callable[[str], bool] = _module
+    room: Callable[[Path], tuple[int, int]] = _room
+    open_files: Callable[[], int] = _files
+    mounts: Callable[[], str] = partial(_text, "/proc/self/mountinfo")
+    memory: Callable[[], str] = partial(_text, "/proc/meminfo")
+    port_is_free: Callable[[str, int], bool] = _port_is_free
+    may_write: Callable[[Path], bool] = partial(os.access, mode=os.W_OK)
+    may_read: Callable[[Path], bool] = partial(os.access, mode=os.R_OK | os.X_OK)
+    memory_share: Callable[[], float | None] = memory_share
+    clock: Callable[[], float] = time.time
+    user: int = field(default_factory=os.geteuid)
 
 
 @record
@@ -79,9 +153,12 @@ class Facts:
             return ""
         if not root.is_dir():
             return "it is not a folder"
-        if (owner := root.stat().st_uid) != self.machine.user:
+        owner = root.stat().st_uid
+        if owner != self.machine.user:
             return f"it belongs to user {owner}"
-        return "it belongs to another program" if not self.closed and self.home.foreign() else ""
+        if not self.closed and self.home.foreign():
+            return "it belongs to another program"
+        return ""
 
     @property
     def database(self) -> Path | None:

@@ -15,8 +15,7 @@ from ohmo.config.home import find_home
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.discovery import scan
-from ohmo.doctor.check import Check, Facts, Finding, Json, Kept, problem, skipped
-from ohmo.doctor.probes import Machine
+from ohmo.doctor.check import Check, Facts, Finding, Json, Kept, Machine, problem, skipped
 from ohmo.service.versions import installed
 from ohmo.storefile.lock import holder, is_held
 
@@ -33,7 +32,7 @@ class Result:
 def checks() -> tuple[Check, ...]:
     """Every check there is, in the order of their files and of their lines."""
     found = scan("ohmo.doctor.checks", "CHECKS")
-    return tuple(one for group in found.values() for one in cast("Sequence[Check]", group))
+    return tuple(check for group in found.values() for check in cast("Sequence[Check]", group))
 
 
 def survey(
@@ -88,31 +87,28 @@ def examine(facts: Facts, *, live: bool = False, only: Sequence[str] = ()) -> li
 def mend(facts: Facts, results: Sequence[Result], again: Callable[[], Facts]) -> list[Result]:
     """Mends what is marked so and was found wanting, then looks at everything again."""
     done: dict[str, str] = {}
-    for one in results:
-        if (
-            one.check.mend is not None
-            and one.finding.state in ("warning", "problem", "note")
-            and one.finding.next
-        ):
-            if facts.not_ours:
-                done[one.check.name] = f"left as it is: {facts.home.root}: {facts.not_ours}"
-                continue
-            try:
-                done[one.check.name] = one.check.mend(facts)
-            except (OSError, OhmoError) as error:
-                done[one.check.name] = (
-                    f"could not be mended: {getattr(error, 'strerror', None) or error}"
-                )
+    for result in results:
+        check = result.check
+        wanting = result.finding.state in ("warning", "problem", "note") and result.finding.next
+        if check.mend is None or not wanting:
+            continue
+        if facts.not_ours:
+            done[check.name] = f"left as it is: {facts.home.root}: {facts.not_ours}"
+            continue
+        try:
+            done[check.name] = check.mend(facts)
+        except (OSError, OhmoError) as error:
+            done[check.name] = f"could not be mended: {getattr(error, 'strerror', None) or error}"
     if not done:
         return list(results)
     fresh = again()
     return [
         Result(
-            one.check,
-            one.finding if one.check.live else _look(one.check, fresh, live=False),
-            done.get(one.check.name, ""),
+            result.check,
+            result.finding if result.check.live else _look(result.check, fresh, live=False),
+            done.get(result.check.name, ""),
         )
-        for one in results
+        for result in results
     ]
 
 

@@ -49,7 +49,7 @@ WIDE = {
     "ohmo.tools.workbench.Workbench": "what tools are built from",
     "ohmo.tools.grep.GrepInput": "the arguments of the tool, as models know them",
     "ohmo.doctor.check.Facts": "what checks look at",
-    "ohmo.doctor.probes.Machine": "what checks look at",
+    "ohmo.doctor.check.Machine": "what checks look at",
     "ohmo.setup.answers.Answers": "what `ohmo init` asks",
     "ohmo.cli.wizard.InitFlags": "what `ohmo init` asks",
     "ohmo.service.upgrading.Parts": "the programs an upgrade calls",

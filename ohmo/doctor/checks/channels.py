@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from channels.errors import AuthFailed, ChannelError
-from ohmo.config.channels import Opened, RawChannel, open_channels
+from ohmo.config.channels import RawChannel, open_channels
 from ohmo.doctor.check import (
     Check,
     Facts,
@@ -187,32 +187,25 @@ def quiet(_: Facts, status: Json) -> Finding:
 def _live(name: str) -> Check:
     @needs(_enabled)
     def examine(facts: Facts, enabled: list[RawChannel]) -> Finding:
-        wanted = [channel for channel in enabled if channel.name == name]
-        if not wanted:
+        accounts = [channel for channel in enabled if channel.name == name]
+        if not accounts:
             return skipped("not enabled")
-        for one in open_channels(wanted, facts.manifests):
-            failure = asyncio.run(_try(one, facts.patience))
-            if isinstance(failure, AuthFailed):
-                text = str(failure) or type(failure).__name__
+        for channel in open_channels(accounts, facts.manifests):
+            try:
+                asyncio.run(connected_as(channel, facts.patience))
+            except AuthFailed as error:
+                text = str(error) or type(error).__name__
                 return problem(
                     f"{name}: the platform refuses our credentials: {text}", credentials(name)
                 )
-            if failure is not None:
+            except ChannelError as error:
                 return problem(
-                    f"{name}: {failure or type(failure).__name__}",
+                    f"{name}: {error}",
                     "see that this machine reaches the platform (network, proxy, api_url)",
                 )
         return ok("connected with the credentials of config.yaml")
 
     return Check(f"channels.{name}", f"{name} accepts our credentials", examine, live=True)
-
-
-async def _try(channel: Opened, limit: float) -> ChannelError | None:
-    try:
-        await connected_as(channel, limit)
-    except ChannelError as error:
-        return error
-    return None
 
 
 CHECKS = (

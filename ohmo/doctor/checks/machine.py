@@ -47,11 +47,11 @@ def memory(facts: Facts) -> Finding:
             f"{share:.0%} of the memory that this container or unit may use is used",
             "give it more, or run less in it",
         )
-    found = _AVAILABLE.search(facts.machine.memory())
-    if found is None or int(found[1]) >= LEAST_MEMORY:
+    available = _AVAILABLE.search(facts.machine.memory())
+    if available is None or int(available[1]) >= LEAST_MEMORY:
         return ok()
     return warning(
-        f"only {int(found[1]) // 1024} MiB of memory are free",
+        f"only {int(available[1]) // 1024} MiB of memory are free",
         "stop what you do not need; ohmo takes 80 to 200 MiB",
     )
 
@@ -74,15 +74,10 @@ def _program(name: str, without: str, how: str, *, needed: bool = False) -> Chec
     return Check(f"machine.{name}", f"{name} is installed", examine)
 
 
-def _module(name: str, without: str, how: str) -> Check:
-    def examine(facts: Facts) -> Finding:
-        return (
-            ok()
-            if facts.machine.has_module(name)
-            else note(f"{name} is not installed: {without}", how)
-        )
-
-    return Check(f"machine.{name}", f"{name} is installed", examine)
+def uvloop(facts: Facts) -> Finding:
+    if facts.machine.has_module("uvloop"):
+        return ok()
+    return note("uvloop is not installed: every message costs more time", "pip install uvloop")
 
 
 def traces(facts: Facts) -> Finding:
@@ -106,6 +101,6 @@ CHECKS = (
     _program("bash", "the Bash tool cannot run anything", "apt install bash", needed=True),
     _program("git", "no checkpoints and no worktrees", "apt install git"),
     _program("rg", "searching big folders is slow", "apt install ripgrep"),
-    _module("uvloop", "every message costs more time", "pip install uvloop"),
+    Check("machine.uvloop", "uvloop is installed", uvloop),
     Check("machine.traces", "traces can be sent where they are wanted", traces),
 )

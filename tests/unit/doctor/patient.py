@@ -13,9 +13,8 @@ from ohmo.ambient import inert
 from ohmo.config.channels import RawChannel
 from ohmo.config.home import Home
 from ohmo.database.migrations import MIGRATIONS
-from ohmo.doctor.check import Facts, Kept
+from ohmo.doctor.check import Facts, Kept, Machine
 from ohmo.doctor.examination import survey
-from ohmo.doctor.probes import Machine
 from ohmo.service.protocol import Standing
 from ohmo.setup.answers import AGENTS, SOUL, USER
 from ohmo.storefile.archive import make_backup
