@@ -9,7 +9,6 @@ shown as a gap.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.parts import CANNOT
+from tests.programs import run_process
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence" / "what-a-person-can-do.md"
@@ -130,14 +130,7 @@ def collected() -> Claims:
     with tempfile.TemporaryDirectory(prefix="ohmo-person-") as folder:
         path = Path(folder) / "claims.json"
         words = ["--collect-only", "-m", "person", "--person-claims", str(path), *marked()]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *words],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        done = run_process(sys.executable, "-m", "pytest", *words, cwd=ROOT)
         if done.returncode:
             raise RuntimeError(done.stdout[-3000:])
         return json.loads(path.read_text())

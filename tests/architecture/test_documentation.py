@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from ohmo.config.models import Written
 from ohmo.contracts.agent import Event
+from tests.programs import OHMO, run_process
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,16 +81,8 @@ def test_every_configuration_that_is_shown_passes_the_check(shown: str, tmp_path
         name: secret(name)
         for name in [*re.findall(r"env:(\w+)", shown), "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
     }
-    checked = subprocess.run(
-        [sys.executable, "-m", "ohmo", "config", "check", "--config", str(file)],
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **secrets},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stderr
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **secrets}
+    run_process(*OHMO, "config", "check", "--config", file, env=environ, cwd=ROOT, code=0)
 
 
 def test_decisions_are_numbered_one_by_one_and_say_their_number_in_the_title() -> None:

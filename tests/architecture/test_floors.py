@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_process
 
 ROOT = Path(__file__).parents[2]
 
@@ -334,9 +335,7 @@ def test_top_level_of_the_repository_is_what_the_card_says() -> None:
         "requirements-dev.lock",
     }
 
-    tracked = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split("\n")
+    tracked = run_process("git", "ls-files", code=0, cwd=ROOT).stdout.split("\n")
     assert {line.split("/")[0] for line in tracked if line} <= allowed
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.parts import CANNOT, PARTS, known
+from tests.programs import run_process
 
 ROOT = Path(__file__).parents[2]
 OWN = {"tests/parts.py"}
@@ -97,7 +97,7 @@ def test_a_skip_without_a_part_of_the_list_is_a_failure(tmp_path: Path) -> None:
         "-q",
         str(inner),
     ]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    done = run_process(*words, cwd=ROOT)
     assert re.search(r"^2 failed, .*2 errors", done.stdout.splitlines()[-1]), done.stdout
     assert done.stdout.count("skipped without a part of tests/parts.py") >= 3
 

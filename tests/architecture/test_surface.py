@@ -4,8 +4,6 @@ metrics, tools, failpoints."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +27,7 @@ from ohmo.control.metrics import Metrics
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.workbench import Workbench
+from tests.programs import OHMO, run_process
 
 ROOT = Path(__file__).parents[2]
 SURFACE: dict[str, Any] = YAML(typ="safe").load(
@@ -87,15 +86,8 @@ def test_every_command_that_lists_knows_json() -> None:
 
 @pytest.mark.parametrize("name", SURFACE["later"])
 def test_what_comes_later_is_refused_with_one_line(name: str, tmp_path: Path) -> None:
-    said = subprocess.run(
-        [sys.executable, "-m", "ohmo", name, "list"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"},
-    )
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    said = run_process(*OHMO, name, "list", cwd=ROOT, env=environ)
     assert (said.returncode, said.stdout) == (2, "")
     assert (
         said.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.table import CLAIMED, PAGE, PLATFORMS, ROOT, ROWS, cell, marked, page
+from tests.programs import run_process
 
 
 def shown() -> dict[tuple[int, str], str]:
@@ -36,14 +36,7 @@ def claimed(
         return known
     claims = tmp_path / "claims.json"
     words = ["--collect-only", "-m", "fault", "--fault-claims", str(claims), *marked()]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    run_process(sys.executable, "-m", "pytest", *words, cwd=ROOT, code=0)
     return json.loads(claims.read_text())
 
 

@@ -7,8 +7,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import tarfile
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 from tests.faults.conftest import Stage
 from tests.faults.ledger import problems
+from tests.programs import OHMO, run_process
 
 FREELY: dict[str, Any] = {
     "permissions": {"mode": "full_auto"},
@@ -27,16 +26,8 @@ FREELY: dict[str, Any] = {
 def types(home: Path, *words: str, code: int | None = 0) -> str:
     """As typed beside the daemon; what it printed."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "OHMO_HOME": str(home)}
-    ran = subprocess.run(
-        [sys.executable, "-m", "ohmo", *words],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert code in (None, ran.returncode), (words, ran.returncode, ran.stdout, ran.stderr)
-    return ran.stdout + ran.stderr
+    done = run_process(*OHMO, *words, code=code, env=environ)
+    return done.stdout + done.stderr
 
 
 async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_answered_twice(

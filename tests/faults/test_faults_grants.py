@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests import programs
 from tests.conformance.rig import Visible
 from tests.faults.conftest import Stage
-from tests.faults.daemon import ROOT, until
+from tests.faults.daemon import until
 from tests.faults.scene import Scene
 
 SCOPES = ("once", "session", "always")  # in the order of the card's buttons
@@ -106,33 +106,11 @@ async def answers(scene: Scene, cell: Cell) -> None:
     assert code == 0, said
 
 
-async def ohmo(scene: Scene, lines: str, *words: str) -> tuple[int | None, str]:
+async def ohmo(scene: Scene, lines: str, *words: str) -> tuple[int, str]:
     """The command itself, fed ``lines``."""
-    daemon = scene.daemon
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(daemon.home.parent),
-        "OHMO_HOME": str(daemon.home),
-    }
-    pipe, out = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "ohmo",
-        *words,
-        cwd=ROOT,
-        env=environ,
-        stdin=pipe,
-        stdout=pipe,
-        stderr=out,
-    )
-    try:
-        async with asyncio.timeout(120):
-            said, _ = await process.communicate(lines.encode())
-    finally:
-        if process.returncode is None:
-            process.kill()
-    return process.returncode, said.decode()
+    home = scene.daemon.home
+    done = await asyncio.to_thread(programs.ohmo, home, *words, stdin=lines)
+    return done.returncode, done.stdout + done.stderr
 
 
 async def each(scene: Scene, what: str, some: Iterable[Cell], holds: Any) -> None:

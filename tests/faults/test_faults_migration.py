@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from ohmo.ambient import inert
 from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.storefile.recovery import bring_forward, create
 from tests.faults.daemon import ROOT
+from tests.programs import run_process
 
 NEXT = newest(MIGRATIONS) + 1
 STATEMENTS = (
@@ -58,13 +58,7 @@ def test_a_kill_in_a_migration_leaves_the_old_store_and_the_next_start_finishes_
 ) -> None:
     path = tmp_path / "ohmo.db"
     old_store(path)
-    died = subprocess.run(
-        [sys.executable, "-c", DYING, str(path), str(step)],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    died = run_process(sys.executable, "-c", DYING, str(path), str(step), cwd=ROOT)
     assert died.returncode == -signal.SIGKILL, died.stderr
     bring_forward(path, inert, MIGRATIONS)  # the old version: as if nothing had been tried
     assert rows(path, "threads") == 100

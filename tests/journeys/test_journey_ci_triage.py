@@ -19,6 +19,7 @@ from ohmo.contracts.messages import CallResult
 from ohmo.contracts.provider import ModelRequest
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Answer
+from tests.programs import run_process
 
 DAY = 86_400
 
@@ -119,9 +120,7 @@ def sums_it_up(_: ModelRequest) -> Answer:
 def commit(folder: Path, subject: str) -> str:
     git = ["git", "-C", str(folder), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", subject], check=True)
-    return subprocess.run(
-        [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    return run_process(*git, "rev-parse", "HEAD", code=0).stdout.strip()
 
 
 async def ended(built: House, count: int) -> tuple[str, str | None]:

@@ -22,6 +22,7 @@ from ohmo.cron.recipes import BUNDLED
 from ohmo.gateway.people import code_hash
 from ohmo.storefile.open_store import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until
+from tests.programs import OHMO, run_process
 
 LINUX = pytest.mark.needs("linux")
 pytestmark = [LINUX, pytest.mark.timeout(300)]
@@ -283,15 +284,7 @@ def test_nothing_below_a_command_that_is_its_own_house_speaks_for_its_owner(tmp_
     go = [f"env -i {asks} daemonized {order}", f"{asks} direct {order}", wait]
     (one.work / "go.sh").write_text("\n".join(go))
     words = ["--permission-mode", "full_auto", "-p", f'run Bash command="sh {one.work}/go.sh"']
-    done = subprocess.run(
-        [sys.executable, "-m", "ohmo", *words],
-        env=one.environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_process(*OHMO, *words, timeout=120, env=one.environ, stdin=subprocess.DEVNULL)
     for way in ("direct", "daemonized"):
         answers = json.loads(Path(heard + way).read_text())
         refused = [(status, INSIDE in text) for _, status, text in answers]

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator
@@ -21,6 +20,7 @@ import pytest
 from tests.faults.daemon import Daemon, until
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer, serving
+from tests.programs import run_process
 
 BEFORE = Path(__file__).parent / "home_before"
 WORK = Path("/tmp/ohmo-before-k/work")  # stands in the stored calls
@@ -230,8 +230,7 @@ async def test_a_backup_of_the_version_before_is_restored_and_goes_on(
     shutil.copy(BEFORE / "backup.tar.gz", backup)
     environ = {**os.environ, "OHMO_HOME": str(home), "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "ohmo", "restore", str(backup)]
-    made = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    run_process(*command, env=environ, code=0)
     async with _taken_over(home) as (daemon, model):
         threads = await _threads(daemon)
         first = threads["First words of a conversation"]

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,9 +17,10 @@ from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
 from ohmo.providers.models import Endpoint
 from ohmo_testing.house import World, house
-from tests.faults.daemon import ROOT, Daemon, until
+from tests.faults.daemon import Daemon, until
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving
+from tests.programs import OHMO, run_process
 
 WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
 RUNS = (
@@ -51,22 +51,10 @@ ON_THE_WAY = {
 async def replay(home: Path, thread: str, *options: str) -> tuple[int | None, str]:
     """Exit code and output."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "OHMO_HOME": str(home)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "ohmo",
-        "sessions",
-        "replay",
-        thread,
-        *options,
-        cwd=ROOT,
-        env=environ,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, errors = await asyncio.wait_for(process.communicate(), 90)
-    assert process.returncode in (0, 1), errors.decode()
-    return process.returncode, out.decode()
+    words = [*OHMO, "sessions", "replay", thread, *options]
+    done = await asyncio.to_thread(run_process, *words, env=environ)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, done.stdout
 
 
 def configure(home: Path, wire: str, url: str, more: str = "") -> None:

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.programs import OHMO, run_process
+
 
 class Person:
     """Somebody at a shell with a home of their own, whose path holds a space and letters beyond
@@ -35,20 +37,7 @@ class Person:
         }
 
     def types(self, *words: str, code: int | None = 0) -> str:
-        found = subprocess.run(
-            [sys.executable, "-m", "ohmo", *words],
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
-        assert code is None or found.returncode == code, (
-            words,
-            found.returncode,
-            found.stdout,
-            found.stderr,
-        )
+        found = run_process(*OHMO, *words, code=code, env=self.environ)
         return found.stdout + found.stderr
 
     def types_at_once(self, *lines: str) -> list[str]:

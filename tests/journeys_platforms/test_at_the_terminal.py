@@ -4,7 +4,6 @@ real daemon."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.children import die_with_parent
-from tests.faults.daemon import PATIENCE, ROOT, until
+from tests.faults.daemon import PATIENCE, until
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 from tests.journeys_platforms.test_people_files_and_questions import ohmo
 from tests.journeys_platforms.test_trying_again import REFUSED
+from tests.programs import OHMO, environ
 
 
 class Talk:
@@ -50,21 +50,11 @@ class Talk:
 
 @asynccontextmanager
 async def talking(scene: Scene, *words: str) -> AsyncGenerator[Talk]:
-    home = scene.daemon.home
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(home.parent),
-        "OHMO_HOME": str(home),
-        "PYTHONUNBUFFERED": "1",
-    }
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "ohmo",
+        *OHMO,
         *(words or ("chat",)),
-        cwd=ROOT,
-        env=environ,
+        env=environ(scene.daemon.home, PYTHONUNBUFFERED="1"),
         stdin=pipe,
         stdout=pipe,
         stderr=asyncio.subprocess.STDOUT,

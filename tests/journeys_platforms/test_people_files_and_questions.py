@@ -6,16 +6,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import programs
 from tests.conformance.rig import Visible
-from tests.faults.daemon import ROOT, until
+from tests.faults.daemon import until
 from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
@@ -28,24 +27,8 @@ PNG = base64.b64decode(
 
 async def ohmo(scene: Scene, *words: str) -> str:
     """The owner's keyboard: the command's standard output."""
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(scene.daemon.home),
-        "OHMO_HOME": str(scene.daemon.home),
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "ohmo",
-        *words,
-        cwd=ROOT,
-        env=environ,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, said.decode()
-    return said.decode()
+    done = await asyncio.to_thread(programs.ohmo, scene.daemon.home, *words, code=0)
+    return done.stdout + done.stderr
 
 
 async def shown(

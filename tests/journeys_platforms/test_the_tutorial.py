@@ -18,6 +18,7 @@ from tests.platforms.door import held_port
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 from tests.platforms.telegram.rig import TelegramRig, rig
+from tests.programs import OHMO
 from tests.terminal import terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
@@ -109,9 +110,7 @@ async def test_the_tutorial_is_followed_to_the_letter(tmp_path: Path) -> None:
         }
         questions = {"ohmo init": at_start, "--recipe": {"Allow this? [y/N]: ": "y"}}
         daemon = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ohmo",
+            *OHMO,
             "run",
             env=environ,
             stdout=asyncio.subprocess.PIPE,

@@ -16,6 +16,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.programs import run_process
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,12 +35,7 @@ def missing() -> str:
             f"needs {', '.join(programs)} (apt install systemd-container dbus-user-session"
             " libpam-systemd procps)"
         )
-    found = subprocess.run(
-        ["/usr/bin/python3", "-c", "import sys; print(*sys.version_info[:2])"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    found = run_process("/usr/bin/python3", "-c", "import sys; print(*sys.version_info[:2])")
     if found.stdout.split() != [str(part) for part in sys.version_info[:2]]:
         return "needs /usr/bin/python3 of the same version as the tests' own"
     return ""
@@ -57,18 +54,9 @@ class Booted:
         if user:
             inner = f"cd; export XDG_RUNTIME_DIR=/run/user/$(id -u); {command}"
             command = f"su -s /bin/sh {user} -c {shlex.quote(inner)}"
-        found = subprocess.run(
-            ["nsenter", "-t", str(self.leader), "-a", "/bin/sh", "-c", command],
-            capture_output=True,
-            text=True,
-            timeout=within,
-            check=False,
-        )
-        said = found.stdout + found.stderr
-        assert code is None or found.returncode == code, (
-            f"{command}: exit code {found.returncode}\n{said[-3000:]}"
-        )
-        return said
+        inside = ["nsenter", "-t", str(self.leader), "-a"]
+        done = run_process(*inside, "/bin/sh", "-c", command, code=code, timeout=within)
+        return done.stdout + done.stderr
 
 
 @contextlib.contextmanager
@@ -149,15 +137,10 @@ def _leader(container: subprocess.Popen[bytes]) -> int | None:
     """Process 1 of the container once everything is up."""
     deadline = time.monotonic() + 60
     while container.poll() is None and time.monotonic() < deadline:
-        found = subprocess.run(
-            ["pgrep", "-P", str(container.pid)], capture_output=True, text=True, check=False
-        ).stdout.split()
+        found = run_process("pgrep", "-P", str(container.pid)).stdout.split()
         if found:
-            state = subprocess.run(
-                ["nsenter", "-t", found[0], "-a", "systemctl", "is-system-running"],
-                capture_output=True,
-                text=True,
-                check=False,
+            state = run_process(
+                "nsenter", "-t", found[0], "-a", "systemctl", "is-system-running"
             ).stdout.strip()
             if state in ("running", "degraded"):
                 return int(found[0])

@@ -23,6 +23,7 @@ import pytest
 import ohmo
 from ohmo.service.versions import Versions
 from tests.faults.builds import built
+from tests.programs import run_process
 
 pytestmark = pytest.mark.timeout(300)
 LATE = """
@@ -112,21 +113,8 @@ class Installed:
         )
 
     def types(self, *words: str, code: int | None = 0) -> str:
-        found = subprocess.run(
-            [self.python.with_name("ohmo"), *words],
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
-        assert code is None or found.returncode == code, (
-            words,
-            found.returncode,
-            found.stdout,
-            found.stderr,
-        )
-        return found.stdout + found.stderr
+        done = run_process(self.python.with_name("ohmo"), *words, code=code, env=self.environ)
+        return done.stdout + done.stderr
 
     def version(self) -> str:
         """Of the daemon that runs; empty while none answers."""

@@ -7,13 +7,12 @@ import json
 import os
 import re
 import signal
-import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
 from tests import warm
 from tests.platforms.door import held_port
+from tests.programs import OHMO, run_process
 
 LINK = re.compile(r"http://\S+/login\?code=\S+")
 START, END = 60.0, 30.0  # seconds: two cores, many tests
@@ -120,18 +119,6 @@ class Daemon:
 
     async def ask(self, *arguments: str) -> Any:
         """What a command of the keyboard says with ``--json``."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ohmo",
-            *arguments,
-            "--json",
-            env=self._environment(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-        )
-        async with asyncio.timeout(END):
-            out, err = await process.communicate()
-        assert process.returncode == 0, (out + err).decode()
-        return json.loads(out)
+        command = [*OHMO, *arguments, "--json"]
+        done = await asyncio.to_thread(run_process, *command, code=0, env=self._environment())
+        return json.loads(done.stdout)

@@ -4,8 +4,6 @@ for byte."""
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from channels.feishu import client_sdk as sdk
 from channels.feishu.client_line import answered
 from tests.platforms.feishu.frames import Frame, parse
+from tests.programs import python
 
 ROOT = Path(__file__).parents[3]
 MOST = 60  # MiB, decided in docs/decisions: "Feishu's SDK, the lean way"
@@ -45,10 +44,8 @@ def event(kind: str) -> Frame:
 
 @pytest.mark.needs("linux")
 def test_the_import_stays_under_sixty_mebibytes_and_brings_no_models() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", COST], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    cost, modules = done.stdout.split()
+    printed = python(COST, cwd=ROOT)
+    cost, modules = printed.split()
     assert float(cost) <= MOST
     assert int(modules) < 150
 
@@ -103,12 +100,5 @@ print(Light.needs.__module__, "heavy.costly" in sys.modules)
 import heavy
 print(heavy.WHOLE, heavy.Costly.__name__, heavy.inner.Light is Light, hasattr(heavy, "nothing"))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split("\n")[:2] == ["channels.sdk_import False", "True Costly True False"]
+    printed = python(program, cwd=ROOT, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+    assert printed.split("\n")[:2] == ["channels.sdk_import False", "True Costly True False"]

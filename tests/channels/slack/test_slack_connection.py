@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -23,6 +21,7 @@ from ohmo_testing.channels import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.workspace import APP_TOKEN, BOT_TOKEN, Rules
+from tests.programs import python
 
 QUICK = Pace(call=5, connect=1, ping=0.1)
 DM = Address("slack", "T0HOUSE", ChatId("D0ADA"))
@@ -435,10 +434,8 @@ async def test_a_channel_that_is_not_connected_says_so(slack: SlackRig) -> None:
 
 def test_importing_the_cover_imports_no_sdk() -> None:
     code = "import sys, channels.slack; print('slack_sdk' in sys.modules, 'aiohttp' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.split() == ["False", "False"]
+    printed = python(code)
+    assert printed.split() == ["False", "False"]
 
 
 def test_tokens_are_checked_in_one_clear_line() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -44,6 +43,7 @@ from tests.channels.second import stopped
 from tests.platforms.telegram.rig import QUICK, TelegramRig, rig
 from tests.platforms.telegram.rules import Refusal, Rules
 from tests.platforms.telegram.world import BOT, GROUP
+from tests.programs import server
 
 ADA = Address("telegram", "7000001", ChatId("1001"))
 ROOT = Path(__file__).parents[3]
@@ -1067,27 +1067,17 @@ async def refuses(call: Awaitable[object]) -> bool:
 async def test_the_server_runs_as_a_process_and_is_driven_over_its_control_endpoint(
     context: FakeContext,
 ) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.platforms.telegram",
-        "--port",
-        "0",
-        stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-    )
-    try:
-        assert process.stdout is not None
-        found = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
+    async with server("tests.platforms.telegram", "--port", "0") as line:
+        hello = json.loads(line)
         async with aiohttp.ClientSession() as session:
 
             async def control(name: str, **body: object) -> dict:
-                async with session.post(f"{found['control']}/{name}", json=body) as response:
+                async with session.post(f"{hello['control']}/{name}", json=body) as response:
                     return await response.json()
 
             await control("says", text="message {n}", chat="dm:5001", count=3)
             channel = Telegram(
-                Settings(token=found["settings"]["token"], api_url=found["settings"]["api_url"]),
+                Settings(token=hello["settings"]["token"], api_url=hello["settings"]["api_url"]),
                 Options(),
                 QUICK,
             )
@@ -1097,12 +1087,9 @@ async def test_the_server_runs_as_a_process_and_is_driven_over_its_control_endpo
                 await control("reject")
                 with pytest.raises(Rejected):
                     await say(channel, Outbound(ADA, "refused"))
-            async with session.get(f"{found['control']}/visible?chat=dm:5001") as response:
+            async with session.get(f"{hello['control']}/visible?chat=dm:5001") as response:
                 assert [one["text"] for one in await response.json() if one["by_bot"]] == ["answer"]
-            async with session.get(f"{found['control']}/log") as response:
+            async with session.get(f"{hello['control']}/log") as response:
                 assert [
                     (call["method"], call["code"]) for call in (await response.json())["calls"]
                 ] == [("getMe", 200), ("sendMessage", 200), ("sendMessage", 400)]
-    finally:
-        process.terminate()
-        await process.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from datetime import UTC, datetime, timedelta
@@ -35,6 +34,7 @@ from tests.conformance.channels.stage import (
 )
 from tests.conformance.rig import Rig
 from tests.parts import skip_on
+from tests.programs import python
 
 ROOT = Path(__file__).parents[3]
 KEY = "01k9y2p7q3r4s5t6v7w8xy"  # 22 characters, as the house makes them
@@ -652,7 +652,5 @@ def test_a_channel_package_is_imported_without_its_sdk(name: str) -> None:
         f"import sys, channels.{name} as c; print(c.MANIFEST.name, *sorted(set(sys.modules) &"
         f" {set(SDKS)!r}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == [name]
+    printed = python(program, cwd=ROOT)
+    assert printed.split() == [name]

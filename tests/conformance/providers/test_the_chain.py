@@ -3,12 +3,9 @@ test."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -23,6 +20,7 @@ from ohmo.providers.models import Endpoint
 from tests.conformance.providers.rigs import Conversation
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving
+from tests.programs import server
 
 QUICK = Patience(first=0.001)
 
@@ -177,14 +175,8 @@ async def test_wrong_names_broken_arguments_and_doubled_ids_end_as_calls_the_hou
 
 async def test_the_server_in_a_process_of_its_own_prints_its_port_and_takes_a_script() -> None:
     script = json.dumps([{"text": "first"}])
-    command = (sys.executable, "-m", "tests.platforms.model", "--port", "0", "--script", script)
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3]
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(60):
-            url = f"http://127.0.0.1:{int(await process.stdout.readline())}"
+    async with server("tests.platforms.model", "--port", "0", "--script", script) as line:
+        url = f"http://127.0.0.1:{int(line)}"
         made = await model([Endpoint("openai", ("m",), url)], manifests(scan), load, {})
         async with aiohttp.ClientSession() as session:
             await session.post(f"{url}/_script", json=[Turn(text="second").to_json()])
@@ -192,6 +184,3 @@ async def test_the_server_in_a_process_of_its_own_prints_its_port_and_takes_a_sc
             asked = await (await session.get(f"{url}/_asked")).json()
         assert len(asked) == 3
         await made.aclose()
-    finally:
-        process.terminate()
-        await process.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from channels.slack.adapter import Slack
 from ohmo_testing.channels import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.workspace import APP_TOKEN, BOT, BOT_TOKEN, Rules
+from tests.programs import server
 
 Check = Callable[[SlackRig, aiohttp.ClientSession], Awaitable[None]]
 
@@ -271,18 +271,8 @@ async def test_only_own_messages_can_be_changed() -> None:
 
 
 async def test_the_server_runs_as_a_process_and_obeys_its_control_doors(tmp_path: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.platforms.slack",
-        "--port",
-        "0",
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[3],
-    )
-    try:
-        assert process.stdout is not None
-        hello = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
+    async with server("tests.platforms.slack", "--port", "0") as line:
+        hello = json.loads(line)
         url = f"http://127.0.0.1:{hello['port']}/control"
         context, far = FakeContext(tmp_path), Slack(Settings(**hello["settings"]), Options())
         async with aiohttp.ClientSession() as http:
@@ -300,6 +290,3 @@ async def test_the_server_runs_as_a_process_and_obeys_its_control_doors(tmp_path
             assert row["id"] == ts
             async with http.get(f"{url}/log") as response:
                 assert "auth.test" in (await response.json())["calls"]
-    finally:
-        process.terminate()
-        await process.wait()

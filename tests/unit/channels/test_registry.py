@@ -6,7 +6,6 @@ import base64
 import importlib
 import json
 import re
-import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from channels.contract import Manifest
 from channels.registry import GROUP, DuplicateChannel, Setup, discover, load
+from tests.programs import run_process
 
 GOOD = (
     "from channels.contract import Manifest\nMANIFEST = Manifest({name!r}, 'Title', dict,"
@@ -48,12 +48,7 @@ def test_telegram_is_found_without_its_sdk_being_imported() -> None:
         " 'telegram' in found.manifests, found;wrong = [m for m in ('telegram', 'slack_sdk',"
         " 'mautrix') if m in sys.modules]; assert not wrong, wrong"
     )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], check=False, capture_output=True, text=True
-        ).stderr
-        == ""
-    )
+    assert run_process(sys.executable, "-c", code).stderr == ""
 
 
 @pytest.mark.parametrize("attribute", ["", "MANIFEST"])

@@ -19,6 +19,7 @@ from ohmo.contracts.messages import ModelStep, Text
 from ohmo.contracts.reports import ArrivalInfo
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, ThreadSettings
+from tests.programs import ohmo
 
 sys.path.insert(
     0, str(Path(__file__).parents[1] / "control")
@@ -90,25 +91,8 @@ class Keyboard:
     url: str = ""
 
     async def __call__(self, *arguments: str, stdin: str = "", **environ: str) -> Said:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ohmo",
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={
-                "PATH": "/usr/bin:/bin",
-                "HOME": str(self.home.parent),
-                "OHMO_HOME": str(self.home),
-                "LANG": "C.UTF-8",
-                **environ,
-            },
-        )
-        async with asyncio.timeout(60):
-            out, err = await process.communicate(stdin.encode())
-        return Said(process.returncode or 0, out.decode(), err.decode())
+        done = await asyncio.to_thread(ohmo, self.home, *arguments, stdin=stdin, **environ)
+        return Said(done.returncode, done.stdout, done.stderr)
 
 
 @asynccontextmanager

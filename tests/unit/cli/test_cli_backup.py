@@ -7,31 +7,13 @@ import json
 import os
 import shlex
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.faults.disk import Disk
+from tests.programs import ohmo
 from tests.unit.storefile.homes import furnished, markers
-
-
-def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-            **environ,
-        },
-    )
 
 
 @pytest.fixture

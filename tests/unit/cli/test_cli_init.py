@@ -7,7 +7,6 @@ import asyncio
 import json
 import stat
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from ruamel.yaml import YAML
 from ohmo.config.home import read_env
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer, serving
+from tests.programs import OHMO, environ, ohmo
 from tests.terminal import terminal
 
 TOKEN = f"123456:{'A' * 35}"
@@ -25,24 +25,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def init(
-    home: Path, *arguments: str, stdin: str = "", **environ: str
+    home: Path, *arguments: str, code: int | None = None, stdin: str = "", **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ohmo", "init", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        input=stdin,
-        cwd=ROOT,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-            **environ,
-        },
-    )
+    return ohmo(home, "init", *arguments, code=code, stdin=stdin, **environ)
 
 
 def config(home: Path) -> dict[str, object]:
@@ -318,15 +303,9 @@ def test_openharness_is_taken_over_and_left_as_it_is(beside: bool, tmp_path: Pat
 def at_a_terminal(home: Path, *answers: tuple[bytes, str | Callable[[], str]]) -> tuple[int, bytes]:
     """Runs ``ohmo init``; each answer is given at the prompt that has its words. An answer of
     ``\x03`` is Ctrl-C."""
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(home.parent),
-        "OHMO_HOME": str(home),
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-    }
     left = list(answers)
-    with terminal([sys.executable, "-m", "ohmo", "init", "--no-test"], environ, ROOT) as at:
+    command = [*OHMO, "init", "--no-test"]
+    with terminal(command, environ(home, TERM="dumb"), ROOT) as at:
         while at.piece():
             asked = at.shown.rpartition(b"\n")[2]
             if (
@@ -447,21 +426,7 @@ def test_ctrl_c_at_a_question_leaves_what_the_next_run_goes_on_from(home: Path) 
         home, (b"provider", "offline"), (b"platforms", ""), (b"service", "n")
     )
     assert code == 0, said.decode()
-    checked = subprocess.run(
-        [sys.executable, "-m", "ohmo", "config", "check"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=ROOT,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-        },
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    ohmo(home, "config", "check", code=0)
 
 
 def test_the_service_is_installed_and_started_when_asked(home: Path) -> None:
@@ -470,35 +435,14 @@ def test_the_service_is_installed_and_started_when_asked(home: Path) -> None:
         "profiles: {default: {provider: offline}}\ncontrol: {listen: null}\n"
     )
     (home / "config.yaml").chmod(0o600)
-
-    def service(verb: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ohmo", "service", verb],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd=ROOT,
-            env={
-                "PATH": "/usr/bin:/bin",
-                "HOME": str(home.parent),
-                "OHMO_HOME": str(home),
-                "LANG": "C.UTF-8",
-            },
-        )
-
     try:
-        made = init(home, "--yes", "--no-test", "--service")
-        assert made.returncode == 0, made.stdout + made.stderr
+        made = init(home, "--yes", "--no-test", "--service", code=0)
         assert "it runs, and takes this over within seconds" in made.stdout
-        told = service("status")
-        assert (told.returncode, "running" in told.stdout) == (0, True), told.stdout + told.stderr
-        again = init(home, "--yes", "--no-test", "--service")
-        assert again.returncode == 0, again.stdout + again.stderr
+        assert "running" in ohmo(home, "service", "status", code=0).stdout
+        init(home, "--yes", "--no-test", "--service", code=0)
     finally:
-        service("stop")
-        gone = service("uninstall")
-    assert gone.returncode == 0, gone.stdout + gone.stderr
+        ohmo(home, "service", "stop")
+        ohmo(home, "service", "uninstall", code=0)
 
 
 def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: Path) -> None:
@@ -534,21 +478,7 @@ def test_a_token_that_only_this_shell_knows_is_said_before_a_service_is_made(hom
 
 
 def test_answers_in_a_pipe_are_not_dropped_without_a_word(home: Path) -> None:
-    said = subprocess.run(
-        [sys.executable, "-m", "ohmo", "init", "--no-test"],
-        input="offline\ntelegram\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        cwd=ROOT,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-        },
-    )
+    said = init(home, "--no-test", code=0, stdin="offline\ntelegram\n")
     assert "every step has a flag: ohmo init --help" in said.stdout
 
 

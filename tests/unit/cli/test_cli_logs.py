@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from ohmo.cli.tail import growing
 from ohmo.logs.writing import RotatingFile
+from tests.programs import ohmo
 
 
 def lines(*numbers: int) -> bytes:
@@ -32,20 +31,7 @@ def test_a_damaged_older_file_is_named_and_hides_no_other(home: Path) -> None:
     )  # it was being packed when the process was killed
     (folder / "ohmo.jsonl.2.gz").write_bytes(b"junk")
     (folder / "ohmo.jsonl.3.gz").write_bytes(gzip.compress(lines(1, 2)))
-    said = subprocess.run(
-        [sys.executable, "-m", "ohmo", "logs", "-n", "100"],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-        },
-    )
-    assert said.returncode == 0, said.stderr
+    said = ohmo(home, "logs", "-n", "100", code=0)
     assert [line.split()[2] for line in said.stdout.splitlines()] == [
         "line1",
         "line2",

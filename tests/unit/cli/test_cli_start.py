@@ -14,23 +14,7 @@ import pytest
 
 from ohmo.cli.main import run
 from ohmo.cli.show import until
-
-
-def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-            **environ,
-        },
-    )
+from tests.programs import OHMO, environ, ohmo, run_process
 
 
 def test_help_imports_next_to_nothing(home: Path) -> None:
@@ -38,14 +22,7 @@ def test_help_imports_next_to_nothing(home: Path) -> None:
         "import sys; from ohmo.cli.main import run; run(['--help']); print(*sorted(sys.modules),"
         " file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        cwd=Path(__file__).parents[3],
-    )
+    done = run_process(sys.executable, "-c", code, code=0, cwd=Path(__file__).parents[3])
     loaded = set(done.stderr.split())
     heavy = {
         "pydantic",
@@ -325,15 +302,9 @@ def test_whoever_reads_our_standard_error_through_a_pipe_hears_of_trouble_and_of
         )
     )
     (home / "config.yaml").chmod(0o600)
-    environ = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(home.parent),
-        "OHMO_HOME": str(home),
-        "LANG": "C.UTF-8",
-    }
     with subprocess.Popen(
-        [sys.executable, "-m", "ohmo", "run"],
-        env=environ,
+        [*OHMO, "run"],
+        env=environ(home),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

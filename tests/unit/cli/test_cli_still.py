@@ -5,26 +5,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
-
-def ohmo(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-        },
-    )
+from tests.programs import environ, ohmo, run_process
 
 
 def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path) -> None:
@@ -128,17 +113,5 @@ try:
 except KeyboardInterrupt:
     print("left")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home.parent),
-            "OHMO_HOME": str(home),
-            "LANG": "C.UTF-8",
-        },
-    )
+    done = run_process(sys.executable, "-c", script, env=environ(home))
     assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr

@@ -13,31 +13,10 @@ import pytest
 from answering_house import AnsweringHouse, keyboard
 from small_house import PERMISSION
 
+from tests.programs import OHMO, environ, ohmo
 from tests.terminal import terminal
 
 BOUND = 60.0
-
-
-def environ(home: Path) -> dict[str, str]:
-    return {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(home.parent),
-        "OHMO_HOME": str(home),
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-    }
-
-
-def ohmo(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=BOUND,
-        check=False,
-        env=environ(home),
-    )
 
 
 @pytest.fixture
@@ -55,7 +34,7 @@ def test_who_waits_for_a_model_that_cannot_be_reached_is_told_so_once(home: Path
         f" [m]}}}}\ncontrol: {{listen: null}}\nworkspace: {home.parent / 'work'}\n"
     )
     asking = subprocess.Popen(
-        [sys.executable, "-m", "ohmo", "-p", "hi"],
+        [*OHMO, "-p", "hi"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -85,19 +64,14 @@ def test_who_waits_for_a_model_that_cannot_be_reached_is_told_so_once(home: Path
 def test_what_is_no_text_is_refused_with_one_line(
     offline: Path, arguments: tuple[str, ...], locale: str
 ) -> None:
+    errors = "strict" if locale == "en_US.UTF-8" else "surrogateescape"
     said = subprocess.run(
-        [sys.executable, "-m", "ohmo", *arguments],
+        [*OHMO, *arguments],
         input=b"\xff\xfe\n",
         capture_output=True,
         timeout=BOUND,
         check=False,
-        env=environ(offline)
-        | {
-            "LANG": locale,
-            "PYTHONIOENCODING": (
-                "utf-8:strict" if locale == "en_US.UTF-8" else "utf-8:surrogateescape"
-            ),
-        },
+        env=environ(offline) | {"LANG": locale, "PYTHONIOENCODING": f"utf-8:{errors}"},
     )
     assert said.returncode == 1
     lines = [

@@ -27,6 +27,7 @@ from ohmo.control.server import AppDeps, Doors
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.processes.peer_process import Ancestry
 from ohmo_testing.house import ManualClock
+from tests.programs import run_process
 from tests.store_model.store import MemoryStore
 from tests.unit.control.small_house import SmallHouse
 from tests.unit.control.test_control_webhooks import HOOK
@@ -119,18 +120,11 @@ async def below(doors: Doors, asked: list[tuple[str, str, str]]) -> list[tuple[i
         "port": int(str(doors.url).rpartition(":")[2]),
         "token": (doors.socket.parent / "token").read_text().strip(),
     }
-    program = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        ASKS,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    out, err = await program.communicate(json.dumps([where, asked]).encode())
-    told = [json.loads(line) for line in out.decode().splitlines()]
-    assert len(told) == len(asked), err.decode()
-    return [(status, body) for status, body in told]
+    orders = json.dumps([where, asked])
+    done = await asyncio.to_thread(run_process, sys.executable, "-c", ASKS, input=orders)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(asked), done.stderr
+    return [(status, body) for status, body in answers]
 
 
 @pytest.mark.needs("linux")

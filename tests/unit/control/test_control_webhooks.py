@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import json
 import os
-import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -38,6 +37,7 @@ from ohmo.control.webhooks import (
     fill,
     sign,
 )
+from tests.programs import run_process
 from tests.unit.control.small_house import SmallHouse
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -269,9 +269,7 @@ def test_the_documentations_own_lines_sign_as_we_do() -> None:
         + ['printf "%s\n%s\n%s" "$now" "$proof" "$body"']
     )
     environ = {"PATH": os.environ["PATH"], "CI_HOOK_SECRET": "s3cret"}
-    found = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, timeout=20, check=True, env=environ
-    )
+    found = run_process("bash", "-c", script, code=0, env=environ)
     now, proof, body = found.stdout.split("\n", 2)
     assert f"v2={proof}" == sign("s3cret", "ci", int(now), body.encode(), "build-7")
 

@@ -4,7 +4,6 @@ README says."""
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sysconfig
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from ohmo.config.load import load
+from tests.programs import run_process
 
 ROOT = Path(__file__).parents[3]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -34,13 +34,7 @@ def manifests() -> list[Path]:
 
 
 def test_the_dockerfile_has_nothing_to_complain_about() -> None:
-    found = subprocess.run(
-        [tool("hadolint"), str(ROOT / "Dockerfile")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    found = run_process(tool("hadolint"), str(ROOT / "Dockerfile"))
     assert (found.returncode, found.stdout) == (0, "")
 
 
@@ -66,14 +60,7 @@ def test_what_the_image_is_built_from_reaches_the_builder() -> None:
 
 @pytest.mark.parametrize("path", manifests(), ids=lambda path: path.name)
 def test_every_manifest_is_valid_for_kubernetes(path: Path) -> None:
-    found = subprocess.run(
-        [tool("kubernetes-validate"), "--strict", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
+    run_process(tool("kubernetes-validate"), "--strict", str(path), code=0)
 
 
 def test_the_kustomization_names_every_manifest_but_the_secret() -> None:
@@ -85,24 +72,10 @@ def test_the_kustomization_names_every_manifest_but_the_secret() -> None:
 def test_kustomize_builds_what_validates(tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     assert kubectl is not None
-    built = subprocess.run(
-        [kubectl, "kustomize", str(KUBERNETES)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
+    built = run_process(kubectl, "kustomize", str(KUBERNETES), code=0)
     whole = tmp_path / "built.yaml"
     whole.write_text(built.stdout, encoding="utf-8")
-    found = subprocess.run(
-        [tool("kubernetes-validate"), "--strict", str(whole)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
+    run_process(tool("kubernetes-validate"), "--strict", str(whole), code=0)
     parts: list[Any] = list(YAML(typ="safe", pure=True).load_all(built.stdout))
     assert {part["metadata"].get("namespace", part["metadata"]["name"]) for part in parts} == {
         "ohmo"

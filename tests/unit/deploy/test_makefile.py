@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import run_process
+
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.needs("make")
 PYTHON = """#!/bin/sh
@@ -29,15 +31,7 @@ def make(venv: Path, *words: str) -> subprocess.CompletedProcess[str]:
         for name, value in os.environ.items()
         if name not in ("MAKEFLAGS", "MAKELEVEL", "ARGS")
     }
-    return subprocess.run(
-        ["make", *words, f"VENV={venv}"],
-        cwd=ROOT,
-        env=kept,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_process("make", *words, f"VENV={venv}", cwd=ROOT, env=kept)
 
 
 def test_a_campaign_that_fails_holds_up_none_of_the_others_and_is_named_at_last(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from ohmo.permissions.rules import Ruling
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.sensitive_places import PAGES
 from ohmo.shell.patterns import folded
+from tests.programs import run_process
 
 READING, WRITING = ("Read", "Glob", "Grep", "Brief"), ("Write", "Edit", "MultiEdit")
 GENEROUS = [*READING, *WRITING, "Read(/**)", "Edit(/**)"]
@@ -220,24 +220,8 @@ def test_a_folder_of_the_home_that_is_bound_elsewhere_is_that_folder(ways: House
         f"{part}/new",
         f"{ways.work}/a.py",
     ]
-    seen = subprocess.run(
-        [
-            "unshare",
-            "-m",
-            "sh",
-            "-c",
-            f'{binds} || exit 77; exec "$@"',
-            "sh",
-            sys.executable,
-            "-c",
-            BOUND,
-            str(own),
-            *paths,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    mounted = ["unshare", "-m", "sh", "-c", f'{binds} || exit 77; exec "$@"', "sh"]
+    seen = run_process(*mounted, sys.executable, "-c", BOUND, str(own), *paths)
     assert seen.stdout.split() == ["INSIDE", "PAGE", "INSIDE", "INSIDE", "CLEAR"], seen.stderr
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from ohmo.processes.peer_process import Ancestry
+from tests.programs import run_process
 
 _LINUX = pytest.mark.needs("linux")
 ROOT, INIT = 10, 1
@@ -147,5 +148,5 @@ print(descendants(os.getpid()))
 @_LINUX
 def test_who_forks_away_stays_below_and_is_buried_after_its_end() -> None:
     words = [sys.executable, "-c", STORY]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = run_process(*words)
     assert done.stdout.splitlines() == ["inside True", "[]"], done.stderr

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from ohmo.processes.peer_process import _end_of, _is_here, _read
+from tests.programs import run_process
 
 pytestmark = pytest.mark.needs("linux")
 
@@ -143,10 +143,7 @@ os.kill(tunnel, 9)
 def told(*words: str) -> dict[str, str]:
     """What a story ends with."""
     command, environ = [sys.executable, "-c", *words], {"PATH": os.defpath}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env=environ
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_process(*command, env=environ, code=0)
     return json.loads(done.stdout)
 
 

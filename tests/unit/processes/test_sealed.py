@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.programs import python
 
 STORY = """
 import ctypes, json, os, sys
@@ -39,16 +39,8 @@ pytestmark = pytest.mark.needs("linux")
 
 
 def told(wishes: dict[str, str]) -> list[dict[str, object]]:
-    done = subprocess.run(
-        [sys.executable, "-c", STORY, json.dumps(wishes)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={"KEY": "x", "PATH": os.defpath},
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    printed = python(STORY, json.dumps(wishes), env={"KEY": "x", "PATH": os.defpath})
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 def test_a_program_of_the_same_user_reads_neither_environment_nor_memory_and_the_process_still_sees_its_own_files() -> (

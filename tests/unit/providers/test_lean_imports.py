@@ -4,7 +4,6 @@ import gives."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from ohmo.providers.lazy_provider import re_exports
+from tests.programs import run_process
 
 ROOT = Path(__file__).parents[3]
 LOOK = """
@@ -35,16 +35,7 @@ print(json.dumps({"early": early, "shown": shown, "star": sorted(star), "version
 
 def look(sdk: str, how: str, wanted: dict[str, list[str]]) -> dict[str, Any]:
     command = [sys.executable, "-c", LOOK, sdk, how]
-    done = subprocess.run(
-        command,
-        check=False,
-        input=json.dumps(wanted),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=110,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run_process(*command, input=json.dumps(wanted), cwd=ROOT, code=0)
     return json.loads(done.stdout)
 
 

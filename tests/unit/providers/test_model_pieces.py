@@ -4,7 +4,6 @@ import."""
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -46,6 +45,7 @@ from ohmo.providers.openai.client import with_version
 from ohmo.providers.wire_parts import arguments
 from ohmo_testing.scripted import Says, ScriptedProvider
 from tests.platforms.model.server import ModelServer, serving
+from tests.programs import python, run_process
 
 OVERFLOWS = [
     "prompt is too long: 208310 tokens > 200000 maximum",
@@ -377,14 +377,8 @@ def test_covers_import_no_sdk() -> None:
         " model; manifests(scan); print([m for m in ('anthropic', 'openai', 'httpx2') if m in"
         " sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[3],
-    )
-    assert done.stdout.strip() == "[]"
+    printed = python(code, cwd=Path(__file__).parents[3])
+    assert printed.strip() == "[]"
 
 
 async def test_a_cancelled_first_turn_does_not_stop_the_import_for_the_next() -> None:
@@ -443,11 +437,8 @@ def test_two_of_the_same_name_stop_the_start(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (room / f"{name}.py").write_text("class _M:\n    name = 'same'\nMANIFEST = _M()\n")
     code = "from ohmo.discovery import scan; scan('twins_of_ohmo', 'MANIFEST')"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_process(
+        sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"
     )
     assert "twins_of_ohmo.one and twins_of_ohmo.two both call themselves 'same'" in done.stderr
 

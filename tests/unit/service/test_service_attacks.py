@@ -22,6 +22,7 @@ from ohmo.service.rollback import as_owner, copy
 from ohmo.service.upgrading import UpgradeFailed
 from ohmo.service.versions import only_roots
 from ohmo.storefile.lock import hold_home, holder
+from tests.programs import python, run_process
 from tests.unit.service.test_upgrade_killed import Installation
 from tests.unit.service.test_upgrading import Scene
 
@@ -102,18 +103,11 @@ def test_the_services_user_puts_no_version_of_roots_back_and_root_does_before_th
     one = Installation(tmp_path)
     one.upgrade(when="trying", migrates=True)
     given_away(one.home)
-    theirs = subprocess.run(
-        [sys.executable, "-c", STARTS, str(one.versions.base), str(NOBODY)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert "cannot be taken back" in theirs.stdout
+    printed = python(STARTS, str(one.versions.base), str(NOBODY), cwd=ROOT)
+    assert "cannot be taken back" in printed
     assert one.words() == []  # nothing was put back by halves
     line = [str(one.python), "-I", "-m", "ohmo.service.rollback"]  # ExecStartPre=+ of the unit
-    ran = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    ran = run_process(*line, code=0)
     assert "the version of before is back; its store too" in ran.stderr
     assert one.start() == ("old", "")
     assert one.words() == ["before"]
@@ -173,14 +167,8 @@ def test_the_installer_of_an_upgrade_is_not_taken_from_the_folder_somebody_stand
         "PATH": os.environ["PATH"],
     }
     (tmp_path / "home").mkdir()
-    ran = subprocess.run(
-        [str(python), "-P", "-m", "ohmo", "upgrade", "new.whl"],
-        cwd=hostile,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    ran = run_process(
+        str(python), "-P", "-m", "ohmo", "upgrade", "new.whl", cwd=hostile, env=environ
     )
     assert not (tmp_path / "taken").exists()
     built = tmp_path / "environment" / "versions"

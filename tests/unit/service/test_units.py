@@ -21,6 +21,7 @@ from ohmo.service.background import LABEL, Background, Launchd, plist
 from ohmo.service.choice import Machine, choose
 from ohmo.service.protocol import Manager, Plan, Ran, ServiceFailed, reason_in, search_path
 from ohmo.service.systemd import Systemd, quoted, read_standing, system_plan, unit
+from tests.programs import run_process
 
 ANALYZE = shutil.which("systemd-analyze")
 needs_analyze = pytest.mark.needs("systemd-analyze")
@@ -54,9 +55,7 @@ class Hands:
 def analyze(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     assert ANALYZE is not None
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
-    return subprocess.run(
-        [ANALYZE, *words], check=False, capture_output=True, text=True, env=environ, timeout=60
-    )
+    return run_process(ANALYZE, *words, env=environ)
 
 
 @needs_analyze
@@ -360,9 +359,7 @@ def test_the_reason_is_the_last_line_the_daemon_said_about_itself() -> None:
 
 def test_windows_is_told_where_to_go() -> None:
     code = "import sys; from ohmo.cli.main import main; sys.platform = 'win32'; main(['run'])"
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    found = run_process(sys.executable, "-c", code)
     assert (found.returncode, found.stdout) == (1, "")
     assert "WSL 2" in found.stderr
     assert len(found.stderr.splitlines()) == 1

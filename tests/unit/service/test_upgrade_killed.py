@@ -17,6 +17,7 @@ import pytest
 
 from ohmo.service.rollback import SHOWN, Attempt
 from ohmo.service.versions import Versions
+from tests.programs import run_process
 
 ROOT = Path(__file__).parents[3]
 # what stands for ohmo: it is found, and goes on as the version in force, as ohmo is and does
@@ -105,25 +106,13 @@ class Installation:
         self, *, die_at: int = 0, when: str = "", migrates: bool = False
     ) -> subprocess.CompletedProcess[str]:
         given = [str(self.versions.base), str(self.home), str(die_at), when]
-        return subprocess.run(
-            [sys.executable, "-c", UPGRADES, *given, "yes" if migrates else "no"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        given.append("yes" if migrates else "no")
+        return run_process(sys.executable, "-c", UPGRADES, *given, cwd=ROOT)
 
     def start(self) -> tuple[str, str]:
         """What the version that is started now calls itself, and what is said about it."""
-        ran = subprocess.run(
-            [str(self.python), "-P", "-m", "daemon"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return ran.stdout, ran.stderr
+        done = run_process(self.python, "-P", "-m", "daemon")
+        return done.stdout, done.stderr
 
     def waits(self) -> subprocess.Popen[bytes]:
         """One that runs until its input ends."""

@@ -30,6 +30,7 @@ from ohmo.storefile.recovery import examine
 from ohmo.storefile.restore import JOURNAL, finish_restore, restore
 from ohmo.storefile.salvage import Reconciled
 from ohmo.storefile.transfer import transfer
+from tests.programs import run_process
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tests.unit.storefile.homes import furnished, markers, say
@@ -578,14 +579,8 @@ def test_a_small_archive_fills_neither_memory_nor_disk(what: str, home: Path) ->
     with pytest.raises(StoreError, match="nothing was changed"):
         restore(path, home, NOW)
     assert sorted(entry.name for entry in home.iterdir()) == ["evil.tar.gz"]
-    ran = subprocess.run(
-        [sys.executable, "-c", FRUGAL, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    done = run_process(sys.executable, "-c", FRUGAL, path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_home_of_many_files_is_not_too_many_names(home: Path) -> None:

@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.disk import READ, SYNC, WRITE, Disk
+from tests.programs import run_process
 
 LIFE = Path(__file__).with_name("disk_life.py")
 
@@ -23,15 +23,9 @@ def life(disk: Disk, database: Path, first: int) -> tuple[str, int]:
     """One process that stores 30 messages from number ``first`` on; why it ended, and the first
     that it did not acknowledge."""
     environ = {**os.environ, **disk.environ}
-    ended = subprocess.run(
-        [sys.executable, str(LIFE), str(database), str(first)],
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+    ended = run_process(
+        sys.executable, str(LIFE), str(database), str(first), timeout=120, env=environ, code=0
     )
-    assert ended.returncode == 0, ended.stderr[-2000:]
     found = json.loads(ended.stdout.splitlines()[-1])
     return found["ended"], found["acknowledged"]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.children import alive
+from tests.programs import run_process
 
 ROOT = Path(__file__).parents[3]
 LINUX = pytest.mark.needs("linux")
@@ -56,15 +57,7 @@ class Inner:
     def run(self, *more: str, before: str = "") -> subprocess.CompletedProcess[str]:
         """``before``: what the shell does first."""
         shell = ["sh", "-c", f'{before}\nexec "$@"', "sh"]
-        return subprocess.run(
-            [*shell, *self.words(*more)],
-            cwd=ROOT,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        return run_process(*shell, *self.words(*more), cwd=ROOT, env=self.environ)
 
     def noted(self) -> int:
         """A process that a test of the inner run started and noted."""

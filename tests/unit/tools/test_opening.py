@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from ohmo.permissions.file_aliases import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.files.opening import Opening, replace_file
 from ohmo.tools.results import ToolError
+from tests.programs import run_process
 
 DEEP = ("one", "two", "three")
 
@@ -303,24 +303,8 @@ def test_what_is_bound_elsewhere_of_the_agents_home_is_neither_listed_nor_opened
     (work / "plain").write_text("plain")
     pairs = ((own, "whole"), (own / "run", "part"), (own / "config.yaml", "config"))
     binds = " && ".join(f"mount --bind {there} {work / name}" for there, name in pairs)
-    seen = subprocess.run(
-        [
-            "unshare",
-            "-m",
-            "sh",
-            "-c",
-            f'{binds} && exec "$@"',
-            "sh",
-            sys.executable,
-            "-c",
-            BOUND,
-            str(own),
-            str(work),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    mounted = ["unshare", "-m", "sh", "-c", f'{binds} && exec "$@"', "sh"]
+    seen = run_process(*mounted, sys.executable, "-c", BOUND, str(own), str(work))
     assert seen.stdout.splitlines() == [
         "config plain",
         "refused",

@@ -4,7 +4,6 @@ may read."""
 from __future__ import annotations
 
 import string
-import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from ohmo.tools.search.engine import SearchEngine, find_ripgrep
 from ohmo.tools.search.inprocess import walk
 from ohmo.tools.search.request import Hit, Search, glob_regex, portable
 from ohmo.tools.workbench import Limits, Workbench
+from tests.programs import run_process
 
 NAMES = st.sampled_from(
     ["a.py", "b.txt", ".hidden", "c d.md", "Übung.py", "x.log", "build", "src", ".git2", "id_rsa"]
@@ -434,7 +434,5 @@ async def test_a_cancelled_search_leaves_no_ripgrep(bench: Workbench, work: Path
     hits, more = await engine.search(Search(work, "x", lambda _: True, "content"), 5, opening())
     assert more
     assert len(hits) == 1
-    listing = subprocess.run(
-        ["ps", "-eo", "args"], capture_output=True, text=True, check=True
-    ).stdout
+    listing = run_process("ps", "-eo", "args", code=0).stdout
     assert str(work) not in listing

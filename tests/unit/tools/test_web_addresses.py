@@ -6,7 +6,6 @@ import ipaddress
 import os
 import random
 import socket
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from ohmo.tools.results import ToolError
 from ohmo.tools.web.addresses import is_elsewhere, is_own, is_public, literal, name_problem
 from ohmo.tools.webfetch import checked_url
+from tests.programs import run_process
 
 # IANA, "IPv4 Special-Purpose Address Registry" (2024-10-22), each row; with RFC 5771 and hosts
 ROWS4 = """
@@ -221,15 +221,9 @@ def test_a_public_address_of_this_very_machine_is_refused() -> None:
     lay = (
         "ip link set lo up && ip addr add 8.8.8.8/32 dev lo && exec " + sys.executable + ' -c "$0"'
     )
-    found = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", lay, NAMESPACE],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-    )
-    assert found.stdout == "told apart\n", found.stderr
+    words = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", lay, NAMESPACE]
+    done = run_process(*words, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    assert done.stdout == "told apart\n", done.stderr
 
 
 def test_the_rule_for_an_address_elsewhere_holds_both_halves() -> None:

@@ -3,8 +3,6 @@ imported."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,6 +16,7 @@ from ohmo.assembly.environment import spans
 from ohmo.contracts.agent import ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import ToolResult, Usage
 from ohmo.tracing import endpoint
+from tests.programs import python
 
 
 class Collector(HTTPServer):
@@ -128,7 +127,5 @@ def test_without_an_endpoint_nothing_is_imported() -> None:
         "import sys; from ohmo.assembly.environment import spans; assert spans({}) is None;"
         " print(any(m.startswith('opentelemetry') for m in sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "False"
+    printed = python(code)
+    assert printed.strip() == "False"

@@ -4,8 +4,6 @@ is new is looked into."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +15,7 @@ from ohmo.triage.formats import from_http
 from ohmo.triage.github import from_gh
 from ohmo.triage.gitlab import from_glab
 from ohmo.triage.results import BadResults
+from tests.programs import OHMO, run_process
 
 # cli.github.com/manual/gh_run_list and gh_run_view: the fields of --json, and the three columns of
 # --log-failed
@@ -316,16 +315,9 @@ def test_the_command_prints_a_report_with_its_file_and_takes_secrets_out(tmp_pat
     (tmp_path / "r.xml").write_text(f"<testsuite>{cases}</testsuite>")
 
     def triage() -> str:
-        ended = subprocess.run(
-            [sys.executable, "-m", "ohmo", "triage", "read", "r.xml"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CI_TOKEN": "s3cr3t-value"},
-        )
-        return ended.stdout
+        environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CI_TOKEN": "s3cr3t-value"}
+        words = ("triage", "read", "r.xml")
+        return run_process(*OHMO, *words, code=0, cwd=tmp_path, env=environ).stdout
 
     first = triage()
     assert triage() == first
