@@ -310,30 +310,13 @@ def test_no_line_of_the_tests_and_benchmarks_passes_170_columns() -> None:
 
 
 def test_top_level_of_the_repository_is_what_the_card_says() -> None:
-    allowed = {
-        "pyproject.toml",
-        "ohmo",
-        "ohmo_testing",
-        "channels",
-        "deploy",
-        "tests",
-        "config.example.yaml",
-        "Dockerfile",
-        "README.md",
-        "docs",
-        "benchmarks",
-        "Makefile",
-        ".ci",
-        ".gitignore",
-        ".git",
-        ".dockerignore",
-        "CONTRIBUTING.md",
-        ".git-blame-ignore-revs",
-        "CHANGELOG.md",
-        "LICENSE",
-        "requirements.lock",
-        "requirements-dev.lock",
-    }
+    allowed = set(
+        """
+        pyproject.toml ohmo ohmo_testing channels deploy tests config.example.yaml Dockerfile
+        README.md docs benchmarks Makefile .ci .gitignore .git .dockerignore CONTRIBUTING.md
+        .git-blame-ignore-revs CHANGELOG.md LICENSE requirements.lock requirements-dev.lock
+    """.split()
+    )
 
     tracked = run_process("git", "ls-files", code=0, cwd=ROOT).stdout.split("\n")
     assert {line.split("/")[0] for line in tracked if line} <= allowed

@@ -13,16 +13,10 @@ from ohmo.control.server import Doors
 from tests.parts import browser_path
 from tests.unit.control.small_house import SmallHouse
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+FLAGS = """
+    --headless --no-sandbox --disable-gpu --disable-quic --no-first-run
+    --disable-background-networking --disable-component-update --disable-sync
+""".split()
 
 
 expect.set_options(

@@ -201,14 +201,7 @@ def link(url: str, words: str) -> str:
         ("**bold with `**` code**", "<p><strong>bold with <code>**</code> code</strong></p>"),
         *(
             (f"[x]({url})", "<p><span>x</span></p>")
-            for url in (
-                "tg://user?id=1",
-                "javascript:a",
-                "data:a",
-                "matrix:u/a",
-                "//a.b",
-                "https://",
-            )
+            for url in "tg://user?id=1 javascript:a data:a matrix:u/a //a.b https://".split()
         ),
         ("[x](https://bank.com@evil.io)", "<p><span>x</span></p>"),
         ("<tg://user?id=1> https://[", "<p>&lt;tg://user?id=1&gt; https://[</p>"),

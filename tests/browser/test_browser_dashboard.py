@@ -647,17 +647,9 @@ async def test_dark_and_light_follow_the_system_and_the_choice(scene: Scene, pag
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "threads",
-        "threads/{}",
-        "approvals",
-        "messages/inbox",
-        "messages/dead",
-        "cron/+",
-        "usage",
-        "channels",
-        "logs",
-    ],
+    """
+        threads threads/{} approvals messages/inbox messages/dead cron/+ usage channels logs
+    """.split(),
 )
 async def test_nothing_overflows_on_a_phone(scene: Scene, path: str) -> None:
     thread = scene.thread("phone", "wide " * 60 + "w" * 300)

@@ -251,21 +251,7 @@ KINDS = (
 assert len(KINDS) == 40
 # Programs that the rules name and that a test cannot let run: a stub of this name ends well and
 # does nothing.
-STUBS = (
-    "make",
-    "npm",
-    "pnpm",
-    "yarn",
-    "go",
-    "cargo",
-    "pytest",
-    "ruff",
-    "mypy",
-    "ssh",
-    "gcc",
-    "docker",
-    "curl",
-)
+STUBS = "make npm pnpm yarn go cargo pytest ruff mypy ssh gcc docker curl".split()
 _OUTSIDE = frozenset(("fetch", "push", "pull", "commit", "clone", "rebase"))
 
 

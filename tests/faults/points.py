@@ -13,15 +13,10 @@ from tests.faults.directed_model import MARKER
 from tests.faults.ledger import problems
 from tests.faults.scene import Scene
 
-SAYING = (
-    "inbound.received",
-    "inbound.stored",
-    "turn.claim",
-    "model.chunk",
-    "outbox.before",
-    "outbox.committed",
-    "send.accepted",
-)
+SAYING = """
+    inbound.received inbound.stored turn.claim model.chunk outbox.before outbox.committed
+    send.accepted
+""".split()
 RUNNING = {
     "tool.before": (0, 0),
     "tool.running": (0, 1),

@@ -10,13 +10,10 @@ from tests.faults.conftest import Stage
 
 @pytest.mark.parametrize(
     "failpoint",
-    [
-        "model.chunk=kill@9",
-        "outbox.before=kill@1",
-        "outbox.committed=kill@1",
-        "send.accepted=kill@1",
-        "send.accepted=kill@2",
-    ],
+    """
+        model.chunk=kill@9 outbox.before=kill@1 outbox.committed=kill@1 send.accepted=kill@1
+        send.accepted=kill@2
+    """.split(),
 )
 @pytest.mark.fault("failpoint", on="slack")
 async def test_a_draft_that_was_shown_becomes_the_answer(stage: Stage, failpoint: str) -> None:

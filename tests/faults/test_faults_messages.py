@@ -11,28 +11,15 @@ from tests.faults.conftest import Stage
 from tests.faults.scene import Scene, scene
 from tests.platforms.matrix.rig import encrypted_rig
 
-PATH = (
-    "inbound.received=kill@1",
-    "inbound.received=kill@2",
-    "inbound.stored=kill@1",
-    "inbound.stored=kill@2",
-    "turn.claim=kill@1",
-    "turn.claim=kill@2",
-    "model.chunk=kill@1",
-    "model.chunk=kill@5",
-    "model.chunk=kill@8",
-    "outbox.before=kill@1",
-    "outbox.committed=kill@1",
-    "send.accepted=kill@1",
-    "send.accepted=kill@2",
-)
-EVERYWHERE = (
-    "inbound.stored=kill@2",
-    "model.chunk=kill@5",
-    "outbox.before=kill@2",
-    "outbox.committed=kill@2",
-    "send.accepted=kill@2",
-)
+PATH = """
+    inbound.received=kill@1 inbound.received=kill@2 inbound.stored=kill@1 inbound.stored=kill@2
+    turn.claim=kill@1 turn.claim=kill@2 model.chunk=kill@1 model.chunk=kill@5 model.chunk=kill@8
+    outbox.before=kill@1 outbox.committed=kill@1 send.accepted=kill@1 send.accepted=kill@2
+""".split()
+EVERYWHERE = """
+    inbound.stored=kill@2 model.chunk=kill@5 outbox.before=kill@2 outbox.committed=kill@2
+    send.accepted=kill@2
+""".split()
 HERE = {
     "slack": "dm:ada",
     "matrix": "dm:ada",

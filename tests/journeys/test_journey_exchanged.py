@@ -100,15 +100,9 @@ async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(
 async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(
     world: Callable[..., World],
 ) -> None:
-    names = (
-        "twin.txt",
-        "pipe",
-        "/dev/fd/3",
-        "/proc/self/fd/3",
-        "/dev/stdin",
-        "/proc/self/task/1/fd/3",
-        "/dev/zero",
-    )
+    names = """
+        twin.txt pipe /dev/fd/3 /proc/self/fd/3 /dev/stdin /proc/self/task/1/fd/3 /dev/zero
+    """.split()
     life = world(
         Says("", calls=tuple(("Read", {"file_path": name}) for name in names)),
         "Done.",

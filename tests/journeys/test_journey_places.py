@@ -88,14 +88,9 @@ async def seat(home: Path) -> AsyncIterator[Seat]:
 async def test_nothing_is_written_into_the_agents_home_in_full_auto(seat: Seat) -> None:
     (seat.work / "own").symlink_to(seat.home)
     await seat.begin(mode="full_auto", allow=["Write", "Edit", "Read"])
-    names = (
-        "config.yaml",
-        "state/restore.json",
-        "skills/x/SKILL.md",
-        "AGENTS.md",
-        "spill/x.txt",
-        "recipes/daily.yaml",
-    )
+    names = """
+        config.yaml state/restore.json skills/x/SKILL.md AGENTS.md spill/x.txt recipes/daily.yaml
+    """.split()
     before = {
         path: path.read_bytes()
         for path in seat.home.rglob("*")

@@ -109,13 +109,7 @@ async def test_the_enter_that_ends_a_composition_sends_nothing(
 
 async def test_tables_break_no_word_also_on_a_phone(model: ModelServer, page: Page) -> None:
     await page.set_viewport_size({"width": 390, "height": 800})
-    heads = [
-        "Configuration",
-        "Responsibility",
-        "Troubleshooting",
-        "Authentication",
-        "Documentation",
-    ]
+    heads = "Configuration Responsibility Troubleshooting Authentication Documentation".split()
     row = [
         "internationalization of everything",
         "straightforward",

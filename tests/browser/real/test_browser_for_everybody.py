@@ -23,22 +23,10 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.xdist_group("real-browser"),
 ]
-PLACES = (
-    "threads",
-    "approvals",
-    "messages/inbox",
-    "messages/outbox",
-    "messages/dead",
-    "people",
-    "permissions",
-    "cron",
-    "cron/+",
-    "cron/morning",
-    "usage",
-    "channels",
-    "logs",
-    "setup",
-)
+PLACES = """
+    threads approvals messages/inbox messages/outbox messages/dead people permissions cron cron/+
+    cron/morning usage channels logs setup
+""".split()
 MARKDOWN = """\
 # Title
 

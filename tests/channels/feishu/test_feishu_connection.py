@@ -484,14 +484,7 @@ async def test_a_rate_limit_while_connecting_says_how_long(feishu: FeishuRig) ->
 async def test_proxies_of_the_environment_do_not_divert_loopback(
     feishu: FeishuRig, context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-    ):
+    for name in "HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy".split():
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     async with receiving(feishu, context):
         await feishu.says("straight")

@@ -52,19 +52,9 @@ SMALL = st.integers(0, 3)
 def items(draw: Any) -> tuple[Any, Seat]:
     kind = draw(
         st.sampled_from(
-            [
-                "message",
-                "message",
-                "message",
-                "album",
-                "edit",
-                "delete",
-                "reaction",
-                "command",
-                "answer",
-                "wake",
-                "noted",
-            ]
+            """
+                message message message album edit delete reaction command answer wake noted
+            """.split()
         )
     )
     text, place, n = draw(TEXTS), draw(PLACES), draw(st.integers(0, 40))

@@ -122,15 +122,8 @@ class Methods:
         }
 
     def _file(self, body: Row, form: Row) -> Found:
-        if body.get("file_type") not in {
-            "opus",
-            "mp4",
-            "pdf",
-            "doc",
-            "xls",
-            "ppt",
-            "stream",
-        } or not body.get("file_name"):
+        types = "opus mp4 pdf doc xls ppt stream".split()
+        if body.get("file_type") not in types or not body.get("file_name"):
             raise Refusal(234001, "file_type")
         return {
             "data": {

@@ -19,16 +19,11 @@ from tests.platforms.weather import Acks, Weather
 
 SHOWS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 SYNC = "/_matrix/client/v3/sync"
-HOP = {
-    "transfer-encoding",
-    "content-encoding",
-    "content-length",
-    "connection",
-    "keep-alive",
-    "host",
-    "server",
-    "date",
-}
+HOP = set(
+    """
+    transfer-encoding content-encoding content-length connection keep-alive host server date
+""".split()
+)
 
 
 @dataclass(slots=True)

@@ -141,15 +141,10 @@ def shared() -> Synapse:
 
 
 def _configuration(folder: Path, port: int, secret: str) -> dict[str, Any]:
-    limits = (
-        "message",
-        "registration",
-        "admin_redaction",
-        "third_party_invite",
-        "media_create",
-        "presence",
-        "delayed_event_mgmt",
-    )
+    limits = """
+        message registration admin_redaction third_party_invite media_create presence
+        delayed_event_mgmt
+    """.split()
     return {
         "server_name": SERVER_NAME,
         "listeners": [

@@ -37,16 +37,10 @@ SENDS = frozenset(
     {"chat.postMessage", "chat.update", "chat.delete", "files.completeUploadExternal"}
 )
 READERS = frozenset(
-    {
-        "conversations.history",
-        "conversations.replies",
-        "conversations.list",
-        "conversations.info",
-        "users.conversations",
-        "users.info",
-        "files.info",
-        "files.getUploadURLExternal",
-    }
+    """
+        conversations.history conversations.replies conversations.list conversations.info
+        users.conversations users.info files.info files.getUploadURLExternal
+    """.split()
 )
 
 

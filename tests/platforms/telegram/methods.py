@@ -13,14 +13,7 @@ from tests.platforms.telegram.rules import Refusal, bad
 from tests.platforms.telegram.world import BOT, Body, Chat, World
 
 SENDING = frozenset(
-    {
-        "sendMessage",
-        "sendPhoto",
-        "sendDocument",
-        "sendMediaGroup",
-        "editMessageText",
-        "deleteMessage",
-    }
+    "sendMessage sendPhoto sendDocument sendMediaGroup editMessageText deleteMessage".split()
 )
 NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same"
@@ -341,13 +334,8 @@ class Methods:
 
 def decoded(call: Body) -> Body:
     """Forms carry nested values as JSON ("Making requests")."""
-    for name in (
-        "reply_markup",
-        "reply_parameters",
-        "link_preview_options",
-        "allowed_updates",
-        "commands",
-    ):
+    names = "reply_markup reply_parameters link_preview_options allowed_updates commands".split()
+    for name in names:
         if isinstance(call.get(name), str):
             try:
                 call[name] = json.loads(call[name])

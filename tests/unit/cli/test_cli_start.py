@@ -24,25 +24,16 @@ def test_help_imports_next_to_nothing(home: Path) -> None:
     )
     done = run_process(sys.executable, "-c", code, code=0, cwd=Path(__file__).parents[3])
     loaded = set(done.stderr.split())
-    heavy = {
-        "pydantic",
-        "ruamel.yaml",
-        "aiohttp",
-        "structlog",
-        "asyncio",
-        "http.client",
-        "importlib.metadata",
-        "anthropic",
-        "openai",
-        "logging",
-    }
+    heavy = set(
+        """
+        pydantic ruamel.yaml aiohttp structlog asyncio http.client importlib.metadata anthropic
+        openai logging
+    """.split()
+    )
     assert heavy & loaded == set()
-    assert {name for name in loaded if name.startswith(("ohmo.", "channels"))} == {
-        "ohmo.cli",
-        "ohmo.cli.main",
-        "ohmo.contracts",
-        "ohmo.contracts.errors",
-    }
+    assert {name for name in loaded if name.startswith(("ohmo.", "channels"))} == set(
+        "ohmo.cli ohmo.cli.main ohmo.contracts ohmo.contracts.errors".split()
+    )
     assert "Start the daemon in the foreground" in done.stdout
 
 

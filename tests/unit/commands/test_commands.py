@@ -38,89 +38,18 @@ KNOWN = commands()
 LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})
 # What is used most comes first.
 FIRST = ["new", "stop", "status", "model", "mode", "retry", "approve", "deny"]
-NEVER_QUEUED = [
-    "help",
-    "stop",
-    "new",
-    "status",
-    "approve",
-    "deny",
-    "mode",
-    "queue",
-    "steer",
-    "usage",
-    "whoami",
-    "inbox",
-    "why",
-]
+NEVER_QUEUED = "help stop new status approve deny mode queue steer usage whoami inbox why".split()
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HERE = Address("slack", "T1", ChatId("C1"))
-PEERS = [
-    "help",
-    "exit",
-    "clear",
-    "version",
-    "status",
-    "context",
-    "summary",
-    "compact",
-    "cost",
-    "usage",
-    "stats",
-    "dream",
-    "memory",
-    "hooks",
-    "resume",
-    "session",
-    "export",
-    "share",
-    "copy",
-    "tag",
-    "rewind",
-    "files",
-    "init",
-    "bridge",
-    "login",
-    "logout",
-    "feedback",
-    "onboarding",
-    "skills",
-    "config",
-    "mcp",
-    "plugin",
-    "reload-plugins",
-    "permissions",
-    "plan",
-    "fast",
-    "effort",
-    "passes",
-    "turns",
-    "continue",
-    "stop",
-    "provider",
-    "model",
-    "theme",
-    "output-style",
-    "keybindings",
-    "vim",
-    "voice",
-    "doctor",
-    "diff",
-    "branch",
-    "commit",
-    "issue",
-    "pr_comments",
-    "privacy-settings",
-    "rate-limit-options",
-    "release-notes",
-    "upgrade",
-    "agents",
-    "subagents",
-    "tasks",
-    "autopilot",
-    "ship",
-]
+PEERS = """
+    help exit clear version status context summary compact cost usage stats dream memory hooks
+    resume session export share copy tag rewind files init bridge login logout feedback onboarding
+    skills config mcp plugin reload-plugins permissions plan fast effort passes turns continue stop
+    provider model theme output-style keybindings vim voice doctor diff branch commit issue
+    pr_comments privacy-settings rate-limit-options release-notes upgrade agents subagents tasks
+    autopilot ship
+""".split()
 
 
 @dataclass
@@ -274,17 +203,9 @@ def test_what_is_used_most_is_listed_first_and_every_command_is_on_the_page() ->
 
 
 def test_a_guest_changes_nothing_but_may_stop() -> None:
-    assert {name for name, command in KNOWN.items() if "guest" in command.standings} == {
-        "help",
-        "inbox",
-        "model",
-        "retry",
-        "start",
-        "status",
-        "stop",
-        "whoami",
-        "why",
-    }
+    assert {name for name, command in KNOWN.items() if "guest" in command.standings} == set(
+        "help inbox model retry start status stop whoami why".split()
+    )
 
 
 @pytest.mark.parametrize(

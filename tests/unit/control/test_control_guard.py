@@ -99,16 +99,10 @@ async def test_a_login_link_opens_once(stranger: aiohttp.ClientSession, doors: D
 
 @pytest.mark.parametrize(
     "host",
-    [
-        "evil.example",
-        "evil.example:7717",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example:80",
-        "[evil]",
-        "[",
-        "[::1]evil",
-        "localhost:1@evil",
-    ],
+    """
+        evil.example evil.example:7717 127.0.0.1.evil.example localhost.evil.example:80 [evil] [
+        [::1]evil localhost:1@evil
+    """.split(),
 )
 async def test_a_name_that_was_rebound_to_us_is_refused(
     stranger: aiohttp.ClientSession, doors: Doors, token: str, host: str

@@ -318,12 +318,9 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         gone,
         "ohmo init",
         frozenset(
-            {
-                "daemon.running",
-                "configuration.there",
-                "configuration.owner",
-                "configuration.workspace",
-            }
+            """
+                daemon.running configuration.there configuration.owner configuration.workspace
+            """.split()
         ),
     ),
     "home.foreign": (
@@ -626,14 +623,10 @@ def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(
 def test_what_somebody_put_aside_under_a_name_of_their_own_is_not_taken_for_half_written(
     patient: Patient,
 ) -> None:
-    names = [
-        ".env.template",
-        ".env.original",
-        ".env.20261122",
-        "memory/.note.20261122",
-        "state/matrix/.keys.personal",
-        "notes.new",
-    ]
+    names = """
+        .env.template .env.original .env.20261122 memory/.note.20261122 state/matrix/.keys.personal
+        notes.new
+    """.split()
     for name in names:
         patient.write(name, "mine", age=timedelta(hours=2))
     facts = patient.facts()

@@ -181,13 +181,9 @@ def _programs_of_git(folder: Path, evil: Path) -> None:
         git(folder, "config", name, str(value))
     write(folder / "included", f"[core]\n\tfsmonitor = {evil}\n\tpager = {evil}\n")
     git(folder, "config", "include.path", str(folder / "included"))
-    for hook in (
-        "post-index-change",
-        "post-checkout",
-        "pre-commit",
-        "reference-transaction",
-        "fsmonitor-watchman",
-    ):
+    for hook in """
+        post-index-change post-checkout pre-commit reference-transaction fsmonitor-watchman
+    """.split():
         write(folder / "hooks" / hook, evil.read_text(), 0o755)
         write(folder / ".git" / "hooks" / hook, evil.read_text(), 0o755)
     write(folder / ".gitattributes", "*.py diff=evil filter=evil merge=evil\n*.txt diff=evil\n")

@@ -16,16 +16,10 @@ from ohmo.shell.parsing import DEFAULT_PATH, Shell
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     home, work = tmp_path / "home" / "ada", tmp_path / "home" / "ada" / "work"
-    for name in (
-        ".ssh/id_rsa",
-        ".ssh/config",
-        ".aws/credentials",
-        ".netrc",
-        ".kube/config",
-        ".ohmo/config.yaml",
-        ".ohmo/ohmo.db",
-        ".ohmo/run/token",
-    ):
+    for name in """
+        .ssh/id_rsa .ssh/config .aws/credentials .netrc .kube/config .ohmo/config.yaml .ohmo/ohmo.db
+        .ohmo/run/token
+    """.split():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("secret\n")
     for name in ("a.py", "notes.txt", "private/diary.txt", "public/hello.txt", "src/b.py"):

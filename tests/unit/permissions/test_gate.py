@@ -41,12 +41,9 @@ async def test_a_change_is_asked_about_with_four_choices(house: House) -> None:
     call, footprint = bash("touch x")
     decision = await gate.judge(call, footprint, house.context(), Said())
     assert isinstance(decision, Ask)
-    assert [choice.value for choice in decision.question.choices] == [
-        "once",
-        "session",
-        "always",
-        "deny",
-    ]
+    assert [
+        choice.value for choice in decision.question.choices
+    ] == "once session always deny".split()
     assert all(
         len(choice.value) <= 40 and choice.value.isascii() for choice in decision.question.choices
     )
@@ -223,14 +220,7 @@ async def test_an_answer_is_bound_to_the_file_that_a_link_leads_to(house: House)
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/dev/fd/3",
-        "/dev/./fd/0",
-        "//dev/fd/9",
-        "/dev/stdin",
-        "/proc/self/fd/3",
-        "/proc/1/task/2/fd/3",
-    ],
+    "/dev/fd/3 /dev/./fd/0 //dev/fd/9 /dev/stdin /proc/self/fd/3 /proc/1/task/2/fd/3".split(),
 )
 async def test_an_open_descriptor_is_no_file_for_a_tool(house: House, path: str) -> None:
     gate = LayeredGate(judged_by(house.policy(allow=["Read", "Edit"])), no_grants)

@@ -100,26 +100,10 @@ def test_places_of_ones_own_with_wildcards_are_found(form: str) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            [
-                "f0",
-                "F1",
-                "f2",
-                "link",
-                "Link",
-                "up",
-                "loop",
-                "gone",
-                "dir",
-                "dir/link",
-                "dir/f",
-                "up/dir",
-                "loop/x",
-                "nowhere/y",
-                "./f0",
-                "dir/../link",
-                "é",
-                "link/",
-            ]
+            """
+                f0 F1 f2 link Link up loop gone dir dir/link dir/f up/dir loop/x nowhere/y ./f0
+                dir/../link é link/
+            """.split()
         ),
         max_size=60,
     )
@@ -151,49 +135,17 @@ def test_a_folder_that_is_read_at_once_resolves_names_as_one_by_one(names: list[
 
 
 RULES = st.sampled_from(
-    [
-        "Bash",
-        "Bash(rm:*)",
-        "Bash(rm)",
-        "Bash(git_push:*)",
-        "Bash(GIT_PUSH)",
-        "Bash(*push*)",
-        "Bash(git_*)",
-        "Bash(sudo_rm:*)",
-        "Bash(git_*_origin:*)",
-        "Read(//etc/**)",
-        "Edit(/srv/x)",
-        "Write",
-        "Read",
-        "Edit",
-        "Glob(/etc/**)",
-        "MultiEdit(/srv)",
-        "Write(**/k)",
-        "WebFetch",
-    ]
+    """
+        Bash Bash(rm:*) Bash(rm) Bash(git_push:*) Bash(GIT_PUSH) Bash(*push*) Bash(git_*)
+        Bash(sudo_rm:*) Bash(git_*_origin:*) Read(//etc/**) Edit(/srv/x) Write Read Edit
+        Glob(/etc/**) MultiEdit(/srv) Write(**/k) WebFetch
+    """.split()
 ).map(lambda text: parse_rule(text.replace("_", " ")))
 COMMANDS = st.lists(
     st.sampled_from(
-        [
-            "git",
-            "rm",
-            "push",
-            "-C",
-            "x",
-            "--no-pager",
-            "sudo",
-            "-u",
-            "root",
-            "env",
-            "A=1",
-            "/bin/rm",
-            "GIT",
-            "Push",
-            "origin",
-            "timeout",
-            "5",
-            "sh",
-        ]
+        """
+            git rm push -C x --no-pager sudo -u root env A=1 /bin/rm GIT Push origin timeout 5 sh
+        """.split()
     ),
     min_size=0,
     max_size=6,

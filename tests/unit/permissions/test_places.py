@@ -104,15 +104,10 @@ NAMES = st.sampled_from(
     ]
 )
 ROUTES = st.sampled_from(
-    [
-        "{own}",
-        "{own}/spill/..",
-        "{own}/media/../spill/..",
-        "{own}/spill/out",
-        "{work}/own",
-        "{work}/up/.ohmo",
-        "{work}/own/media/out",
-    ]
+    """
+        {own} {own}/spill/.. {own}/media/../spill/.. {own}/spill/out {work}/own {work}/up/.ohmo
+        {work}/own/media/out
+    """.split()
 )
 NOISE = st.sampled_from(["/", "//", "/./", "/././", "/run/../", "/spill/../"])
 CASES = st.sampled_from(
@@ -236,106 +231,31 @@ def test_what_only_becomes_known_when_a_command_runs_may_be_the_home(house: Hous
 
 # where each change is looked at
 
-OF_PROGRAMS = [
-    ".git/hooks/pre-commit",
-    ".git/config",
-    ".git",
-    "sub/.git/modules/x/hooks/post-checkout",
-    ".githooks/pre-push",
-    ".husky/pre-commit",
-    ".vscode/tasks.json",
-    ".idea/workspace.xml",
-    ".envrc",
-    ".direnv/bin/x",
-    ".mise.toml",
-    "mise.toml",
-    "mise.local.toml",
-    ".devcontainer/devcontainer.json",
-    ".yarnrc.yml",
-    ".yarn/releases/yarn.cjs",
-    ".pnp.cjs",
-    ".pnpmfile.cjs",
-    ".cargo/config.toml",
-    ".cargo/config",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-    ".gitmodules",
-    ".gitconfig",
-    ".config/git/config",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".config/fish/config.fish",
-    ".inputrc",
-    ".config/autostart/x.desktop",
-    ".config/systemd/user/x.service",
-    "Library/LaunchAgents/x.plist",
-    ".local/bin/git",
-    ".vimrc",
-    "x.code-workspace",
-    "sitecustomize.py",
-    "lib/site-packages/x.pth",
-    ".exrc",
-    ".ripgreprc",
-    ".gdbinit",
-    "HEAD",
-]
-OF_AGENTS = [
-    "AGENTS.md",
-    "docs/AGENTS.md",
-    "agents.override.md",
-    "CLAUDE.md",
-    "CLAUDE.local.md",
-    ".claude/settings.json",
-    ".claude.json",
-    ".codex/config.toml",
-    ".gemini/settings.json",
-    "GEMINI.md",
-    ".cursor/rules/x.mdc",
-    ".cursorrules",
-    ".github/copilot-instructions.md",
-    ".github/instructions/x.md",
-    ".windsurfrules",
-    ".windsurf/rules",
-    "SOUL.md",
-    "USER.md",
-    ".ohmo/config.yaml",
-    ".mcp.json",
-    "opencode.json",
-    ".clinerules",
-    ".aider.conf.yml",
-]
-OF_THE_SYSTEM = [
-    "/etc/profile",
-    "/etc/cron.d/x",
-    "/var/spool/cron/crontabs/ada",
-    "/usr/local/bin/git",
-    "/lib/systemd/system/x.service",
-    "/bin/sh",
-]
-ORDINARY = [
-    "a.py",
-    "src/hooks/useThing.ts",
-    "README.md",
-    "docs/agents.rst",
-    ".gitignore",
-    ".gitattributes",
-    ".dockerignore",
-    ".env.example",
-    ".editorconfig",
-    ".github/workflows/ci.yml",
-    "git/config",
-    "package.json",
-    "pyproject.toml",
-    "Makefile",
-    "etc/nginx.conf",
-    "usr/x",
-    "claude.py",
-    "users.md",
-]
+OF_PROGRAMS = """
+    .git/hooks/pre-commit .git/config .git sub/.git/modules/x/hooks/post-checkout .githooks/pre-push
+    .husky/pre-commit .vscode/tasks.json .idea/workspace.xml .envrc .direnv/bin/x .mise.toml
+    mise.toml mise.local.toml .devcontainer/devcontainer.json .yarnrc.yml .yarn/releases/yarn.cjs
+    .pnp.cjs .pnpmfile.cjs .cargo/config.toml .cargo/config .pre-commit-config.yaml lefthook.yml
+    .gitmodules .gitconfig .config/git/config .bashrc .bash_profile .bash_aliases .profile .zshrc
+    .zshenv .config/fish/config.fish .inputrc .config/autostart/x.desktop
+    .config/systemd/user/x.service Library/LaunchAgents/x.plist .local/bin/git .vimrc
+    x.code-workspace sitecustomize.py lib/site-packages/x.pth .exrc .ripgreprc .gdbinit HEAD
+""".split()
+OF_AGENTS = """
+    AGENTS.md docs/AGENTS.md agents.override.md CLAUDE.md CLAUDE.local.md .claude/settings.json
+    .claude.json .codex/config.toml .gemini/settings.json GEMINI.md .cursor/rules/x.mdc .cursorrules
+    .github/copilot-instructions.md .github/instructions/x.md .windsurfrules .windsurf/rules SOUL.md
+    USER.md .ohmo/config.yaml .mcp.json opencode.json .clinerules .aider.conf.yml
+""".split()
+OF_THE_SYSTEM = """
+    /etc/profile /etc/cron.d/x /var/spool/cron/crontabs/ada /usr/local/bin/git
+    /lib/systemd/system/x.service /bin/sh
+""".split()
+ORDINARY = """
+    a.py src/hooks/useThing.ts README.md docs/agents.rst .gitignore .gitattributes .dockerignore
+    .env.example .editorconfig .github/workflows/ci.yml git/config package.json pyproject.toml
+    Makefile etc/nginx.conf usr/x claude.py users.md
+""".split()
 
 
 @pytest.mark.parametrize("name", [*OF_PROGRAMS, *OF_AGENTS])
@@ -384,39 +304,13 @@ def test_a_grant_for_such_a_place_is_not_offered_and_does_not_count(house: House
 
 
 # what docs/permissions.md calls data among the names that begin with a dot
-DATA = [
-    ".*ignore",
-    ".gitattributes",
-    ".gitkeep",
-    ".keep",
-    ".mailmap",
-    ".editorconfig",
-    ".env",
-    ".env.*",
-    ".github",
-    ".gitlab",
-    ".gitlab-ci.yml",
-    ".circleci",
-    ".travis.yml",
-    ".well-known",
-    ".nojekyll",
-    ".htaccess",
-    ".python-version",
-    ".node-version",
-    ".nvmrc",
-    ".ruby-version",
-    ".tool-versions",
-    ".flake8",
-    ".coveragerc",
-    ".prettierrc",
-    ".prettierrc.json",
-    ".prettierrc.y*ml",
-    ".clang-format",
-    ".clang-tidy",
-    ".markdownlint.*",
-    ".yamllint*",
-    ".changeset",
-]
+DATA = """
+    .*ignore .gitattributes .gitkeep .keep .mailmap .editorconfig .env .env.* .github .gitlab
+    .gitlab-ci.yml .circleci .travis.yml .well-known .nojekyll .htaccess .python-version
+    .node-version .nvmrc .ruby-version .tool-versions .flake8 .coveragerc .prettierrc
+    .prettierrc.json .prettierrc.y*ml .clang-format .clang-tidy .markdownlint.* .yamllint*
+    .changeset
+""".split()
 DOTTED = st.sampled_from([one.replace("*", "x") for one in DATA]).flatmap(
     lambda one: st.sampled_from([one, one.upper(), one + "x", one[:-1]])
 ) | st.text(
@@ -445,12 +339,9 @@ def test_links_lead_where_they_lead(house: House) -> None:
     (house.work / "harmless").symlink_to(house.work / ".git" / "hooks")
     (house.work / "real").mkdir()
     (house.work / ".claude").symlink_to(house.work / "real")
-    for path in (
-        "harmless/pre-commit",
-        ".claude/settings.json",
-        "src/../.git/config",
-        "src//../harmless/../config",
-    ):
+    for path in """
+        harmless/pre-commit .claude/settings.json src/../.git/config src//../harmless/../config
+    """.split():
         assert (
             judged(house, "Write", f"{house.work}/{path}", "full_auto", allow=GENEROUS).layer
             == "protected"

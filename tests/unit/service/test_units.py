@@ -90,13 +90,10 @@ def test_the_system_unit_is_exposed_to_at_most_two_of_ten(tmp_path: Path) -> Non
 
 def test_a_unit_restarts_what_crashed_and_not_what_would_fail_again(tmp_path: Path) -> None:
     text = unit(plan_of(tmp_path), system=False)
-    for line in (
-        "Type=notify",
-        "Restart=on-failure",
-        "WatchdogSec=20",
-        "OOMPolicy=continue",
-        "KillMode=mixed",
-    ):
+    lines = (
+        "Type=notify Restart=on-failure WatchdogSec=20 OOMPolicy=continue KillMode=mixed".split()
+    )
+    for line in lines:
         assert line in text.splitlines()
     prevented = next(
         line for line in text.splitlines() if line.startswith("RestartPreventExitStatus=")

@@ -14,15 +14,9 @@ from ohmo.contracts.messages import Step, Text, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo_testing.scripted import Says
 
-STEPS = (
-    "turn.claim",
-    "model.chunk",
-    "tool.before",
-    "tool.running",
-    "tool.after",
-    "outbox.before",
-    "outbox.committed",
-)
+STEPS = """
+    turn.claim model.chunk tool.before tool.running tool.after outbox.before outbox.committed
+""".split()
 
 
 def calls_once(request: ModelRequest) -> Says:

@@ -49,16 +49,12 @@ def test_a_backup_holds_the_home_and_nothing_that_is_made_anew(home: Path) -> No
         made = make_backup(home, database, home / "backups", NOW)
     with tarfile.open(made.path) as tar:
         names = {member.name for member in tar if member.isfile()}
-    assert names == {
-        "manifest.json",
-        "ohmo.db",
-        "config.yaml",
-        ".env",
-        "SOUL.md",
-        "memory/a/note.md",
-        "skills/x/SKILL.md",
-        "state/matrix/crypto.db",
-    }
+    assert names == set(
+        """
+        manifest.json ohmo.db config.yaml .env SOUL.md memory/a/note.md skills/x/SKILL.md
+        state/matrix/crypto.db
+    """.split()
+    )
     assert made.rows["inbox"] == 20
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
     assert wrong_with(made.path) is None

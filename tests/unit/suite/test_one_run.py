@@ -33,16 +33,7 @@ class Inner:
         self.tests.write_text(head + source)
 
     def words(self, *more: str) -> list[str]:
-        plain = [
-            "-p",
-            "tests.children",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "pytest_timeout",
-            "-q",
-            "-s",
-        ]
+        plain = "-p tests.children -p no:cacheprovider -p pytest_timeout -q -s".split()
         return [sys.executable, "-m", "tests.run", "--strict", *more, *plain, str(self.tests)]
 
     @property

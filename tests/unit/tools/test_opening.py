@@ -182,13 +182,9 @@ async def test_a_pipe_in_place_of_the_rules_of_git_holds_no_search_up(
 
 @pytest.mark.parametrize(
     "secret",
-    [
-        ".netrc",
-        ".ssh/id_rsa",
-        ".aws/sso/cache/token.json",
-        ".ohmo/config.yaml",
-        ".ohmo/backups/b.tar",
-    ],
+    """
+        .netrc .ssh/id_rsa .aws/sso/cache/token.json .ohmo/config.yaml .ohmo/backups/b.tar
+    """.split(),
 )
 async def test_a_hard_link_of_a_sensitive_file_is_that_file(
     call: Call, work: Path, tmp_path: Path, secret: str
@@ -221,17 +217,10 @@ async def test_a_hard_link_of_a_sensitive_file_is_that_file(
 @given(
     st.lists(
         st.sampled_from(
-            [
-                ".netrc",
-                ".ssh/id_rsa",
-                ".ssh/deep/er/key",
-                ".config/gcloud/a/b",
-                ".ohmo/state/x",
-                "vault.kdbx",
-                "diary/one",
-                "a",
-                "b/c",
-            ]
+            """
+                .netrc .ssh/id_rsa .ssh/deep/er/key .config/gcloud/a/b .ohmo/state/x vault.kdbx
+                diary/one a b/c
+            """.split()
         ),
         min_size=1,
         unique=True,

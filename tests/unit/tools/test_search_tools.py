@@ -139,20 +139,10 @@ def test_a_line_that_is_no_pattern_spoils_no_other_line(tmp_path: Path) -> None:
 
 DENIED = st.lists(
     st.sampled_from(
-        [
-            "./src/**",
-            "./src/*.py",
-            "**/deep/**",
-            "*.log",
-            "b.txt",
-            "./**/*.md",
-            "./build",
-            "./?.py",
-            "./[ab].*",
-            "Übung.py",
-            "./.dot/**",
-            ".",
-        ]
+        """
+            ./src/** ./src/*.py **/deep/** *.log b.txt ./**/*.md ./build ./?.py ./[ab].* Übung.py
+            ./.dot/** .
+        """.split()
     ),
     max_size=3,
 )

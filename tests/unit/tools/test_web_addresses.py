@@ -125,15 +125,10 @@ def test_what_only_we_refuse_is_known() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    [
-        "2a00:1450:4001::200e",
-        "2606:4700:4700::1111",
-        "2400:cb00::1",
-        "2804::1",
-        "2c0f::1",
-        "2001:200::1",
-        "2001:4860::8888",
-    ],
+    """
+        2a00:1450:4001::200e 2606:4700:4700::1111 2400:cb00::1 2804::1 2c0f::1 2001:200::1
+        2001:4860::8888
+    """.split(),
 )
 def test_given_out_ipv6_space_is_public(address: str) -> None:
     assert is_public(IPv6Address(address))
@@ -177,22 +172,11 @@ def test_whatever_libc_reads_as_an_address_we_read_the_same_or_refuse(text: str)
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "localhost",
-        "a.localhost",
-        "printer.local",
-        "metadata.google.internal",
-        "host.docker.internal",
-        "router.home.arpa",
-        "metadata",
-        "instance-data",
-        "kubernetes.default.svc",
-        "x.svc.cluster.local",
-        "metadata.goog",
-        "metadata.packet.net",
-        "api.metadata.cloud.ibm.com",
-        "metadata.tencentyun.com",
-    ],
+    """
+        localhost a.localhost printer.local metadata.google.internal host.docker.internal
+        router.home.arpa metadata instance-data kubernetes.default.svc x.svc.cluster.local
+        metadata.goog metadata.packet.net api.metadata.cloud.ibm.com metadata.tencentyun.com
+    """.split(),
 )
 def test_names_of_this_machine_and_its_cloud_are_not_looked_up(name: str) -> None:
     for host in (name, name + "."):

@@ -185,14 +185,9 @@ def test_the_list_is_long_enough() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    [
-        "8.8.8.8",
-        "1.1.1.1",
-        "93.184.216.34",
-        "2606:4700:4700::1111",
-        "2a00:1450:4001::200e",
-        "64:ff9b::808:808",
-    ],
+    """
+        8.8.8.8 1.1.1.1 93.184.216.34 2606:4700:4700::1111 2a00:1450:4001::200e 64:ff9b::808:808
+    """.split(),
 )
 def test_public_addresses_are_public(address: str) -> None:
     assert is_public(ip_address(address))
@@ -332,16 +327,10 @@ async def test_each_redirect_is_checked_again(site: Site, fetch: Call) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    [
-        "http://127.0.0.1:1/",
-        "http://169.254.169.254/",
-        "http://[::1]/",
-        "http://localhost/",
-        "file:///etc/passwd",
-        "http://u:p@example.org/",
-        "//0x7f.1/",
-        "http://2130706433/",
-    ],
+    """
+        http://127.0.0.1:1/ http://169.254.169.254/ http://[::1]/ http://localhost/
+        file:///etc/passwd http://u:p@example.org/ //0x7f.1/ http://2130706433/
+    """.split(),
 )
 async def test_a_redirect_to_a_private_place_is_refused(
     site: Site, bench: Workbench, target: str
@@ -498,14 +487,7 @@ async def test_no_proxy_of_the_environment_comes_between(
 
     listening = await asyncio.start_server(proxy, "127.0.0.1", 0)
     where = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    for name in (
-        "http_proxy",
-        "HTTP_PROXY",
-        "https_proxy",
-        "HTTPS_PROXY",
-        "all_proxy",
-        "ALL_PROXY",
-    ):
+    for name in "http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY".split():
         monkeypatch.setenv(name, where)
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)

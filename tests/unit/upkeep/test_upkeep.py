@@ -117,21 +117,15 @@ async def test_what_a_wrong_clock_dated_in_the_future_goes_first_and_counts_as_o
 ) -> None:
     furnished(home)
     folder = home / "backups"
-    for path in (
-        "ohmo-20991231T000000Z",
-        "ohmo-20261120T000000Z-2",
-        "ohmo-20261120T000000Z",
-        "ohmo-20261120T000000Z-10",
-    ):
+    for path in """
+        ohmo-20991231T000000Z ohmo-20261120T000000Z-2 ohmo-20261120T000000Z ohmo-20261120T000000Z-10
+    """.split():
         folder.mkdir(exist_ok=True)
         (folder / f"{path}.tar.gz").touch()
     hours = Hours(3)
-    assert [one.path.name[5:9] for one in backups(folder, hours.now)] == [
-        "2099",
-        "2026",
-        "2026",
-        "2026",
-    ]
+    assert [
+        one.path.name[5:9] for one in backups(folder, hours.now)
+    ] == "2099 2026 2026 2026".split()
     assert backups(folder, hours.now)[-1].path.name == "ohmo-20261120T000000Z-10.tar.gz"
     await days(home, hours, Told(), OHMO__BACKUPS__KEEP="4")
     assert len(backups(folder)) == 4

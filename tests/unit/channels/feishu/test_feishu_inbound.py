@@ -267,18 +267,9 @@ junk = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(
-        [
-            "sender",
-            "message",
-            "message_id",
-            "chat_id",
-            "content",
-            "create_time",
-            "mentions",
-            "operator",
-            "action",
-            "context",
-        ]
+        """
+            sender message message_id chat_id content create_time mentions operator action context
+        """.split()
     ),
     junk,
     st.sampled_from(

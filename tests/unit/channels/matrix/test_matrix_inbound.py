@@ -254,21 +254,10 @@ def test_our_part_in_a_room_starts_with_an_invitation_or_an_uninvited_join(
 
 
 KEYS = st.sampled_from(
-    [
-        "msgtype",
-        "body",
-        "m.relates_to",
-        "rel_type",
-        "event_id",
-        "m.in_reply_to",
-        "m.new_content",
-        "m.mentions",
-        "user_ids",
-        "key",
-        "url",
-        "info",
-        "size",
-    ]
+    """
+        msgtype body m.relates_to rel_type event_id m.in_reply_to m.new_content m.mentions user_ids
+        key url info size
+    """.split()
 )
 json_values = st.recursive(
     st.none()
@@ -288,15 +277,7 @@ json_values = st.recursive(
     ),
     st.dictionaries(
         st.sampled_from(
-            [
-                "content",
-                "event_id",
-                "sender",
-                "origin_server_ts",
-                "redacts",
-                "state_key",
-                "unsigned",
-            ]
+            "content event_id sender origin_server_ts redacts state_key unsigned".split()
         ),
         json_values,
     ),

@@ -335,28 +335,10 @@ _json = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                [
-                    "event",
-                    "type",
-                    "subtype",
-                    "channel",
-                    "user",
-                    "ts",
-                    "text",
-                    "item",
-                    "message",
-                    "previous_message",
-                    "edited",
-                    "files",
-                    "actions",
-                    "container",
-                    "event_ts",
-                    "deleted_ts",
-                    "thread_ts",
-                    "bot_id",
-                    "value",
-                    "action_ts",
-                ]
+                """
+                    event type subtype channel user ts text item message previous_message edited
+                    files actions container event_ts deleted_ts thread_ts bot_id value action_ts
+                """.split()
             ),
             inner,
             max_size=8,

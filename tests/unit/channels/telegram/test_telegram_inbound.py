@@ -380,14 +380,7 @@ def test_a_press_is_an_answer_even_under_a_message_that_cannot_be_read_any_more(
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        "my_chat_member",
-        "chat_member",
-        "channel_post",
-        "poll_answer",
-        "inline_query",
-        "from_the_future",
-    ],
+    "my_chat_member chat_member channel_post poll_answer inline_query from_the_future".split(),
 )
 def test_other_updates_are_passed_over_safely(kind: str) -> None:
     assert arrivals({"update_id": 1, kind: {"anything": [1, 2]}}, ME, NOW) == ()
