@@ -24,10 +24,8 @@ import pytest
 
 LATE = float(os.environ.get("OHMO_TEST_LATE", "15"))
 LATER = 2 * LATE
-_OF_PYTHON = {
-    signal.SIGPIPE,
-    getattr(signal, "SIGXFSZ", signal.SIGPIPE),
-}  # ignored by Python itself, restored by subprocess
+# ignored by Python itself, restored by subprocess
+_OF_PYTHON = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}
 _ENDLESS = 70  # EX_SOFTWARE
 
 

@@ -51,9 +51,8 @@ class Run:
         self._waking = waking
         signal.set_wakeup_fd(waking.fileno())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if (
-                signal.getsignal(number) != signal.SIG_IGN
-            ):  # who may not be reached from the keyboard stays so
+            # who may not be reached from the keyboard stays so
+            if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, lambda told, _: self._told.append(told))
         signal.signal(signal.SIGCHLD, lambda *_: None)
         with contextlib.suppress(OSError, AttributeError):

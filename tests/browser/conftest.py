@@ -19,9 +19,8 @@ FLAGS = """
 """.split()
 
 
-expect.set_options(
-    timeout=45_000
-)  # of the whole process, whoever says it last: two cores, many tests
+# of the whole process, whoever says it last: two cores, many tests
+expect.set_options(timeout=45_000)
 
 
 @pytest.fixture

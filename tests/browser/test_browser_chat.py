@@ -91,9 +91,8 @@ async def test_what_is_typed_while_the_page_still_loads_is_kept_and_said(
     await page.reload(wait_until="commit")
     await page.fill("#draft", "an early word")
     if enter:
-        await page.wait_for_function(
-            "document.getElementById('theme').title !== ''"
-        )  # the page runs
+        # the page runs
+        await page.wait_for_function("document.getElementById('theme').title !== ''")
         await page.press("#draft", "Enter")
     here.set()
     await expect(page.locator("#title")).not_to_be_empty()
@@ -512,9 +511,8 @@ async def test_a_line_cut_at_every_event_of_a_turn_leaves_the_same_transcript(
         await page.goto((doors.login_link() or "").replace(str(port), str(line.port)))
         await page.wait_for_selector("#empty:not([hidden])")
         whole, events = await _streamed(page, fresh, house, line, "whole", None)
-        assert (
-            events > 7
-        )  # the durable items alone; how many drafts come between depends on the speed of the machine
+        # the durable items alone; how many drafts come between depends on the speed of the machine
+        assert events > 7
         for cut in range(1, events + 1):
             text, _ = await _streamed(page, fresh, house, line, f"cut{cut}", cut)
             assert text == whole, f"cut at event {cut}"

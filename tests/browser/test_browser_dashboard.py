@@ -179,9 +179,8 @@ async def test_a_call_that_was_not_run_is_said_and_ends_no_other(scene: Scene, p
         ToolCall("r.2", "Bash", {"command": "rm -r /"}, "toolu_2"),
     )
     house.step(thread, "r", ModelStep((read, bash), "small-model", "tools"))
-    async with page.expect_response(
-        lambda heard: "/api/v1/events" in heard.url
-    ):  # what is said before nobody hears
+    # what is said before nobody hears
+    async with page.expect_response(lambda heard: "/api/v1/events" in heard.url):
         await page.goto(scene.url(f"threads/{thread}"))
     await expect(page.locator("#board .tool")).to_have_count(2)
     for event in (

@@ -46,9 +46,8 @@ async def test_a_long_chat_opens_at_its_end_and_reaches_back_while_one_scrolls(
         words, shown = (await turns.first.inner_text()).split("\n")[0], await turns.count()
         await page.locator("#scroll").evaluate("box => (box.scrollTop = 0)")
         await expect(turns.nth(shown)).to_be_attached()
-        same = page.locator(
-            "#transcript .turn", has=page.get_by_text(words, exact=True)
-        )  # "answer 10" at 09:48 is not "answer 100"
+        # "answer 10" at 09:48 is not "answer 100"
+        same = page.locator("#transcript .turn", has=page.get_by_text(words, exact=True))
         await expect(same.first).to_be_in_viewport()  # nothing jumped
     await expect(turns).to_have_count(PAGES * ITEMS)
     await expect(turns.nth(0)).to_contain_text("message 0")

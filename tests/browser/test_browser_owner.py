@@ -50,9 +50,8 @@ async def test_a_person_is_let_in_by_code_and_shown_out_again(
     await expect(page.locator("#board-title")).to_have_text("People")
     rows = page.locator("#board .rows li")
     await expect(rows.nth(0)).to_contain_text("asks to be let in")
-    await expect(rows.nth(0)).to_contain_text(
-        "<b>Grace</b>"
-    )  # what strangers call themselves is text
+    # what strangers call themselves is text
+    await expect(rows.nth(0)).to_contain_text("<b>Grace</b>")
     await expect(rows.nth(0)).to_contain_text("the code ends in")
     await expect(rows.nth(1)).to_contain_text("let in by boot")
     await page.get_by_label("Code").fill("wrong")
@@ -206,9 +205,8 @@ async def test_a_login_that_ends_under_an_open_list_is_said_at_once_and_one_in_a
     await expect(page.get_by_role("dialog")).to_contain_text("This browser is not logged in")
     other = await context.new_page()
     await other.goto(doors.login_link() or "")
-    await page.evaluate(
-        "document.dispatchEvent(new Event('visibilitychange'))"
-    )  # its tab is looked at again
+    # its tab is looked at again
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     await expect(page.locator("#board-title")).to_have_text("Messages")
     await expect(page.locator("#board .message")).to_contain_text("still here")
     await context.close()
@@ -448,9 +446,8 @@ async def test_on_a_phone_names_stay_whole_and_nothing_covers_anything(
         )
     ]
     await go(page, "usage")
-    await expect(
-        page.locator("svg.chart .bar").last.locator("rect").last
-    ).to_be_in_viewport()  # today, without a finger
+    # today, without a finger
+    await expect(page.locator("svg.chart .bar").last.locator("rect").last).to_be_in_viewport()
     await expect(page.locator(".legend li")).to_be_in_viewport(ratio=1)
 
     cron = Cron()

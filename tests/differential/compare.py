@@ -25,9 +25,8 @@ _SYSTEM = re.compile(
     |pipe:.*|anon_inode:.*|socket:.*""",
     re.VERBOSE,
 )
-_SHOWS_PROCESSES = frozenset(
-    ("ps", "pgrep", "pidof", "w")
-)  # they open each one's environment, and show it when asked to
+# they open each one's environment, and show it when asked to
+_SHOWS_PROCESSES = frozenset(("ps", "pgrep", "pidof", "w"))
 _PROCESS = re.compile(r"/proc/\d+/(?!environ|mem|fd|root|cwd|map_files)\w+")
 # What git, ripgrep and jq look for by themselves, wherever they stand.
 _OWN = re.compile(
@@ -37,9 +36,8 @@ _OWN = re.compile(
 _OWNERS = frozenset(("git", "rg", "jq"))
 _WRITABLE = re.compile(r"/dev/(null|tty)")
 _SPILL = re.compile(r"/(tmp|dev/shm)/(tac|sort)\w{6}")  # what they set aside of a long input
-_LOCKS = re.compile(
-    r".*/(\.git|bare)/(index(\.lock)?|modules/.*/index(\.lock)?)"
-)  # git's cache of what it looked at
+# git's cache of what it looked at
+_LOCKS = re.compile(r".*/(\.git|bare)/(index(\.lock)?|modules/.*/index(\.lock)?)")
 _NAMES = re.compile(
     r'sun_path="(/var)?/run/(nscd/socket|systemd/userdb/[\w.]+|dbus/system_bus_socket)"'
 )

@@ -67,9 +67,8 @@ def house_with_stubs(root: Path) -> Scene:
     """The house of the attack list; what the rules name and a test cannot let run is a stub before
     the system's programs."""
     scene = plain(root)
-    (
-        scene.work / "hard.txt"
-    ).unlink()  # nobody sees from a name below a folder that a file has another elsewhere
+    # nobody sees from a name below a folder that a file has another elsewhere
+    (scene.work / "hard.txt").unlink()
     for name in STUBS:
         write(root / "stubs" / name, "#!/bin/sh\nexit 0\n", 0o755)
     return Scene(scene.root, scene.home, scene.work, f"{root}/stubs:{scene.path}")

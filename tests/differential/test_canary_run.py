@@ -13,11 +13,8 @@ from tests.unit.permissions.attack_scenes import CANARY, SCENES, Scene
 from tests.unit.permissions.permission_house import Mode
 
 pytestmark = pytest.mark.needs("bwrap", "rg")
-_CACHE = (
-    "work/.git/index",
-    "work/module/.git/index",
-    "work/bare/index",
-)  # git's, of what it looked at
+# git's, of what it looked at
+_CACHE = ("work/.git/index", "work/module/.git/index", "work/bare/index")
 
 
 def allowed(kind: Kind, scene: Scene) -> list[str]:

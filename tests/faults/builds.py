@@ -13,13 +13,8 @@ from pathlib import Path
 import ohmo
 from tests.faults.daemon import ROOT
 
-COMMAND = (
-    sys.executable,
-    "-P",
-    "-m",
-    "ohmo",
-    "run",
-)  # not what lies in the working directory, but what ``environ`` names
+# not what lies in the working directory, but what ``environ`` names
+COMMAND = (sys.executable, "-P", "-m", "ohmo", "run")
 
 
 @dataclass(frozen=True, slots=True)

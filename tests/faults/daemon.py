@@ -180,9 +180,8 @@ class Daemon:
             return bool(out) or passed() > connected + within
 
         await until("all channels are connected", stands, every=0.03)  # these are figures
-        await until(
-            "words are out", spoke, every=0.2
-        )  # to count an old store's messages takes it a moment
+        # to count an old store's messages takes it a moment
+        await until("words are out", spoke, every=0.2)
         return Awake(ready, work, connected, out or None)
 
     def _cpu(self) -> float:

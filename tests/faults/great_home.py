@@ -13,15 +13,8 @@ from tests.faults.daemon import Awake
 from tests.faults.ledger import problems
 from tests.faults.scene import Scene
 
-COPIED = (
-    "threads",
-    "seen",
-    "inbox",
-    "turns",
-    "steps",
-    "outbox",
-    "usage",
-)  # in an order that keeps their references
+# in an order that keeps their references
+COPIED = ("threads", "seen", "inbox", "turns", "steps", "outbox", "usage")
 OWN = {"turn", "id", "event_key", "target"}  # columns that name one exchange
 
 

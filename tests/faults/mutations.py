@@ -153,9 +153,8 @@ def one(seed: int, folder: Path, *, backup: bool) -> tuple[str, str]:
     if health.state == "sound":
         return kind, "sound" if after == before else "SILENT"
     whole = after.keys() == before.keys()
-    old = (
-        after.keys() == set(range(20)) and kind == "and newest backup"
-    )  # what only the ruined backup knew
+    # what only the ruined backup knew
+    old = after.keys() == set(range(20)) and kind == "and newest backup"
     if not health.detail or health.state != "replaced" or (backup and not whole and not old):
         return kind, "SILENT"
     return kind, "told, whole" if whole else "told"

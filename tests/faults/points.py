@@ -17,11 +17,8 @@ SAYING = """
     inbound.received inbound.stored turn.claim model.chunk outbox.before outbox.committed
     send.accepted
 """.split()
-RUNNING = {
-    "tool.before": (0, 0),
-    "tool.running": (0, 1),
-    "tool.after": (1, 1),
-}  # least and most effects of a command that runs freely
+# least and most effects of a command that runs freely
+RUNNING = {"tool.before": (0, 0), "tool.running": (0, 1), "tool.after": (1, 1)}
 ASKING = ("approval.stored", "approval.granted")
 POINTS = {"arrival": SAYING[:4], "answer": SAYING[4:], "command": (*RUNNING, *ASKING)}
 CHUNKS = 8
@@ -59,9 +56,8 @@ async def _dies_at(scene: Scene, on: str, point: str, counter: Path, chance: ran
     count = chance.randint(1, 3) if point in SAYING else 1
     hit = chance.randint(1, CHUNKS if point == "model.chunk" else count)
     await scene.daemon.start(f"{point}=kill@{hit}", ready=False)
-    await (
-        scene.daemon.ready_or_dead()
-    )  # some platforms deliver the newest message again when one comes back
+    # some platforms deliver the newest message again when one comes back
+    await scene.daemon.ready_or_dead()
     for _ in range(count):
         if not scene.daemon.alive:
             break
@@ -77,9 +73,8 @@ async def _dies_at(scene: Scene, on: str, point: str, counter: Path, chance: ran
     if point == "approval.stored":
         await _allow(scene, on, counter)
     await scene.answered()
-    await (
-        scene.quiet()
-    )  # what can be read may still be a draft, whose turn would grow it anew in another life
+    # what can be read may still be a draft, whose turn would grow it anew in another life
+    await scene.quiet()
     least, most = RUNNING.get(point, (1, 1) if point in ASKING else (0, 0))
     effects = counter.stat().st_size if counter.exists() else 0
     assert least <= effects <= most, f"its command had {effects} effects, not {least} to {most}"

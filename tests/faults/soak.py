@@ -26,12 +26,8 @@ from benchmarks.rig import FIRST_CHAT, Chats, Daemon, bench, cpu
 LOOK = 5.0  # seconds between two readings
 RISE = 1.0  # MiB per day of messages that memory may rise
 DAY = 86_400  # messages of a day at one a second
-TOGETHER = (
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-)  # of the warm-up: everybody waits for everybody and then all speak at once
+# of the warm-up: everybody waits for everybody and then all speak at once
+TOGETHER = (0.2, 0.4, 0.6, 0.8)
 FRESH = 40  # messages of a chat between two /new
 _NUMBER = re.compile(
     r"^(ohmo_tasks|process_resident_memory_bytes|process_open_fds) (\S+)$", re.MULTILINE

@@ -84,9 +84,8 @@ async def test_a_kill_after_the_answer_executes_once(
         await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
         await scene.asked(on)
         if door == "api":
-            with pytest.raises(
-                ClientError
-            ):  # the answer is stored, its confirmation dies with the process
+            # the answer is stored, its confirmation dies with the process
+            with pytest.raises(ClientError):
                 await by_api(scene)
         else:
             await press(scene, on)

@@ -54,9 +54,8 @@ async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_a
         assert await scene.daemon.stop() == 0
 
         said = types(home, "restore", made["path"])
-        assert (
-            "had no answer yet" not in said
-        )  # the store that was replaced told that all of them have one,
+        # the store that was replaced told that all of them have one,
+        assert "had no answer yet" not in said
         assert "is not known" not in said  # and what was said since
         assert "nothing is wrong" in types(home, "store", "check")
 

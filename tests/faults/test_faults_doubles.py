@@ -138,9 +138,8 @@ async def test_of_two_houses_on_one_bot_the_one_that_came_later_stops_and_tries_
             "kept until the other one is gone", Address("telegram", str(BOT["id"]), ChatId("1001"))
         )
         for count in (1, 2, 3):
-            await rig.says(
-                "who is there?"
-            )  # a poll of the other one that succeeds, as in five minutes there are many
+            # a poll of the other one that succeeds, as in five minutes there are many
+            await rig.says("who is there?")
             await holds("the other one hears", lambda count=count: stays.house.heard == count + 1)
             await rests.tries()
             await holds(
@@ -382,9 +381,8 @@ async def test_of_two_daemons_on_one_telegram_bot_one_rests_and_goes_on_when_the
             )
             assert await stays.stop() == 0
             await rests.kill()
-            scene.rigs[
-                "telegram"
-            ].server.faults.conflicts = 1  # for a moment the platform holds a killed life's poll
+            # for a moment the platform holds a killed life's poll
+            scene.rigs["telegram"].server.faults.conflicts = 1
             await rests.start()  # nobody waits five minutes here
             marker = await scene.says()
             await scene.answered(marker)

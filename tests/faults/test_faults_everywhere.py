@@ -57,17 +57,14 @@ async def test_deaths_on_the_way_in_and_around_a_command_lose_nothing_and_run_no
 ) -> None:
     async with stage(on, **FREELY) as scene:
         await scene.daemon.start(f"inbound.received=kill@{3 if on == 'feishu' else 2}")
-        known = await scene.says(
-            "known to each other", on=on
-        )  # Discord tells nobody of a first message that was said to a dead process
+        # Discord tells nobody of a first message that was said to a dead process
+        known = await scene.says("known to each other", on=on)
         await scene.answered_or_died(known)  # who looks back meanwhile may hear it twice
         if on == "feishu" and scene.daemon.alive:  # a position is saved once more
             await until("the first contact was looked back on", lambda: looked_back(scene))
         first = await dies_with(scene, work / "first", on)
-        for failpoint in (
-            "turn.claim=kill",
-            "tool.before=kill",
-        ):  # the same message goes on, and dies again
+        # the same message goes on, and dies again
+        for failpoint in ("turn.claim=kill", "tool.before=kill"):
             await scene.daemon.start(failpoint, ready=False)
             await scene.daemon.died()
         await scene.daemon.start("tool.running=kill")

@@ -165,9 +165,8 @@ async def test_every_answer_runs_the_call_wherever_it_was_given(
         } == {}
 
         for cell in table:
-            if (
-                cell.tool == "Bash" or not cell.restart
-            ):  # a file that this life has not seen is read before it is written over
+            # a file that this life has not seen is read before it is written over
+            if cell.tool == "Bash" or not cell.restart:
                 cell.file.unlink()
             await says(scene, cell, 2)
 
@@ -196,10 +195,8 @@ async def test_an_answer_typed_into_a_conversation_at_the_keyboard_runs_the_call
             cell.markers.append(marker)
         code, said = await ohmo(scene, "\n".join([*lines, ""]), "chat")
         assert code == 0, said
-        assert [said.count("Allow it?"), said.count("nobody is there")] == [
-            0,
-            0,
-        ]  # no prompt goes into a pipe
+        # no prompt goes into a pipe
+        assert [said.count("Allow it?"), said.count("nobody is there")] == [0, 0]
         for cell in table:
             assert cell.done(1 if cell.scope == "once" else 2), (cell.name, said)
             heard = scene.told(cell.markers[0])

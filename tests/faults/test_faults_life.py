@@ -19,13 +19,8 @@ from tests.faults.scene import Scene
 pytestmark = pytest.mark.cold_start
 
 FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
-ALONE = (
-    "unshare",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-)  # unshare(1): a pid namespace, as a container has one
+# unshare(1): a pid namespace, as a container has one
+ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def is_notice(message: Visible) -> bool:

@@ -83,9 +83,8 @@ async def test_what_has_waited_too_long_for_a_model_is_asked_about_before_it_is_
         await shown(scene, "dm:ada", KEPT)
         asked = scene.model.count
         comes_back(scene, there)
-        for number, marker in enumerate(
-            said
-        ):  # the first as soon as it is tried again, the second after it
+        # the first as soon as it is tried again, the second after it
+        for number, marker in enumerate(said):
             card = (await shown(scene, "dm:ada", OLD, number + 1))[number]
             assert marker in card.text
             assert "say /approve or /deny." in card.text  # there is nothing to remember

@@ -122,6 +122,5 @@ async def test_spans_of_a_turn_arrive_and_a_collector_that_hangs_holds_nobody_up
         await scene.daemon.start()
         await scene.says()
         await scene.answered()
-        assert (
-            await scene.daemon.stop(within=25) == 0
-        )  # the SDK itself would wait for thirty seconds
+        # the SDK itself would wait for thirty seconds
+        assert await scene.daemon.stop(within=25) == 0

@@ -14,9 +14,9 @@ from tests.faults.scene import Scene
 
 STATEMENT = "ALTER TABLE threads ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'"
 CHATS = ("dm:ada", "dm:bob", "dm:7001", "dm:7002")
-AT_ONCE = len(
-    CHATS
-)  # answers on their way when it is killed: Telegram cannot be asked what became of them, so they may be repeated, marked
+# answers on their way when it is killed: Telegram cannot be asked what became of them, so they may
+# be repeated, marked
+AT_ONCE = len(CHATS)
 
 
 async def talks(scene: Scene, rounds: int = 4) -> None:
@@ -74,9 +74,8 @@ async def test_a_store_of_the_next_form_is_refused_by_the_old_version_and_not_to
     )
     async with stage("telegram", command=COMMAND) as scene:
         await lives(scene, old, gracefully=False)
-        await lives(
-            scene, new, gracefully=False
-        )  # what was open is carried over into the next form
+        # what was open is carried over into the next form
+        await lives(scene, new, gracefully=False)
         before = looks(scene.daemon.home)
         for _ in range(2):
             scene.daemon.environ.update(old.environ)

@@ -243,9 +243,8 @@ async def test_what_a_job_asked_in_a_thread_that_several_jobs_share_can_be_run_a
         await life.platform.presses(card.id, card.choices[0], chat="boss", person="boss")
         await life.hears("Run now: allowed by", "boss")
         await eventually((life.work / "two").exists)
-        await eventually(
-            lambda: len(life.model.requests) == 4
-        )  # what it was allowed with the job it still is
+        # what it was allowed with the job it still is
+        await eventually(lambda: len(life.model.requests) == 4)
     assert not [text for text in life.texts("boss") if "asks" in text and "touch one" in text]
 
 

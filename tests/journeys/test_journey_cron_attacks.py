@@ -55,9 +55,8 @@ async def test_a_job_called_like_a_thread_of_the_house_reads_nothing_of_it_and_s
         life.clock.tick(3_600)
         await eventually(lambda: len(life.model.requests) == 1)
         life.clock.tick(3_600)
-        await life.hears(
-            "The job team asks:", "ada"
-        )  # and as long as nobody answers the owner's job is not held up
+        # and as long as nobody answers the owner's job is not held up
+        await life.hears("The job team asks:", "ada")
         life.clock.tick(3_600)
         await eventually(lambda: len(life.model.requests) == 3)
     assert "OWNERS" not in said(life, 1)

@@ -55,9 +55,8 @@ async def test_a_model_that_is_not_there_is_refused_before_anything_is_said(tmp_
             " qwen3:latest\n"
         )
         assert server.asked == []
-        assert (await home.daemon.call("GET", "/api/v1/inbox"))[1][
-            "inbox"
-        ] == []  # nor is anything stored
+        # nor is anything stored
+        assert (await home.daemon.call("GET", "/api/v1/inbox"))[1]["inbox"] == []
         for there in ("gpt-5", "gpt-5-mini"):
             assert (await home.ohmo("-p", "hello", "--model", there)).out == "echo: hello\n"
         assert [asked.body["model"] for asked in server.asked] == ["gpt-5", "gpt-5-mini"]

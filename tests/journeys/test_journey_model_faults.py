@@ -25,10 +25,8 @@ from tests.platforms.model.server import ModelServer, serving
 WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
 KEPT = user_steps.waiting("x").split(" (")[0]
 LOST = user_steps.failed("x").split(":")[0]
-MISTAKES = (
-    "invalid_request_error",
-    "refuses this request",
-)  # what a conversation that is not whole would bring
+# what a conversation that is not whole would bring
+MISTAKES = ("invalid_request_error", "refuses this request")
 
 
 @dataclass
@@ -98,9 +96,8 @@ async def story(
                 found.whole()
             finally:
                 await brain.aclose()
-                await eventually(
-                    _nobody_is_connected
-                )  # the endpoint is no part of the house, but it lives in the same loop
+                # the endpoint is no part of the house, but it lives in the same loop
+                await eventually(_nobody_is_connected)
 
 
 def _nobody_is_connected() -> bool:
@@ -274,9 +271,8 @@ async def test_an_overflow_leaves_out_the_oldest_and_asks_again_whatever_it_is_c
         assert "the first thing" in told.server.asked[2].raw.decode()
         assert "the first thing" not in told.server.asked[3].raw.decode()
         await told.life.hears(user_steps.LEFT_OUT[:40])
-        assert (
-            sum(isinstance(step, ModelStep) for step in await told.steps()) == 3
-        )  # nothing is deleted
+        # nothing is deleted
+        assert sum(isinstance(step, ModelStep) for step in await told.steps()) == 3
 
 
 async def test_what_can_never_fit_ends_visibly(world: Callable[..., World], wire: str) -> None:

@@ -33,9 +33,8 @@ async def test_messages_wait_for_the_model_and_are_answered_in_order(
         life.model.default = echo
 
         def answered() -> bool:
-            life.clock.tick(
-                60
-            )  # time goes on: a turn may be given back only now, and begins a pause of its own
+            # time goes on: a turn may be given back only now, and begins a pause of its own
+            life.clock.tick(60)
             return any("echo: two" in text for text in life.texts())
 
         await eventually(answered)

@@ -137,9 +137,8 @@ async def test_a_git_hook_is_changed_after_a_look_only_whatever_is_allowed(seat:
         assert [choice["value"] for choice in card["question"]["choices"]] == ["once", "deny"]
         assert "(protected: .git)" in card["question"]["detail"]
         assert "curl" not in hook.read_text()
-        await seat.answers(
-            card, verdict, "always"
-        )  # "always" is not offered, and not kept when somebody sends it
+        # "always" is not offered, and not kept when somebody sends it
+        await seat.answers(card, verdict, "always")
         assert (await seat.result(thread, count))["error"] is (verdict == "denied")
     assert "curl" in hook.read_text()
     await seat.asks_for("Edit", thread, file_path=str(hook), old_string="curl", new_string="wget")

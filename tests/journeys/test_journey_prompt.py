@@ -145,7 +145,6 @@ async def test_json_says_what_the_prompt_used_and_cost(tmp_path: Path) -> None:
                 kind: used[kind] for kind in ("calls", "input", "cached", "written", "output")
             }
         }
-        cost = (
-            used["input"] * 1.25 + used["cached"] * 0.125 + used["output"] * 10
-        ) / 1e6  # of gpt-5, per token
+        # of gpt-5, per token
+        cost = (used["input"] * 1.25 + used["cached"] * 0.125 + used["output"] * 10) / 1e6
         assert found["cost_usd"] == pytest.approx(cost, abs=1e-6)

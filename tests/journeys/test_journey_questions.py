@@ -162,9 +162,8 @@ async def test_a_thumb_on_the_card_is_an_answer_also_after_a_restart(
         await life.platform.says("@ohmo touch", chat="team", person="ada", topic="t1")
         card = await life.hears("touch a", "team")
     async with house(life):
-        await life.platform.reacts(
-            card.id, emoji, chat="team", person="ada"
-        )  # in the chat: not every platform tells the thread
+        # in the chat: not every platform tells the thread
+        await life.platform.reacts(card.id, emoji, chat="team", person="ada")
         await life.hears("Done.", "team")
     assert (tmp_path / "work" / "a").exists() is ran
 

@@ -90,9 +90,8 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
             thread = await says(4, text="go")
             await daemon.kill()
             await daemon.start()
-            await says(
-                5, text="and now?", thread=thread, mode="plan"
-            )  # another mode, and so another prompt, from here on
+            # another mode, and so another prompt, from here on
+            await says(5, text="and now?", thread=thread, mode="plan")
             code, words = await replay(home, thread)
             assert (code, words) == (
                 0,

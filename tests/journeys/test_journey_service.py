@@ -107,9 +107,8 @@ def test_a_broken_configuration_never_takes_a_service_down(person: Person) -> No
     good = file.read_text()
     person.types("service", "install", "--manager", "background")
     file.write_text("chanels: {}\n")
-    assert "config.yaml:1: chanels" in person.types(
-        "service", "start", code=1
-    )  # a first start says what is wrong and stays down
+    # a first start says what is wrong and stays down
+    assert "config.yaml:1: chanels" in person.types("service", "start", code=1)
     file.write_text(good)
     person.types("service", "start")
     pid = person.sees()["pid"]
@@ -118,9 +117,8 @@ def test_a_broken_configuration_never_takes_a_service_down(person: Person) -> No
     assert "chanels: unknown key, did you mean channels?" in found["warnings"][0]
     assert (found["ready"], found["pid"]) == (True, pid)
     file.write_text(f"{good}limits: {{queue: 99}}\n")
-    person.until(
-        lambda found: found["ready"] and not found["warnings"]
-    )  # taken over, by the same process
+    # taken over, by the same process
+    person.until(lambda found: found["ready"] and not found["warnings"])
     assert person.sees()["pid"] == pid
     copy = person.home / "backups" / "config.last-good.yaml"
     deadline = time.monotonic() + 60

@@ -30,9 +30,8 @@ async def test_a_question_is_one_card_above_its_buttons_and_stays_one(
         (card,) = [row for row in rows(scene) if row["components"]]
         (embed,) = card["embeds"]
         assert card["id"] == asked.id
-        assert (
-            len(embed["description"]) > 2000
-        )  # more than a message holds, in one piece all the same
+        # more than a message holds, in one piece all the same
+        assert len(embed["description"]) > 2000
         assert behind(60, run).split("\n")[-1] in embed["description"]
         assert card["content"]  # what a notification shows
         assert not card["flags"] & SUPPRESS_EMBEDS

@@ -20,9 +20,8 @@ async def test_what_slack_brings_itself_of_an_absence_is_heard_in_its_place(stag
         await scene.answered()
         await scene.daemon.stop()
         missed = [await scene.says(f"number {number}", on="slack") for number in range(4)]
-        rig.server.faults += [
-            Fault("limit", 3, HISTORY)
-        ] * 2  # of the direct message and the channel
+        # of the direct message and the channel
+        rig.server.faults += [Fault("limit", 3, HISTORY)] * 2
         await scene.daemon.start(ready=False)
 
         async def reading() -> bool:

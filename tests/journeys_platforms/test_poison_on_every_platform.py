@@ -39,9 +39,8 @@ def freely(scene: Scene, on: str) -> None:
 async def test_a_message_whose_turn_raises_three_times_is_told_and_others_go_on(
     stage: Stage, on: str
 ) -> None:
-    async with stage(
-        on, **{on: {"streaming": "off"}}
-    ) as scene:  # a draft would meet the third failpoint in the answer's place
+    # a draft would meet the third failpoint in the answer's place
+    async with stage(on, **{on: {"streaming": "off"}}) as scene:
         freely(scene, on)
         await scene.daemon.start("tool.running=raise;model.chunk=raise;outbox.before=raise")
         poison = await scene.says("#run{touch it}", on=on, answered=False)

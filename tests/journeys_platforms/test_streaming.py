@@ -165,9 +165,8 @@ async def types(scene: Scene, on: str) -> bool:
         case "discord":
             place = rig.server.world.place("dm:ada")
             ours = [row for row in place.messages.values() if row["author"].get("bot")]
-            told = (
-                bool(ours) and place.last == ours[-1]["id"]
-            )  # our message ends it (Trigger Typing Indicator)
+            # our message ends it (Trigger Typing Indicator)
+            told = bool(ours) and place.last == ours[-1]["id"]
             return (
                 bool(place.typing) and not told and rig.server.world.clock() - place.typing[-1] < 10
             )

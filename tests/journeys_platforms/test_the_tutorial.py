@@ -157,9 +157,8 @@ async def followed(
             and missing(step.printed, printed, home)
             and time.monotonic() < end
         ):
-            printed = await asyncio.to_thread(
-                typed, command, answers, environ
-            )  # a changed file is noticed within seconds
+            # a changed file is noticed within seconds
+            printed = await asyncio.to_thread(typed, command, answers, environ)
         assert missing(step.printed, printed, home) == [], f"{command}:\n{printed}"
 
 

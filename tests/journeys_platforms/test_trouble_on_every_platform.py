@@ -20,12 +20,10 @@ from tests.journeys_platforms.conftest import Stage
 from tests.journeys_platforms.test_huge_and_strange import MIB, peak
 from tests.journeys_platforms.test_people_files_and_questions import PLATFORMS, allow
 
-ORDERED_BY_THE_SERVER = {
-    "matrix"
-}  # a homeserver tells everything in one order, and an edit after what it edits
-NO_EDITS = {
-    "feishu"
-}  # announces none; its history shows them (tests/channels/feishu/test_feishu_catch_up.py)
+# a homeserver tells everything in one order, and an edit after what it edits
+ORDERED_BY_THE_SERVER = {"matrix"}
+# announces none; its history shows them (tests/channels/feishu/test_feishu_catch_up.py)
+NO_EDITS = {"feishu"}
 NO_DELETIONS = {"telegram"}  # tells bots of none
 
 
@@ -93,9 +91,8 @@ async def test_what_changes_goes_or_comes_late_while_it_waits_is_taken_as_it_sta
                 await scene.rigs[on].edits(scene.messages[changed[-1]], f"{changed[-1]} after")
             if on not in NO_DELETIONS:
                 gone.append(await scene.says("never mind", on=on, answered=False))
-                if (
-                    on in ORDERED_BY_THE_SERVER
-                ):  # which shows nobody any more what was taken back before it was read
+                # which shows nobody any more what was taken back before it was read
+                if on in ORDERED_BY_THE_SERVER:
                     await scene.heard(gone[-1])
                 await deletes(scene, on, gone[-1])
             if on in ORDERED_BY_THE_SERVER:
@@ -111,9 +108,8 @@ async def test_what_changes_goes_or_comes_late_while_it_waits_is_taken_as_it_sta
                 else:
                     gone.append(early)
                     await deletes(scene, on, early)
-        await scene.heard(
-            *[await scene.says("the last of all", on=on) for on in PLATFORMS]
-        )  # and with it all that was told before
+        # and with it all that was told before
+        await scene.heard(*[await scene.says("the last of all", on=on) for on in PLATFORMS])
         scene.model.go.set()
         await scene.answered()
         for marker in changed:

@@ -95,9 +95,8 @@ class Door:
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
-        listening.listen(
-            256
-        )  # from here on the system takes connections, even before the loop serves them
+        # from here on the system takes connections, even before the loop serves them
+        listening.listen(256)
         return listening
 
     async def _serve(self, listening: socket.socket) -> None:

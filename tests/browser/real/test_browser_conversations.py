@@ -59,9 +59,8 @@ async def test_a_conversation_is_found_renamed_pinned_archived_and_deleted(
     await expect(rows).to_have_text(["about plums"])
     await page.get_by_role("button", name="Back to all conversations").click()
 
-    await page.get_by_label("Words in conversations").fill(
-        "pears"
-    )  # what was said is looked through, not only names
+    # what was said is looked through, not only names
+    await page.get_by_label("Words in conversations").fill("pears")
     await expect(rows).to_have_text(['Fruit of the "autumn"'])
     await page.get_by_label("Words in conversations").fill("")
     await expect(rows).to_have_count(2)
@@ -87,9 +86,8 @@ async def test_a_conversation_is_found_renamed_pinned_archived_and_deleted(
     await expect(page.locator("#empty")).to_be_visible()
     assert "apples" not in str(await daemon.ask("sessions", "list"))
     assert (await daemon.ask("inbox", "audit"))["problems"] == []
-    await send(
-        page, "apples again"
-    )  # from a page that was left open: it is a conversation once more
+    # from a page that was left open: it is a conversation once more
+    await send(page, "apples again")
     await expect(page.locator("#transcript .agent .md")).to_have_text("echo: apples again")
     await expect(rows).to_have_text(["apples again", 'Fruit of the "autumn"'])
 

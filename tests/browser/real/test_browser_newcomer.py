@@ -74,12 +74,10 @@ async def test_a_call_that_was_not_run_is_called_so_after_a_reload_and_a_pressed
     await page.locator(".card.agent").get_by_role("button", name="Deny").click()
     for one in (page, second):
         await expect(one.locator("#transcript .agent").last).to_contain_text("Not allowed")
-        await expect(one.locator("#toast.shown")).to_have_count(
-            0
-        )  # the card itself says what was pressed
-    await expect(page.locator("#count-approvals")).to_be_hidden(
-        timeout=5_000
-    )  # not only when the page asks again, every ten seconds
+        # the card itself says what was pressed
+        await expect(one.locator("#toast.shown")).to_have_count(0)
+    # not only when the page asks again, every ten seconds
+    await expect(page.locator("#count-approvals")).to_be_hidden(timeout=5_000)
     await send(page, "run Edit file_path=3")
     await expect(page.locator("#transcript .agent").last).to_contain_text(
         "the arguments do not fit"

@@ -226,9 +226,8 @@ async def test_what_a_stranger_said_while_we_were_away_comes_before_what_they_sa
         discord.server.world.sessions.clear()
     channel = discord.channel(pace=QUICK)
     async with channel.connect():
-        await discord.says(
-            "heard", chat="dm:77"
-        )  # it waits in the open line, in front of what the former session tells
+        # it waits in the open line, in front of what the former session tells
+        await discord.says("heard", chat="dm:77")
         task = asyncio.create_task(channel.receive(context))
         assert await texts(context, 3, task) == ["hello", "missed", "heard"]
         await discord.says("and now", chat="dm:77")

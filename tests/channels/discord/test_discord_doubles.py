@@ -112,9 +112,8 @@ async def test_the_one_whose_answer_comes_first_stays(
 async def test_others_that_speak_for_our_account_are_no_conflict(
     discord: DiscordRig, context: FakeContext, who: str
 ) -> None:
-    former = [
-        key() for _ in range(4)
-    ]  # rows of a life that was killed while they were on their way
+    # rows of a life that was killed while they were on their way
+    former = [key() for _ in range(4)]
     await asyncio.sleep(0.002)  # the next millisecond
     made = channel(discord, context)
     async with live(made, context) as task:

@@ -89,10 +89,8 @@ async def test_an_event_that_was_lost_although_a_newer_one_was_stored_is_still_f
     async with receiving(feishu, context):
         await feishu.says("one")
         await context.texts(1)
-        emit, feishu.world.emit = (
-            feishu.world.emit,
-            lambda *_, **__: "",
-        )  # Feishu has given up to deliver it
+        # Feishu has given up to deliver it
+        emit, feishu.world.emit = (feishu.world.emit, lambda *_, **__: "")
         await feishu.says("lost")
         feishu.world.emit = emit
         await feishu.says("three")

@@ -292,9 +292,8 @@ async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(
         await channel.typing(place(channel), True)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    other = feishu.channel(
-        options=Options(state=tmp_path)
-    )  # the first life ended with a reaction standing
+    # the first life ended with a reaction standing
+    other = feishu.channel(options=Options(state=tmp_path))
     async with other.connect():
         task = asyncio.create_task(other.receive(context))
         async with asyncio.timeout(20):

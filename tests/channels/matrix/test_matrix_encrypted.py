@@ -177,9 +177,8 @@ async def test_a_room_gets_new_keys_when_somebody_comes_or_goes_and_after_as_man
         return said.message
 
     async def known(membership: str) -> None:
-        await rig.says(
-            "marker", mention=True, chat="group"
-        )  # said after the change, so heard after it
+        # said after the change, so heard after it
+        await rig.says("marker", mention=True, chat="group")
         await context.until(
             lambda now: sum("marker" in one.text for one in now.messages) == len(sessions) // 2
         )

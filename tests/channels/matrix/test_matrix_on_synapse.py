@@ -330,9 +330,8 @@ async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContex
         await eventually(_nothing_of(rig.proxy.repeats), bool)
         await rig.says("after")
         assert await texts(context, 2, task) == ["before", "after"]
-    assert (
-        len(list((context.state / "malformed").iterdir())) == 5
-    )  # the others can be read and say nothing
+    # the others can be read and say nothing
+    assert len(list((context.state / "malformed").iterdir())) == 5
 
 
 @pytest.mark.parametrize(
@@ -551,9 +550,8 @@ async def test_a_password_logs_in_under_one_device_so_that_repeats_stay_recognis
             )
             said.add(receipt.message)
     assert len(said) == 1
-    async with (
-        Matrix(settings, Options()).connect()
-    ):  # a look without a folder, as `ohmo channels test` takes it, leaves no device behind
+    # a look without a folder, as `ohmo channels test` takes it, leaves no device behind
+    async with Matrix(settings, Options()).connect():
         pass
     devices = (await rig.call("bot", "GET", "/devices"))["devices"]
     assert [one["device_id"] for one in devices if one["device_id"].startswith("OHMO")] == ["OHMO"]

@@ -53,9 +53,8 @@ def heard(context: FakeContext) -> list[str]:
 
 @pytest.fixture
 async def slack() -> AsyncIterator[SlackRig]:
-    async with rig(
-        Rules(retries=False)
-    ) as one:  # nothing comes again by itself: only catch-up can bring what was missed
+    # nothing comes again by itself: only catch-up can bring what was missed
+    async with rig(Rules(retries=False)) as one:
         yield one
 
 
@@ -103,9 +102,8 @@ async def test_a_thread_that_is_older_than_the_window_of_history_is_still_follow
     slack.server.workspace.clock = lambda: now[0]
     root = await slack.says("an old thread", chat="group")
     async with hearing(slack, context):
-        await slack.says(
-            "we go on here", chat="group", topic=root
-        )  # a call inside the thread: from now on it is followed
+        # a call inside the thread: from now on it is followed
+        await slack.says("we go on here", chat="group", topic=root)
         await context.texts(1)
     now[0] = start
     await slack.says("and on", chat="group", topic=root, mention=False)
@@ -219,9 +217,8 @@ async def test_live_events_of_a_chat_wait_behind_its_catch_up_and_other_chats_do
     async with hearing(slack, context):
         await caught_up(slack, context)
     await slack.says("missed")
-    slack.server.faults.append(
-        Fault("limit", 2, HISTORY)
-    )  # direct messages are read first: one of the two has to wait
+    # direct messages are read first: one of the two has to wait
+    slack.server.faults.append(Fault("limit", 2, HISTORY))
     slack.server.faults.append(Fault("limit", 2, HISTORY))
     async with hearing(slack, context):
         await slack.server.until(lambda server: not server.faults)

@@ -84,9 +84,8 @@ async def test_the_one_that_came_later_stops_after_three_answers_of_the_other_on
 async def test_others_that_speak_for_our_account_are_no_conflict(
     slack: SlackRig, context: FakeContext, who: str
 ) -> None:
-    former = [
-        key() for _ in range(4)
-    ]  # rows of a life that was killed while they were on their way
+    # rows of a life that was killed while they were on their way
+    former = [key() for _ in range(4)]
     await asyncio.sleep(0.002)  # the next millisecond
     made = channel(slack, context)
     async with live(made, context) as task:

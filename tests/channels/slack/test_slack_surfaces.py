@@ -385,9 +385,8 @@ async def test_where_no_stream_can_be_the_draft_is_a_message(
         ChatId("C0GROUP"),
         TopicId(await slack.says("x", chat="group", mention=False)),
     )
-    draft = await begin(
-        native, place, "One"
-    )  # nobody asked there: Slack would not know whom to show it
+    # nobody asked there: Slack would not know whom to show it
+    draft = await begin(native, place, "One")
     await begin(native, GROUP, "on its own")
     slack.server.faults.append(
         Fault("reject", "channel_type_not_supported", methods=frozenset({"chat.startStream"}))
@@ -418,12 +417,8 @@ def test_the_manifest_names_every_scope_that_a_call_of_the_code_needs() -> None:
     unscoped = {"auth.test", "apps.connections.open", "views.publish"}
     conversations = {"users.conversations", "conversations.history", "conversations.replies"}
     assert called - METHOD_SCOPES.keys() <= unscoped | conversations
-    for kind in (
-        "channels",
-        "groups",
-        "im",
-        "mpim",
-    ):  # these four pages name both for each kind of conversation
+    # these four pages name both for each kind of conversation
+    for kind in ("channels", "groups", "im", "mpim"):
         assert {f"{kind}:history", f"{kind}:read"} <= set(SCOPES)
 
 

@@ -226,9 +226,8 @@ async def test_a_shared_file_is_a_reference_that_is_fetched_later(
     path.unlink()
     with pytest.raises(Rejected, match="has 50 bytes, at most 49"):
         await channel.fetch(attachment, tmp_path, limit=49)
-    with pytest.raises(
-        Rejected, match="more than 49"
-    ):  # Slack's word about the size is not all that is trusted
+    # Slack's word about the size is not all that is trusted
+    with pytest.raises(Rejected, match="more than 49"):
         await channel.fetch(replace(attachment, size=5), tmp_path, limit=49)
     assert list(tmp_path.iterdir()) == []
 

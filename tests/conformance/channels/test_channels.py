@@ -509,9 +509,8 @@ async def test_an_answer_in_a_topic_stays_in_it(
     if not channel.capabilities.topics:
         skip_on(platform(rig), "topics")
     opened = getattr(rig, "new_topic", None)  # where a topic is more than a message one answers to
-    await rig.says(
-        "hello everybody", chat="group"
-    )  # Telegram: topic 1 is the General one, which nobody may name
+    # Telegram: topic 1 is the General one, which nobody may name
+    await rig.says("hello everybody", chat="group")
     topic = (
         await opened("group") if opened is not None else await rig.says("the root", chat="group")
     )
@@ -592,9 +591,8 @@ async def test_the_account_is_the_same_for_every_connection(rig: Rig, channel: C
 
 
 async def test_cancelling_leaves_no_task_behind(rig: Rig, context: FakeContext) -> None:
-    started: set[asyncio.Task[Any]] = (
-        set()
-    )  # by channels, not by the platform's server in this process
+    # by channels, not by the platform's server in this process
+    started: set[asyncio.Task[Any]] = set()
     loop = asyncio.get_running_loop()
 
     def remember(

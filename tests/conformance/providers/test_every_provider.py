@@ -139,9 +139,8 @@ async def test_what_is_said_without_words_does_not_break_the_request(wired: Rig)
     talk.says("x\ud800y")
     assert (await wired.ask(talk.request())).step.stop == "end"
     talk.takes(ModelStep((Text("half"),), wired.model, "length"))
-    assert (
-        await wired.ask(talk.request())
-    ).step.stop == "end"  # a conversation that ends with the model goes on
+    # a conversation that ends with the model goes on
+    assert (await wired.ask(talk.request())).step.stop == "end"
 
 
 ERRORS = [

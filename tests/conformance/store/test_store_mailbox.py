@@ -326,9 +326,8 @@ async def test_pruning_keeps_names_longer_than_bodies(scene: Scene) -> None:
     assert [i.arrival.key for i in await scene.store.inbox()] == ["k-b"]
     assert await scene.store.outbox() == []
     assert (await scene.hear(said("a")))[0].duplicate
-    assert (
-        len(await scene.store.steps(claim.thread, 0)) == 2
-    )  # the present session is what the model knows
+    # the present session is what the model knows
+    assert len(await scene.store.steps(claim.thread, 0)) == 2
     scene.clock.tick(21 * 86_400)
     await scene.store.prune(scene.clock.now - timedelta(days=7))
     assert not (await scene.hear(said("a")))[0].duplicate

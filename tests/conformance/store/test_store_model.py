@@ -271,9 +271,8 @@ class Twins(RuleBasedStateMachine):
     # turns
 
     def turn(self, which: int) -> tuple[Claim, str]:
-        return self.turns[
-            -1 if which < 2 else which % len(self.turns)
-        ]  # mostly the latest, sometimes a zombie
+        # mostly the latest, sometimes a zombie
+        return self.turns[-1 if which < 2 else which % len(self.turns)]
 
     @precondition(lambda self: self.turns)
     @rule(which=SMALL)

@@ -174,9 +174,8 @@ def test_the_tools_of_a_first_request_cost_few_tokens(tools: dict[str, Tool[Any]
             for spec in first
         ]
     )
-    pieces = re.findall(
-        r"[A-Za-z]+|\d|[^\w\s]+", text
-    )  # a rough count, above what o200k_base makes of JSON
+    # a rough count, above what o200k_base makes of JSON
+    pieces = re.findall(r"[A-Za-z]+|\d|[^\w\s]+", text)
     assert len(pieces) < 1900
     assert len(text) < 6500
 
@@ -215,9 +214,8 @@ async def test_a_call_may_be_cancelled_at_once(
     running.cancel()
     done, _ = await asyncio.wait({running}, timeout=30)
     assert done == {running}
-    assert (
-        running.cancelled() or running.result().result.text
-    )  # or it was done before it could be cancelled
+    # or it was done before it could be cancelled
+    assert running.cancelled() or running.result().result.text
     assert not [path.name for path in context.cwd.rglob(".*.????????")]
 
 

@@ -68,9 +68,8 @@ class Kept:
     tokens: int = 0  # that were given out
     opened: int = 0  # long connections
     sent: list[Row] = field(default_factory=list)  # every event as often as it went out
-    answers: list[tuple[str, int, Any]] = field(
-        default_factory=list
-    )  # event id, code, decoded data of a callback
+    # event id, code, decoded data of a callback
+    answers: list[tuple[str, int, Any]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)  # never answered well, all retries used
     odd: list[bytes] = field(default_factory=list)  # what a client sent that is no frame
 

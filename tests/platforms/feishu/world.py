@@ -30,18 +30,15 @@ class World:
     )
     private: dict[str, str] = field(default_factory=dict)  # chat -> person
     rows: dict[str, list[Row]] = field(default_factory=dict)  # by chat, in their order
-    files: dict[str, tuple[str, str, bytes]] = field(
-        default_factory=dict
-    )  # key -> type, name, bytes
-    entities: dict[str, Row] = field(
-        default_factory=dict
-    )  # card_id -> {card, message, sequence, streaming}
+    # key -> type, name, bytes
+    files: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
+    # card_id -> {card, message, sequence, streaming}
+    entities: dict[str, Row] = field(default_factory=dict)
     reactions: dict[str, Row] = field(default_factory=dict)
     emit: Callable[[str, Row], None] = lambda kind, event: None
     called_all: int = 0
-    writes: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # (message, text) of every streamed text
+    # (message, text) of every streamed text
+    writes: list[tuple[str, str]] = field(default_factory=list)
     _last: int = 0
     _number: int = 0
     _uuids: dict[str, tuple[float, str]] = field(default_factory=dict)

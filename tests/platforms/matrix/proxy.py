@@ -33,17 +33,14 @@ class Proxy:
 
     target: str
     url: str = ""
-    requests: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # (method, path), everything that came
+    # (method, path), everything that came
+    requests: list[tuple[str, str]] = field(default_factory=list)
     faults: deque[tuple[str, Any]] = field(default_factory=deque)
-    repeats: deque[tuple[str, dict[str, Any]]] = field(
-        default_factory=deque
-    )  # (room, event) that a sync delivers once more
+    # (room, event) that a sync delivers once more
+    repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
-    troubles: deque[tuple[str, Any]] = field(
-        default_factory=deque
-    )  # what the next syncs meet: limit SECONDS, status CODE, reset, mute, slow SECONDS
+    # what the next syncs meet: limit SECONDS, status CODE, reset, mute, slow SECONDS
+    troubles: deque[tuple[str, Any]] = field(default_factory=deque)
     mute: bool = False  # every sync is accepted and never answered
     typing: list[bool] = field(default_factory=list)  # what the bot said of itself, newest last
     revoked: bool = False
@@ -103,9 +100,8 @@ class Proxy:
         self._wake.set()
 
     def _open(self) -> None:
-        listener = socket.create_server(
-            self._held.getsockname()
-        )  # listens from here on: nobody is refused any more
+        # listens from here on: nobody is refused any more
+        listener = socket.create_server(self._held.getsockname())
         self._opening = asyncio.get_running_loop().create_task(
             self._serve(listener), name="proxy opens"
         )

@@ -50,9 +50,8 @@ class Turn:
     empty: bool = False
     no_end: bool = False  # everything but the closing event
     usage: Mapping[str, int] = field(default_factory=dict)
-    quirks: frozenset[str] = (
-        frozenset()
-    )  # OpenAI wire: "no_ids", "object_arguments", "no_usage", "no_index", "names_in_pieces"
+    # OpenAI wire: "no_ids", "object_arguments", "no_usage", "no_index", "names_in_pieces"
+    quirks: frozenset[str] = frozenset()
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Turn:

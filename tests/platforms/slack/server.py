@@ -95,9 +95,8 @@ class Server(Surfaces):
         self.ephemeral: list[Row] = []
         self.statuses: list[Row] = []
         self.scopes_missing: dict[str, str] = {}  # method -> scope
-        self.scopes = set(
-            SCOPES
-        )  # what the app was installed with: the manifest that `ohmo init` writes
+        # what the app was installed with: the manifest that `ohmo init` writes
+        self.scopes = set(SCOPES)
         self.events = set(EVENTS)  # what it subscribed to
         self.revoked = False
         self.app_revoked = False

@@ -31,10 +31,8 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "files.delete": ("files:write",),
     "reactions.add": ("reactions:write",),
 }
-HISTORY = {
-    "im": ("im:history", "im:read"),
-    "channel": ("channels:history", "channels:read"),
-}  # conversations.history, .replies, .list
+# conversations.history, .replies, .list
+HISTORY = {"im": ("im:history", "im:read"), "channel": ("channels:history", "channels:read")}
 # Each event's page, "Required scopes".
 EVENT_SCOPES = {
     "app_mention": "app_mentions:read",

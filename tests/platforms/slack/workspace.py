@@ -363,10 +363,8 @@ class Workspace:
 
     def _page(self, rows: list[Row], args: Row) -> Row:
         oldest, latest = float(args.get("oldest") or 0), float(args.get("latest") or 1e12)
-        both = str(args.get("inclusive", "0")).lower() in {
-            "1",
-            "true",
-        }  # "Include messages with oldest or latest timestamps in results"
+        # "Include messages with oldest or latest timestamps in results"
+        both = str(args.get("inclusive", "0")).lower() in {"1", "true"}
         rows = [
             row
             for row in rows

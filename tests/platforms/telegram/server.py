@@ -32,9 +32,8 @@ class Faults:
     fail: int = 0  # answers with 500, nothing done
     latency: float = 0.0
     conflicts: int = 0  # polls ended by another instance
-    polls: list[int] = field(
-        default_factory=list[int]
-    )  # codes that the next polls are refused with; 0: reset without an answer
+    # codes that the next polls are refused with; 0: reset without an answer
+    polls: list[int] = field(default_factory=list[int])
     revoked: bool = False
     mute: bool = False  # polls are accepted and never answered
 

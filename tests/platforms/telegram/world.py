@@ -16,13 +16,8 @@ TOKEN = f"{BOT['id']}:AAtest-token-of-the-loopback-server"
 PEOPLE = {"ada": 1001, "bob": 1002}
 GROUP = -1002000
 DAY = 24 * 3600
-DEFAULT = (
-    "message",
-    "edited_message",
-    "callback_query",
-    "my_chat_member",
-    "channel_post",
-)  # reactions come only when asked for
+# reactions come only when asked for
+DEFAULT = ("message", "edited_message", "callback_query", "my_chat_member", "channel_post")
 
 
 @dataclass(slots=True)

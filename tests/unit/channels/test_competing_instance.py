@@ -48,9 +48,8 @@ def test_what_a_former_life_or_a_dead_house_said_is_none(competing: CompetingIns
     """Killed with a send on its way, or a backup put back elsewhere: no key of theirs was made
     after we came."""
     assert not competing.said(key_of(CAME - timedelta(milliseconds=5)), LATER)
-    assert not competing.said(
-        key_of(LATER), CAME - timedelta(seconds=1)
-    )  # shown before, by a clock that is ahead
+    # shown before, by a clock that is ahead
+    assert not competing.said(key_of(LATER), CAME - timedelta(seconds=1))
 
 
 def test_our_own_echo_is_none(competing: CompetingInstance) -> None:

@@ -118,9 +118,8 @@ def test_words_that_look_like_an_address_never_stand_for_another_host(
 ) -> None:
     source = words.format(f"https://{host}/path")
     if on == "slack" and words.startswith("|"):
-        source = (
-            source.partition("\n| ")[0] + "\n| " + source.rpartition("| [")[2]
-        )  # a table is code there
+        # a table is code there
+        source = source.partition("\n| ")[0] + "\n| " + source.rpartition("| [")[2]
     assert re.search(rf"(?<![\w.]){re.escape(host)}", read(on, source)), read(on, source)
 
 

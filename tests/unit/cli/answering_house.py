@@ -21,9 +21,8 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, ThreadSettings
 from tests.programs import ohmo
 
-sys.path.insert(
-    0, str(Path(__file__).parents[1] / "control")
-)  # the small house belongs to the tests of control
+# the small house belongs to the tests of control
+sys.path.insert(0, str(Path(__file__).parents[1] / "control"))
 from small_house import SmallHouse
 
 

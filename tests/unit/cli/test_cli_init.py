@@ -195,9 +195,8 @@ def test_the_slack_manifest_can_be_pasted(home: Path) -> None:
     assert {"message.im", "app_mention"} <= set(
         manifest["settings"]["event_subscriptions"]["bot_events"]
     )
-    assert (
-        len(manifest["display_information"]["description"]) <= 140
-    )  # docs.slack.dev, app manifest reference
+    # docs.slack.dev, app manifest reference
+    assert len(manifest["display_information"]["description"]) <= 140
 
 
 @pytest.mark.parametrize(
@@ -308,9 +307,8 @@ def at_a_terminal(home: Path, *answers: tuple[bytes, str | Callable[[], str]]) -
     with terminal(command, environ(home, TERM="dumb"), ROOT) as at:
         while at.piece():
             asked = at.shown.rpartition(b"\n")[2]
-            if (
-                left and left[0][0] in asked and asked.endswith(b": ")
-            ):  # a hidden prompt throws away what came before it
+            # a hidden prompt throws away what came before it
+            if left and left[0][0] in asked and asked.endswith(b": "):
                 answer = left.pop(0)[1]
                 words = answer if isinstance(answer, str) else answer()
                 at.types(words if words == "\x03" else f"{words}\n")

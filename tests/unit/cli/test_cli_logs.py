@@ -26,9 +26,8 @@ def test_a_damaged_older_file_is_named_and_hides_no_other(home: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "ohmo.jsonl").write_bytes(lines(7, 8))
     (folder / "ohmo.jsonl.1").write_bytes(lines(5, 6))
-    (folder / "ohmo.jsonl.1.gz").write_bytes(
-        gzip.compress(lines(5, 6))[:20]
-    )  # it was being packed when the process was killed
+    # it was being packed when the process was killed
+    (folder / "ohmo.jsonl.1.gz").write_bytes(gzip.compress(lines(5, 6))[:20])
     (folder / "ohmo.jsonl.2.gz").write_bytes(b"junk")
     (folder / "ohmo.jsonl.3.gz").write_bytes(gzip.compress(lines(1, 2)))
     said = ohmo(home, "logs", "-n", "100", code=0)

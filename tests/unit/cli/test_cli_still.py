@@ -62,9 +62,8 @@ def test_a_listing_that_found_the_store_damaged_says_so_beside_it(home: Path) ->
     assert said.stderr.startswith("ohmo: warning: ")
     assert "damaged (" in said.stderr
     assert "look into the quarantine" in said.stderr
-    assert (
-        ohmo(home, "inbox", "list").stderr == ""
-    )  # once: the notice to the owner stands in the store
+    # once: the notice to the owner stands in the store
+    assert ohmo(home, "inbox", "list").stderr == ""
 
 
 def test_one_ruined_row_hides_no_other_in_any_list(home: Path) -> None:

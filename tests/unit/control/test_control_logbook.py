@@ -107,9 +107,8 @@ def test_a_place_in_a_file_that_is_gone_is_none_in_another_that_got_its_number(
     path = tmp_path / "ohmo.jsonl"
     write(path, line(1), line(2))
     place = Logbook(path).end()
-    with path.open(
-        "r+", encoding="utf-8"
-    ) as file:  # the same number, as file systems give it again soon
+    # the same number, as file systems give it again soon
+    with path.open("r+", encoding="utf-8") as file:
         file.truncate()
         file.writelines((line(3, padding="x" * 500), line(4)))
     news = Logbook(path).forward(ALL, place)

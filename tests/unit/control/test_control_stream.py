@@ -321,9 +321,8 @@ async def test_a_reader_that_begins_with_the_end_is_told_where_the_rest_is(
                 f"answer {number}",
             )
     house.post(thread, "answer 30")
-    async with reader.open(
-        "chat=long&last=1"
-    ) as response:  # it comes back: nothing is left out, however little it asked for at first
+    # it comes back: nothing is left out, however little it asked for at first
+    async with reader.open("chat=long&last=1") as response:
         missed = await reader.next(response)
         assert (missed.kind, missed.id) == ("item", 31)
     whole = Reader(session)

@@ -97,9 +97,8 @@ async def test_a_person_makes_neither_many_jobs_nor_ones_that_take_every_turn() 
     await desk.create({**PLAIN, "name": "rare", "every": None, "schedule": "0 9 * * 1 30"}, ada)
     for number in range(OF_ONE - 1):
         await desk.create({**PLAIN, "name": f"n{number}"}, ada, job=f"{number}")
-    assert (
-        await desk.create({**PLAIN, "name": "n0"}, ada, job="0")
-    ).job == "0"  # the same one again, after a death
+    # the same one again, after a death
+    assert (await desk.create({**PLAIN, "name": "n0"}, ada, job="0")).job == "0"
     with pytest.raises(BadJob, match="remove one first"):
         await desk.create({**PLAIN, "name": "more"}, ada)
     await desk.create({**PLAIN, "name": "hers"}, eve)

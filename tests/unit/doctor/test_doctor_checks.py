@@ -567,10 +567,8 @@ def test_what_is_marked_fixable_is_mended_and_may_be_mended_again(
     name: str, patient: Patient
 ) -> None:
     BREAKS[name][0](patient)
-    real = name in (
-        "home.writable",
-        "log.writable",
-    )  # whether a file may be written is asked of the machine, which the test stands for
+    # whether a file may be written is asked of the machine, which the test stands for
+    real = name in ("home.writable", "log.writable")
     if real:
         patient.machine["may_write"] = lambda path: (
             not path.is_relative_to(patient.home.root) or bool(path.stat().st_mode & 0o200)

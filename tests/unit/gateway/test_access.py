@@ -267,12 +267,8 @@ def test_a_guest_may_command_too_and_intake_says_what() -> None:
 def test_words_answer_the_open_question_of_the_person_who_is_asked() -> None:
     house = access(asked=[asking()], ada="user", bob="user", ned="admin", gus="guest")
     heard = [house.seat(said("red", person=person)).kind for person in ("ada", "bob", "ned", "gus")]
-    assert heard == [
-        "answer",
-        "message",
-        "message",
-        "message",
-    ]  # an admin's words are their own; their button would count
+    # an admin's words are their own; their button would count
+    assert heard == ["answer", "message", "message", "message"]
 
 
 def test_a_message_with_a_file_is_no_answer() -> None:

@@ -35,9 +35,8 @@ def test_a_clock_that_is_set_is_no_silence_and_hides_none() -> None:
     assert health.report(T0 + ahead + 3 * SILENCE, lambda _: ahead).state == "reconnecting"
     health = met()
     assert health.report(T0 + back).state == "connected"
-    assert (
-        health.report(T0 + back + 3 * SILENCE).state == "reconnecting"
-    )  # a mute one is not believed for two hours
+    # a mute one is not believed for two hours
+    assert health.report(T0 + back + 3 * SILENCE).state == "reconnecting"
 
 
 def test_a_platform_that_greets_is_not_called_connected_before_it_did_also_when_it_takes_what_we_say() -> (

@@ -843,9 +843,8 @@ async def test_of_two_thumbs_on_a_card_that_nobody_knows_yet_the_first_counts(ho
     async with house.working():
         await house.hears(thumb("👎", 1))
         before = store.looks
-        await until(
-            lambda: store.looks >= before + 6
-        )  # it looks the more rarely the longer it waits
+        # it looks the more rarely the longer it waits
+        await until(lambda: store.looks >= before + 6)
         await house.hears(thumb("👍", 2))
         for _ in range(20):
             await asyncio.sleep(0)  # the second one begins

@@ -235,9 +235,8 @@ async def test_a_refusal_in_the_middle_repeats_nothing(stage: Stage) -> None:
     assert [one.message for one in done.receipts] == [
         shown.id for shown in stage.platform.chats["dm:ada"]
     ]
-    assert (
-        stage.keys().count(f"{ident('a')}.0") == 1
-    )  # what was accepted under a key is never said otherwise under it
+    # what was accepted under a key is never said otherwise under it
+    assert stage.keys().count(f"{ident('a')}.0") == 1
 
 
 # waiting

@@ -379,9 +379,8 @@ async def test_refused_credentials_are_tried_every_five_minutes_and_told_once_th
     assert state(switch) == "auth_failed"
     told = await board.notices()
     assert [channel for channel, _ in told] == ["other"]
-    assert told[0][1].startswith(
-        "fake cannot be used: "
-    )  # the reason alone: a key file, too, is no token that could be put in
+    # the reason alone: a key file, too, is no token that could be put in
+    assert told[0][1].startswith("fake cannot be used: ")
     assert "token into" not in told[0][1]
     await ended(task)
 

@@ -17,9 +17,8 @@ def resident() -> int:
 
 @pytest.mark.needs("glibc")
 def test_freed_memory_below_something_still_used_goes_back_to_the_system() -> None:
-    blocks = [
-        bytes(2000) for _ in range(60_000)
-    ]  # small enough for the heap, too large for Python's own pools
+    # small enough for the heap, too large for Python's own pools
+    blocks = [bytes(2000) for _ in range(60_000)]
     last = blocks[-1]  # holds the top of the heap: without trimming nothing below it goes back
     del blocks
     full = resident()

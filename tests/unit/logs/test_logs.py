@@ -188,9 +188,8 @@ def test_a_full_file_is_turned_over_and_the_oldest_goes(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_turned_over_goes_on_to_twice_its_size(tmp_path: Path) -> None:
     path = tmp_path / "ohmo.jsonl"
-    (tmp_path / "ohmo.jsonl.1" / "in the way").mkdir(
-        parents=True
-    )  # as a folder that became read-only, also for root
+    # as a folder that became read-only, also for root
+    (tmp_path / "ohmo.jsonl.1" / "in the way").mkdir(parents=True)
     file = RotatingFile(path, 100, 1)
     for _ in range(20):
         file.write(b"123456789\n")

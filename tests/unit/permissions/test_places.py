@@ -222,9 +222,8 @@ def test_a_folder_of_the_home_that_is_bound_elsewhere_is_that_folder(ways: House
 
 def test_what_only_becomes_known_when_a_command_runs_may_be_the_home(house: House) -> None:
     assert house.sensitive.touch("\ue001", f"{house.home}/.ohmo") is Touch.MAYBE
-    assert (
-        house.sensitive.touch("\ue000", f"{house.home}/.ohmo") is Touch.INSIDE
-    )  # the wildcard finds config.yaml there
+    # the wildcard finds config.yaml there
+    assert house.sensitive.touch("\ue000", f"{house.home}/.ohmo") is Touch.INSIDE
     assert house.sensitive.mentioned(f"open('{house.home}/.ohmo/skills/x')") is not None
     assert house.sensitive.mentioned(f"open('{house.home}/.ohmo/spill/x')") is None
 
@@ -353,9 +352,8 @@ def test_a_repository_without_a_name_of_one_is_known_by_what_git_looks_for(house
     for name in ("objects", "refs"):
         (bare / name).mkdir(parents=True)
     assert judged(house, "Write", str(bare / "hooks" / "update"), "full_auto").verdict == "allow"
-    assert (
-        judged(house, "Write", str(bare / "HEAD"), "full_auto").layer == "protected"
-    )  # what would make it one
+    # what would make it one
+    assert judged(house, "Write", str(bare / "HEAD"), "full_auto").layer == "protected"
     (bare / "HEAD").write_text("ref: refs/heads/main\n")
     for name in ("hooks/update", "config"):
         assert judged(house, "Write", str(bare / name), "full_auto").layer == "protected"

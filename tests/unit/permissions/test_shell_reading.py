@@ -248,9 +248,8 @@ def test_five_thousand_commands_are_judged_without_a_noticeable_wait(house: Hous
     start = time.process_time()
     assert house.bash(command, "default", deny=["Bash(rm:*)"]).verdict == "ask"
     assert house.bash(command, "full_auto", deny=["Bash(rm:*)"]).verdict == "allow"
-    assert (
-        time.process_time() - start < 5.0
-    )  # 0.2 s on an idle core; the bound only catches what grows faster than the command
+    # 0.2 s on an idle core; the bound only catches what grows faster than the command
+    assert time.process_time() - start < 5.0
 
 
 @pytest.mark.parametrize(

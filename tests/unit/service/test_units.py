@@ -257,14 +257,12 @@ def test_the_installed_plist_keeps_the_rules_of_launchd_and_survives_strange_pat
         '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST'
         ' 1.0//EN"'
     )
-    assert (
-        file.stat().st_mode & 0o777
-    ) == 0o644  # launchctl refuses an agent that others can write
+    # launchctl refuses an agent that others can write
+    assert (file.stat().st_mode & 0o777) == 0o644
     found = plistlib.loads(file.read_bytes())
     assert {key: type(value) for key, value in found.items()} == LAUNCHD
-    assert found == plistlib.loads(
-        plistlib.dumps(found, fmt=plistlib.FMT_BINARY)
-    )  # as plutil -convert does
+    # as plutil -convert does
+    assert found == plistlib.loads(plistlib.dumps(found, fmt=plistlib.FMT_BINARY))
     assert all(
         isinstance(word, str) and word
         for word in (*found["ProgramArguments"], *found["EnvironmentVariables"].values())

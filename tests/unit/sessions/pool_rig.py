@@ -345,9 +345,9 @@ class Rig:
             await asyncio.sleep(0)
         self.handles[-1].alive = False
         task.cancel()
-        for _ in range(
-            50
-        ):  # what waits on the dead store is let go, again and again, for a process that is dead cleans nothing up
+        # what waits on the dead store is let go, again and again, for a process that is dead cleans
+        # nothing up
+        for _ in range(50):
             leftover = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
             for one in leftover:
                 one.cancel()

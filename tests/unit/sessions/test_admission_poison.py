@@ -61,9 +61,8 @@ async def test_from_the_fifth_death_on_a_lone_turn_is_tried_only_in_a_house_that
     assert suspects.turned_away(turn, 6, others=False) == QUIET[5] - 2
     assert suspects.turned_away(turn, 6, others=False) is None  # once in each life
     proven = PoisonTurns(now=clock)
-    assert (
-        proven.turned_away(new_id(), DEATHS + 1, others=False) is None
-    )  # a dead letter need not wait
+    # a dead letter need not wait
+    assert proven.turned_away(new_id(), DEATHS + 1, others=False) is None
     clock.now += QUIET[7]
     assert proven.turned_away(new_id(), 8, others=False) is None  # this life has lasted
 

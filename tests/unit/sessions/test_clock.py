@@ -155,13 +155,11 @@ async def test_what_is_old_is_not_older_for_a_clock_that_was_set_and_grows_old_a
     machine.sets(YEAR)
     await machine.watch.look()
     machine.wall.tick(HOUR)
-    assert machine.clock.before(month) == BIRTH - month + timedelta(
-        seconds=HOUR
-    )  # as if nobody had set it
+    # as if nobody had set it
+    assert machine.clock.before(month) == BIRTH - month + timedelta(seconds=HOUR)
     machine.wall.tick(30 * 86_400.0)
-    assert (
-        machine.clock.before(month) == machine.clock() - month
-    )  # all that is younger was written by the new clock
+    # all that is younger was written by the new clock
+    assert machine.clock.before(month) == machine.clock() - month
     assert machine.clock.before(timedelta(days=36_500)) < BIRTH - timedelta(days=36_000)
 
 

@@ -424,9 +424,8 @@ async def test_a_cached_transcript_and_one_that_was_read_again_ask_the_same() ->
         async with rig.life():
             for number in range(12):
                 await rig.says(f"{number} " + "y" * 100)
-                await rig.says(
-                    f"{number}", OTHER
-                )  # with room for one, this one pushes the other out
+                # with room for one, this one pushes the other out
+                await rig.says(f"{number}", OTHER)
                 await rig.quiet()
         by_place = [
             request for request in rig.model.requests if len(request.steps[-1].blocks[0].text) > 10

@@ -40,9 +40,8 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 def test_a_backup_holds_the_home_and_nothing_that_is_made_anew(home: Path) -> None:
     database = furnished(home)
-    with closing(
-        sqlite3.connect(database)
-    ) as writer:  # the daemon is in the middle of a transaction
+    # the daemon is in the middle of a transaction
+    with closing(sqlite3.connect(database)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("BEGIN IMMEDIATE")
         say(writer, 77, waiting=True)
@@ -129,15 +128,13 @@ def test_what_happened_since_the_backup_is_not_done_again(home: Path, tmp_path: 
         later.execute("INSERT INTO seen VALUES ('telegram', '1', 'm', 't99', 1, 1)")
         say(later, 99, waiting=True)
     done = restore(path, home, NOW)
-    assert done.reconciled == Reconciled(
-        10, True
-    )  # nine of the backup, and the one that only the replaced store knew
+    # nine of the backup, and the one that only the replaced store knew
+    assert done.reconciled == Reconciled(10, True)
     found = markers(database)
     assert {n: found[n] for n in (1, 3, 99)} == {1: "answered", 3: "dead", 99: "dead"}
     with closing(sqlite3.connect(database)) as store:
-        assert store.execute("SELECT thread FROM seen").fetchall() == [
-            ("t99",)
-        ]  # its platform may tell it again
+        # its platform may tell it again
+        assert store.execute("SELECT thread FROM seen").fetchall() == [("t99",)]
         assert store.execute("PRAGMA foreign_key_check").fetchall() == []
     there = tmp_path / "elsewhere"
     there.mkdir()
@@ -423,9 +420,8 @@ def test_what_a_damaged_store_lost_comes_from_the_newest_backup(home: Path) -> N
     assert "backup of 2026-11-21 12:00" in health.detail
     found = markers(database)
     assert len(found) == 20
-    assert {what for n, what in found.items() if n % 2} == {
-        "dead"
-    }  # neither answered again nor silently dropped
+    # neither answered again nor silently dropped
+    assert {what for n, what in found.items() if n % 2} == {"dead"}
     assert {what for n, what in found.items() if not n % 2} == {"answered"}
 
 
@@ -631,9 +627,8 @@ def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stay
 
 
 def test_a_folder_that_cannot_be_looked_at_is_swept_without_a_word(tmp_path: Path) -> None:
-    assert (
-        sweep(tmp_path / ("n" * 300)) == 0
-    )  # stat() raises ENAMETOOLONG, as it does EACCES or EIO, also for root
+    # stat() raises ENAMETOOLONG, as it does EACCES or EIO, also for root
+    assert sweep(tmp_path / ("n" * 300)) == 0
 
 
 def test_a_workroom_without_its_mark_goes_when_it_is_old_and_stays_when_it_may_just_begin(

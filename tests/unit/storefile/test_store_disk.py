@@ -78,10 +78,8 @@ def test_no_call_that_fails_costs_what_was_acknowledged(
         ended, known = life(disk, database, known)
         outcomes.add(ended)
         if disk.heals():
-            closing = (calls, after) == (
-                SYNC,
-                34,
-            )  # every message is stored by then: what fails is the note beside the file
+            # every message is stored by then: what fails is the note beside the file
+            closing = (calls, after) == (SYNC, 34)
             assert ended != "all" or calls == READ or closing  # some pages are in memory
         assert lost(database, known) == set()
         assert not aside(database)

@@ -217,9 +217,8 @@ async def test_a_restore_over_a_killed_life_is_no_damage(home: Path) -> None:
     remember(home / "ohmo.db", "this-life")
     restore(backups(home / "backups")[0].path, home, NOW)
     assert look(home) == Health("sound")
-    assert markers(home / "ohmo.db").keys() == set(
-        range(22)
-    )  # what the replaced store had heard is no news
+    # what the replaced store had heard is no news
+    assert markers(home / "ohmo.db").keys() == set(range(22))
 
 
 async def test_a_restore_is_not_displaced_by_a_store_that_was_made_of_a_damaged_one(

@@ -180,9 +180,8 @@ async def test_nothing_is_left_running(call: Call, command: str, alive: Alive) -
     result = await call("Bash", command=command)
     assert "done" in result.text
     assert "run_in_background" in result.text
-    for mine in re.findall(
-        r"96\.\d+", command
-    ):  # the other commands of this test may run beside it
+    # the other commands of this test may run beside it
+    for mine in re.findall(r"96\.\d+", command):
         assert alive(mine) == []
 
 
@@ -300,9 +299,8 @@ async def test_a_huge_output_costs_little_memory_and_keeps_both_ends_on_disk(
     )
     ended = await ProcessRunner().run(order, lambda _: None)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = re.search(
-        rb"VmHWM:\s+(\d+) kB\n", ended.output.out.tail
-    )  # of the keeper, which is another process
+    # of the keeper, which is another process
+    peak = re.search(rb"VmHWM:\s+(\d+) kB\n", ended.output.out.tail)
     assert peak is not None
     assert int(peak[1]) * 1024 < 20_000_000
     assert ended.output.out.total == 1_000_000_000 + 12 + len(peak[0])

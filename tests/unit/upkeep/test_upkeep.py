@@ -81,11 +81,8 @@ async def test_a_clock_that_is_set_and_set_right_again_stops_no_backup_and_makes
 ) -> None:
     furnished(home)
     hours, told = Hours(30), Told()
-    steps = [
-        (20, timedelta()),
-        (50, by),
-        (50, -by),
-    ]  # so many looks of an hour, and by how much the clock is set before them
+    # so many looks of an hour, and by how much the clock is set before them
+    steps = [(20, timedelta()), (50, by), (50, -by)]
     made: list[int] = []
 
     async def sleep(seconds: float) -> None:
@@ -134,9 +131,8 @@ async def test_what_a_wrong_clock_dated_in_the_future_goes_first_and_counts_as_o
 
 async def test_a_folder_that_cannot_be_looked_at_is_told_and_looked_at_again(home: Path) -> None:
     told = Told()
-    await days(
-        home, Hours(2), told, OHMO__BACKUPS__FOLDER=f"/{'x' * 300}"
-    )  # its name is too long for any file system
+    # its name is too long for any file system
+    await days(home, Hours(2), told, OHMO__BACKUPS__FOLDER=f"/{'x' * 300}")
     assert "No backup could be made" in told.lines[0]
 
 

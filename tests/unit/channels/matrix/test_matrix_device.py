@@ -158,9 +158,8 @@ def test_a_death_at_any_statement_of_hearing_a_key_costs_nothing(tmp_path: Path)
                 bot.reborn()
         assert 5 < deaths < 99
         bot.reborn()
-        assert (
-            bot.device.hear("s1", [event]).wedged == set()
-        )  # once more, because the position was not saved
+        # once more, because the position was not saved
+        assert bot.device.hear("s1", [event]).wedged == set()
         assert words(bot.device.read(ROOM, said)) == "hello"
 
 
@@ -243,9 +242,8 @@ def test_a_device_whose_keys_change_is_not_believed_any_more(tmp_path: Path) -> 
         known = bot.device.peer(ada.user, name=ada.name)
         assert known is not None
         assert known.ed == ada.device.ed
-        assert (
-            bot.speech.target(ROOM, frozenset({ada.user, bot.user}), RULES) == []
-        )  # nor is anything shared with it
+        # nor is anything shared with it
+        assert bot.speech.target(ROOM, frozenset({ada.user, bot.user}), RULES) == []
         bot.device.learn(
             "@eve:x.org", {ada.name: {**impostor.device.identity(), "user_id": "@eve:x.org"}}
         )
