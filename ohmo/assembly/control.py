@@ -15,7 +15,7 @@ from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import Clockwork, build_hooks
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.environment import Environment
-from ohmo.bus.bus import MessageBus
+from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.agent import Event
 from ohmo.contracts.setup import SetUp

@@ -9,7 +9,7 @@ from typing import Protocol
 from channels.record import record
 from ohmo.approvals.answering import Approvals
 from ohmo.assembly.environment import Environment
-from ohmo.bus.bus import MessageBus
+from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Store

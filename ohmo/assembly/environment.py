@@ -1,5 +1,5 @@
-"""What of the outside world is handed in: time, ids, environment, failpoints. Tests bring their
-own."""
+"""What every builder of the house is handed: the outside world (time, ids, environment, failpoints;
+tests bring their own), and what was built first."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ class Environment:
     def recall(self, home: Path) -> None:
         """Before the store is opened: what it writes has to be of the same time as what waits in
         it."""
-        if (known := self.marks(home).read()) is not None:
-            self.clock.recall(known)
+        mark = self.marks(home).read()
+        if mark is not None:
+            self.clock.recall(mark)
 
 
 def spans(environ: Mapping[str, str]) -> Any | None:
@@ -63,12 +64,11 @@ def spans(environ: Mapping[str, str]) -> Any | None:
     if url is None:
         return None
     try:
-        found = load("ohmo.tracing.spans:Spans")
+        spans_class = load("ohmo.tracing.spans:Spans")
     except ConfigError as error:
         raise ConfigError(
             f"traces are wanted at {url}, but OpenTelemetry is not installed; pip install"
             " 'ohmo[otel]'"
         ) from error
-    return cast("Callable[[str, Mapping[str, str], str], Any]", found)(
-        url, environ, ohmo.__version__
-    )
+    make = cast("Callable[[str, Mapping[str, str], str], Any]", spans_class)
+    return make(url, environ, ohmo.__version__)

@@ -18,7 +18,7 @@ from ohmo.assembly.control import build_control, build_status, metrics_of
 from ohmo.assembly.deps import Deps, HouseStore
 from ohmo.assembly.environment import Environment
 from ohmo.assembly.messages import build_board, build_intake, build_pool
-from ohmo.bus.bus import MessageBus
+from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config

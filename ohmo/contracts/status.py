@@ -38,23 +38,21 @@ class ChannelStatus:
 
 def with_queues(channels: Mapping[str, ChannelStatus], counts: Counts) -> dict[str, ChannelStatus]:
     """By label (``slack``, ``slack/work``), each with what waits for it."""
-    return {
-        label: _with_queue(channel, label.partition("/")[0], counts)
-        for label, channel in channels.items()
-    }
 
-
-def _with_queue(channel: ChannelStatus, name: str, counts: Counts) -> ChannelStatus:
-    def of(rows: Mapping[tuple[str, str], int], *states: str) -> int:
+    def of(rows: Mapping[tuple[str, str], int], name: str, *states: str) -> int:
         return sum(rows.get((name, state), 0) for state in states)
 
-    return replace(
-        channel,
-        waiting=of(counts.inbox, "waiting", "taken"),
-        oldest_waiting=counts.oldest.get(name),
-        outgoing=of(counts.outbox, "ready", "sending"),
-        dead=of(counts.inbox, "dead") + of(counts.outbox, "dead"),
-    )
+    channels_with_queues: dict[str, ChannelStatus] = {}
+    for label, channel in channels.items():
+        name = label.partition("/")[0]
+        channels_with_queues[label] = replace(
+            channel,
+            waiting=of(counts.inbox, name, "waiting", "taken"),
+            oldest_waiting=counts.oldest.get(name),
+            outgoing=of(counts.outbox, name, "ready", "sending"),
+            dead=of(counts.inbox, name, "dead") + of(counts.outbox, name, "dead"),
+        )
+    return channels_with_queues
 
 
 @record

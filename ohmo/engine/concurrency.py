@@ -54,7 +54,10 @@ async def merged(
 
     running = asyncio.create_task(everything(), name="engine.stream")
     try:
-        while (item := await queue.get()) is not None:
+        while True:
+            item = await queue.get()
+            if item is None:
+                break
             yield item
         await running
     finally:
@@ -84,7 +87,8 @@ class Order:
     def free(self, place: int) -> bool:
         """All it would have to wait for have their results."""
         before = self._before[place]
-        return self._held.isdisjoint(before) and all(self._over[at].is_set() for at in before)
+        all_over = all(self._over[at].is_set() for at in before)
+        return all_over and self._held.isdisjoint(before)
 
     async def reached(self, place: int) -> bool:
         """Once all it waits for are over. False: one of them waits for a person."""
@@ -106,23 +110,30 @@ class _Reach:
 
     def __init__(self, footprint: Footprint) -> None:
         more = footprint.touches
-        quiet = footprint.effect in ("none", "house")
-        self.changes = () if quiet and not footprint.writes else _true(footprint.writes, more)
         self.touches = _true((*footprint.reads, *footprint.writes), more)
+        self.changes = _true(footprint.writes, more)
+        if footprint.effect in ("none", "house") and not footprint.writes:
+            self.changes = ()
 
     def waits_for(self, earlier: _Reach) -> bool:
         return _meet(self.touches, earlier.changes) or _meet(self.changes, earlier.touches)
 
 
 def _true(paths: Sequence[Path], more: Sequence[Path] | None) -> tuple[str, ...] | None:
-    return None if more is None else tuple({os.path.realpath(path) for path in (*paths, *more)})
+    if more is None:
+        return None
+    return tuple({os.path.realpath(path) for path in (*paths, *more)})
 
 
 def _meet(some: tuple[str, ...] | None, others: tuple[str, ...] | None) -> bool:
     """They share a path, or one lies below the other."""
     if some is None or others is None:
         return some != () and others != ()
-    return any(_within(one, other) or _within(other, one) for one in some for other in others)
+    for path in some:
+        for other in others:
+            if _within(path, other) or _within(other, path):
+                return True
+    return False
 
 
 def _within(path: str, folder: str) -> bool:

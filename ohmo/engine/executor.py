@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
@@ -43,7 +44,6 @@ from ohmo.contracts.tool import (
     Verdict,
 )
 from ohmo.engine.concurrency import Emit, Order, merged
-from ohmo.engine.guard import LoopGuard
 
 NOT_EXECUTED = (
     "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
@@ -52,6 +52,8 @@ UNKNOWN = (
     "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at"
     " what it left behind before going on, and tell the person."
 )
+HINT_AT = 3  # equal calls with equal results
+STOP_AT = 5
 FEW_TOOLS = 30  # so many are all named to a model that asks for one that is not there
 ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated
 Explain = Callable[[str, ValidationError], str]
@@ -71,6 +73,29 @@ class _Refusal:
 
     layer: Layer
     why: str
+
+
+class LoopGuard:
+    """Notices a model that does the same thing again and again: counts equal calls with equal
+    results within one run of a turn."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[str, str, str]] = Counter()
+        self.stuck: str | None = None  # the tool of a call that was made ``STOP_AT`` times
+
+    def note(self, call: ToolCall, result: ToolResult) -> str | None:
+        """A hint to add to the result, or None."""
+        arguments = json.dumps(dict(call.arguments), sort_keys=True, default=str)
+        key = (call.name, arguments, result.text)
+        self._seen[key] += 1
+        if self._seen[key] >= STOP_AT:
+            self.stuck = call.name
+        if self._seen[key] >= HINT_AT:
+            return (
+                f"(This same call has now given this same result {self._seen[key]} times. Do"
+                " something else, or say what stops you.)"
+            )
+        return None
 
 
 class _Call:
@@ -117,10 +142,11 @@ class _Call:
         text = self._redact(output.result.text)
         if hint is not None:
             text = f"{text}\n\n{hint}"
-        output = replace(output, result=replace(output.result, text=text))
-        await self.ledger.result(output)
-        self.emit(ToolDone(self.turn, self.call.id, output.result))
-        if (plan := output.plan) is not None:
+        result = replace(output.result, text=text)
+        await self.ledger.result(replace(output, result=result))
+        self.emit(ToolDone(self.turn, self.call.id, result))
+        plan = output.plan
+        if plan is not None:
             title = self._redact(plan.title)
             self.emit(PlanUpdated(self.turn, self.call.id, plan.step, plan.total, title))
 
@@ -195,19 +221,14 @@ class Executor:
         started = call.open.started
         if started and (isinstance(prepared, _Refusal) or prepared.footprint.effect == "once"):
             await call.refuse(_Refusal(Layer.UNKNOWN, UNKNOWN))
-        elif isinstance(prepared, _Refusal):
+            return None
+        if isinstance(prepared, _Refusal):
             await call.refuse(prepared)
-        else:
-            return await self._gated(call, prepared, order, number)
-        return None
-
-    async def _gated(
-        self, call: _Call, prepared: _Prepared, order: Order, number: int
-    ) -> Question | Literal["held"] | None:
+            return None
         decision = await self._judge(call, prepared)
         # A restart came before it ran, which its absence in the log proves. What the person saw in
         # between may have made it unwanted; what only reads is run all the same.
-        interrupted = call.open.interrupted and not call.open.started
+        interrupted = call.open.interrupted and not started
         unwanted = interrupted and not call.approved and prepared.footprint.effect != "none"
         if unwanted and not isinstance(decision, Deny):
             await call.refuse(_Refusal(Layer.RESTART, NOT_EXECUTED))
@@ -228,10 +249,11 @@ class Executor:
             case Ask(_, question):
                 return question
             case Allow():
-                await self._allowed(call, prepared, decision)
+                await self._run(call, prepared, decision)
         return None
 
-    async def _allowed(self, call: _Call, prepared: _Prepared, decision: Allow) -> None:
+    async def _run(self, call: _Call, prepared: _Prepared, decision: Allow) -> None:
+        """``decision``: may bring other arguments than the model's."""
         if decision.arguments is not None:
             asked = replace(call.call, arguments=decision.arguments)  # pyright: ignore[reportArgumentType]
             rewritten = self._prepare(asked, call.context)
@@ -242,7 +264,17 @@ class Executor:
         line = summary(call.call, self._redact)
         call.emit(ToolStarted(call.turn, call.call.id, call.call.name, line))
         context = replace(call.context, word=decision.word, judged=decision.judged)
-        await call.end(await self._run(prepared, call.open, call.ledger, context))
+        async with AsyncExitStack() as stack:
+            # Calls that write the same path never overlap.
+            for path in _written(prepared.footprint):
+                await stack.enter_async_context(self._writing.setdefault(path, asyncio.Lock()))
+            self._failpoint("tool.before")
+            if prepared.footprint.effect in ("once", "repeatable") and not call.open.started:
+                await call.ledger.record(CallStarted(prepared.call.id, digest(prepared.call)))
+            self._failpoint("tool.running")
+            output = await _contained(prepared, context)
+            self._failpoint("tool.after")
+        await call.end(output)
 
     async def _judge(self, call: _Call, prepared: _Prepared) -> Decision:
         try:
@@ -259,15 +291,20 @@ class Executor:
         tool = self._tools.get(call.name)
         allowed = {spec.name: spec for spec in context.tools}
         if tool is None or (allowed and call.name not in allowed):
-            return _Refusal(Layer.NO_TOOL, _no_tool(call.name, sorted(allowed or self._tools)))
+            names = sorted(allowed or self._tools)
+            why = f"There is no tool named {call.name}. Tools: {', '.join(names)}."
+            if len(names) > FEW_TOOLS:
+                near = get_close_matches(call.name, names, n=5, cutoff=0.5)
+                nearest = f" Nearest: {', '.join(near)}." if near else ""
+                why = f"There is no tool named {call.name}.{nearest} ToolSearch finds others."
+            return _Refusal(Layer.NO_TOOL, why)
         schema = ""
         if call.name in context.hidden:
             # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong
             # is told what they are.
-            schema = json.dumps(
-                dict(allowed[call.name].schema), ensure_ascii=False, separators=(",", ":")
-            )
-            schema = f"\nIts arguments: {schema}"
+            fields = dict(allowed[call.name].schema)
+            text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+            schema = f"\nIts arguments: {text}"
         if set(call.arguments) == {UNREADABLE}:
             written = str(call.arguments[UNREADABLE])[:500]
             why = f"{call.name}: arguments are not valid JSON: {written}{schema}"
@@ -277,25 +314,10 @@ class Executor:
         except ValidationError as error:
             return _Refusal(Layer.ARGUMENTS, self._explain(call.name, error) + schema)
         try:
-            return _Prepared(call, tool, arguments, tool.footprint(arguments, context.cwd))
+            footprint = tool.footprint(arguments, context.cwd)
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
             return _Refusal(Layer.ARGUMENTS, f"{call.name}: {error}")
-
-    async def _run(
-        self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext
-    ) -> ToolOutput:
-        call = prepared.call
-        footprint = prepared.footprint
-        async with AsyncExitStack() as stack:
-            for path in _written(footprint):  # calls that write the same path never overlap
-                await stack.enter_async_context(self._writing.setdefault(path, asyncio.Lock()))
-            self._failpoint("tool.before")
-            if footprint.effect in ("once", "repeatable") and not one.started:
-                await ledger.record(CallStarted(call.id, digest(call)))
-            self._failpoint("tool.running")
-            output = await _contained(prepared, context)
-            self._failpoint("tool.after")
-            return output
+        return _Prepared(call, tool, arguments, footprint)
 
 
 async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
@@ -326,14 +348,6 @@ def _written(footprint: Footprint) -> list[Path]:
     """What is written, each file under its true name, in an order in which two calls never wait for
     each other."""
     return sorted({Path(os.path.realpath(path)) for path in footprint.writes})
-
-
-def _no_tool(name: str, there: Sequence[str]) -> str:
-    if len(there) <= FEW_TOOLS:
-        return f"There is no tool named {name}. Tools: {', '.join(there)}."
-    near = get_close_matches(name, there, n=5, cutoff=0.5)
-    meant = f" Nearest: {', '.join(near)}." if near else ""
-    return f"There is no tool named {name}.{meant} ToolSearch finds others."
 
 
 def digest(call: ToolCall) -> str:

@@ -24,8 +24,7 @@ from ohmo.contracts.errors import CutOff, Empty, Overloaded, ProviderError, Time
 from ohmo.contracts.messages import ModelStep, Text
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.engine.concurrency import closable
-from ohmo.engine.executor import Executor
-from ohmo.engine.guard import LoopGuard
+from ohmo.engine.executor import Executor, LoopGuard
 
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 Thought = TextDelta | TextReset | ModelDone | Status
@@ -43,7 +42,8 @@ class Engine:
         """New turn, resumed turn and answered question are the same loop."""
         guard = LoopGuard()
         for _ in range(self._max_steps - ledger.model_calls()):
-            if calls := ledger.open_calls():
+            calls = ledger.open_calls()
+            if calls:
                 async with aclosing(self._executor.execute(turn, calls, ledger, guard)) as events:
                     async for event in events:  # each result is recorded before its ToolDone
                         if isinstance(event, Parked):
@@ -83,6 +83,7 @@ class Engine:
 def _failed(
     turn: str, why: str, retry_after: float | None = None, *, served: bool = False
 ) -> tuple[Failure, Ended]:
+    """``retry_after``: seconds until the same request may succeed; None: it will not."""
     return Failure(turn, why, fatal=retry_after is None), Ended(Failed(why, retry_after, served))
 
 

@@ -13,8 +13,7 @@ from typing import Literal
 from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.values import Secret
-from ohmo.context.prompt import Persona, system_prompt
-from ohmo.context.window import tokens_of
+from ohmo.context import Persona, system_prompt, tokens_of
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.provider import Section, ToolSpec

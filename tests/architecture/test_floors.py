@@ -240,7 +240,7 @@ BROAD = {  # the named boundaries where everything may be caught, each with its 
     "ohmo/lifecycle.py": "supervision",
     "ohmo/engine/executor.py": "tool execution: every exit is a value",
     "ohmo/gateway/switchboard.py": "channel supervision",
-    "ohmo/bus/bus.py": "one batch that cannot be stored must not make every channel deaf",
+    "ohmo/bus.py": "one batch that cannot be stored must not make every channel deaf",
     "channels/registry.py": "import of a package of somebody else's",
     "ohmo/worker.py": "worker main",
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from channels.contract import Address, Arrival, Options, Outbound
 from ohmo.ambient import IdSource
-from ohmo.bus.bus import EventStream
+from ohmo.bus import EventStream
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Accepted, CursorSave
 from ohmo.gateway.connections import DEAF, Connections, LinkSettings

@@ -16,7 +16,7 @@ import pytest
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import Unavailable
 from ohmo.ambient import inert
-from ohmo.bus.bus import CROWD, EventStream, MessageBus
+from ohmo.bus import CROWD, EventStream, MessageBus
 from ohmo.contracts.agent import TextDelta
 from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.errors import LeaseLost

@@ -17,7 +17,7 @@ from gateway_words import BIRTH, Odd, Stage, ended, ident, place, until
 
 from channels.contract import Address, MessageId, Outbound, Part, Receipt
 from channels.errors import NotReady, RateLimited
-from ohmo.bus.bus import EventStream
+from ohmo.bus import EventStream
 from ohmo.contracts.agent import (
     ModelDone,
     Status,

@@ -16,7 +16,7 @@ from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
 from channels.contract import Address, Answer, ChannelContext, Inbound, MessageId, Person, PersonId
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
-from ohmo.bus.bus import EventStream
+from ohmo.bus import EventStream
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.turns import Accepted, CursorSave
 from ohmo.gateway.connections import Connections, LinkSettings

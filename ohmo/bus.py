@@ -96,22 +96,22 @@ class MessageBus:
         if arrivals:  # a cursor alone is no message
             self._failpoint("inbound.received")
         batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
-        waited_for = int(
-            not all(isinstance(one, Wake) and one.occurrence is not None for one in arrivals)
+        of_jobs = all(
+            isinstance(arrival, Wake) and arrival.occurrence is not None for arrival in arrivals
         )
-        self._on_the_way += waited_for
+        self._on_the_way += not of_jobs
         try:
             await self.inbound.put(batch)
             if self._stopped:
                 self._refuse()
-            found = await batch.stored
+            accepted = await batch.stored
         finally:
-            self._on_the_way -= waited_for
+            self._on_the_way -= not of_jobs
         if arrivals:
             self._failpoint("inbound.stored")
             if self._acknowledged is not None:
                 self._acknowledged(time.monotonic() - received)
-        return found
+        return accepted
 
     async def publish_wake(self, wake: Wake, settings: ThreadSettings | None = None) -> Accepted:
         """``publish`` of one that no platform sends."""
@@ -142,7 +142,12 @@ class MessageBus:
 
     async def _store(self, batch: Batch) -> None:
         try:
-            seated = [(arrival, self._seated(arrival, batch)) for arrival in batch.arrivals]
+            seated: list[Seated] = []
+            for arrival in batch.arrivals:
+                seat = self._seat(arrival)
+                if batch.settings is not None:
+                    seat = replace(seat, settings=batch.settings)
+                seated.append((arrival, seat))
             self._storing(seated)
             accepted = (
                 await self._accept(seated, batch.cursor)
@@ -172,10 +177,6 @@ class MessageBus:
             # Only when nobody has said anything: a publisher never waits for ever.
             _fail(batch, Unavailable("this batch could not be stored"))
             self._width.release()
-
-    def _seated(self, arrival: Arrival, batch: Batch) -> Seat:
-        seat = self._seat(arrival)
-        return seat if batch.settings is None else replace(seat, settings=batch.settings)
 
 
 def _fail(batch: Batch, error: Exception) -> None:

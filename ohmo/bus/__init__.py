@@ -1,1 +1,0 @@
-"""What arrives, and what a turn says while it runs."""
