@@ -14,7 +14,7 @@ from channels.contract import Capabilities
 from channels.record import record
 from ohmo.ambient import Failpoint, inert
 from ohmo.assembly.channels import Wired
-from ohmo.assembly.environment import Environment
+from ohmo.assembly.deps import Environment
 from ohmo.assembly.house import House, build_house
 from ohmo.config.load import load
 from ohmo.gateway.access import Policy

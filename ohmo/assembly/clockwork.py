@@ -14,7 +14,7 @@ from channels.contract import Address, Outbound
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.approvals.cards import JobPeople, JobPerson
-from ohmo.assembly.environment import Environment
+from ohmo.assembly.deps import Environment
 from ohmo.config.load import Config
 from ohmo.config.models import Job
 from ohmo.config.values import Secret, SecretMissing

@@ -13,8 +13,7 @@ from channels.contract import Manifest
 from channels.record import record
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import Clockwork, build_hooks
-from ohmo.assembly.deps import Deps
-from ohmo.assembly.environment import Environment
+from ohmo.assembly.deps import Deps, Environment
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.agent import Event

@@ -1,22 +1,87 @@
-"""What every builder of the house is handed."""
+"""What every builder of the house is handed: the outside world (time, ids, environment, failpoints;
+tests bring their own), and what was built first."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol, cast
+from uuid import uuid4
 
+import ohmo
 from channels.record import record
+from ohmo.ambient import Failpoint, IdSource, NewId, inert
 from ohmo.approvals.answering import Approvals
-from ohmo.assembly.environment import Environment
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
+from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Store
+from ohmo.control.metrics import Metrics
+from ohmo.cron.scheduler import Alarm
 from ohmo.database.store_health import Availability
+from ohmo.discovery import load
 from ohmo.gateway.access import Access
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.notices import Notices
+from ohmo.providers.models import Call
+from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
+from ohmo.tracing import endpoint
+
+
+@record
+class Environment:
+    """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a
+    moment of ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in
+    leases; never twice the same, because a process id is (in a container always). ``boot``: names
+    this start of the machine. ``metrics`` and ``began``, when the daemon did, go on when a changed
+    configuration begins another life of the house."""
+
+    clock: HeldClock = field(default_factory=HeldClock)
+    new_id: NewId = field(default_factory=IdSource)
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    failpoint: Failpoint = inert
+    call: Call | None = None
+    alarm: Alarm | None = None
+    owner: str = field(
+        default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+    )
+    boot: str = field(default_factory=boot_id)
+    metrics: Metrics = field(default_factory=Metrics)
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def marks(self, home: Path) -> MarkFile:
+        """What is remembered of the clock in this home."""
+        return MarkFile(home / "run" / "clock.json", self.boot)
+
+    def recall(self, home: Path) -> None:
+        """Before the store is opened: what it writes has to be of the same time as what waits in
+        it."""
+        mark = self.marks(home).read()
+        if mark is not None:
+            self.clock.recall(mark)
+
+
+def spans(environ: Mapping[str, str]) -> Any | None:
+    """``ohmo.tracing.spans.Spans``; None when no endpoint is named, and then nothing is imported.
+    Raises ConfigError: its package is missing."""
+    url = endpoint(environ)
+    if url is None:
+        return None
+    try:
+        spans_class = load("ohmo.tracing.spans:Spans")
+    except ConfigError as error:
+        raise ConfigError(
+            f"traces are wanted at {url}, but OpenTelemetry is not installed; pip install"
+            " 'ohmo[otel]'"
+        ) from error
+    make = cast("Callable[[str, Mapping[str, str], str], Any]", spans_class)
+    return make(url, environ, ohmo.__version__)
 
 
 class HouseStore(Store, Reports, Protocol):

@@ -15,8 +15,7 @@ from ohmo.assembly.agent import AgentParts, build_agent, no_such_model
 from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.control import build_control, build_status, metrics_of
-from ohmo.assembly.deps import Deps, HouseStore
-from ohmo.assembly.environment import Environment
+from ohmo.assembly.deps import Deps, Environment, HouseStore
 from ohmo.assembly.messages import build_board, build_intake, build_pool
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed

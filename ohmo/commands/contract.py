@@ -15,8 +15,7 @@ from channels.record import record
 from channels.text import literal
 from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.contracts.outbox import Asked, Lapsed, Scope
-from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
-from ohmo.contracts.status import HouseStatus
+from ohmo.contracts.reports import ArrivalInfo, HouseStatus, ThreadInfo
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.sessions.user_steps import is_steering
 

@@ -34,8 +34,15 @@ from ohmo.contracts.agent import (
     TurnEnded,
     TurnStarted,
 )
-from ohmo.contracts.reports import Counts, Reports, UsageTotal, known_cost
-from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
+from ohmo.contracts.reports import (
+    ChannelStatus,
+    Counts,
+    HouseStatus,
+    Reports,
+    UsageTotal,
+    known_cost,
+    with_queues,
+)
 from ohmo.contracts.turns import PersonRow
 from ohmo.control.ports import Ports
 from ohmo.control.responses import Refusal, answer

@@ -16,9 +16,8 @@ from ohmo.commands.contract import Decide
 from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Asked, Remembered
-from ohmo.contracts.reports import Replay, Reports, ThreadInfo
+from ohmo.contracts.reports import HouseStatus, Replay, Reports, ThreadInfo
 from ohmo.contracts.setup import SetUp
-from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import Accepted, PersonRow, ThreadSettings
 from ohmo.control.webhooks import Webhooks

@@ -14,6 +14,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Asked, OutRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
+    ChannelStatus,
     HistoryItem,
     Reports,
     Spot,
@@ -22,7 +23,6 @@ from ohmo.contracts.reports import (
     ThreadTotal,
     spot_of,
 )
-from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.turns import Ending
 from ohmo.control.names import Names, title_of
 from ohmo.control.ports import Ports

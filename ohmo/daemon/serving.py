@@ -20,7 +20,7 @@ import structlog
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.ambient import from_environment
-from ohmo.assembly.environment import Environment
+from ohmo.assembly.deps import Environment
 from ohmo.assembly.house import House
 from ohmo.config.home import env_file
 from ohmo.config.load import Config

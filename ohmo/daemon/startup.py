@@ -20,7 +20,7 @@ from channels import text
 from ohmo.approvals.lapsing import expiry
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
-from ohmo.assembly.environment import Environment, spans
+from ohmo.assembly.deps import Environment, spans
 from ohmo.assembly.house import House, build_house
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError

@@ -1,5 +1,5 @@
-"""Who somebody is and where what they say belongs. Pure: everything it knows is handed in or
-told."""
+"""Who somebody is, where what they say belongs, and which entry of the configuration speaks for an
+account of a platform. Pure: everything it knows is handed in or told."""
 
 from __future__ import annotations
 
@@ -100,11 +100,9 @@ class Access:
 
     def revoked(self, channel: str, account: str, person: str) -> bool:
         row = self._people.get((channel, account, person))
-        return (
-            row is not None
-            and row.role == "revoked"
-            and f"{channel}:{person}" not in self._roles.named
-        )
+        if row is None or row.role != "revoked":
+            return False
+        return f"{channel}:{person}" not in self._roles.named
 
     def let_in(self, said: Said, *, private: bool) -> Standing | None:
         """The standing with which these words are heard; None: not at all."""
@@ -127,7 +125,8 @@ class Access:
         heard somewhere in this account."""
         if self.revoked(channel, account, person):
             return None
-        if (standing := self.standing(channel, account, person)) is not None:
+        standing = self.standing(channel, account, person)
+        if standing is not None:
             return standing
         policy = self._policy(channel, account)
         private = policy.dm == "open" or (policy.dm != "off" and person in policy.people)
@@ -151,21 +150,15 @@ class Access:
         a stranger could ask for access, or into a group where words of this person would be
         heard."""
         policy = self._policy(place.channel, place.account)
-        if (
-            self.revoked(place.channel, place.account, person)
-            or (policy.dm if private else policy.groups) == "off"
-        ):
+        rule = policy.dm if private else policy.groups
+        if rule == "off" or self.revoked(place.channel, place.account, person):
             return False
-        if (
-            self.standing(place.channel, place.account, person) is not None
-            or person in policy.people
-        ):
+        standing = self.standing(place.channel, place.account, person)
+        if standing is not None or person in policy.people:
             return True
-        return (
-            policy.dm in ("pairing", "open")
-            if private
-            else _open_group(policy, place) and not policy.people
-        )
+        if private:
+            return policy.dm in ("pairing", "open")
+        return _open_group(policy, place) and not policy.people
 
     def may_answer(self, asked: Asked, said: Said) -> bool:
         """Owner and admin answer for anyone, a user for themselves where that is enough, a guest
@@ -173,23 +166,17 @@ class Access:
         standing = self.standing_of(said)
         if standing in ("owner", "admin"):
             return True
-        if asked.ask.question.by == "admin":
+        if asked.ask.question.by == "admin" or standing != "user":
             return False
-        place = said.address
-        if (asks_for := self._asks_for(asked)) is not None:
-            same_door = (asks_for.place.channel, asks_for.place.account) == (
-                place.channel,
-                place.account,
-            )
-            return (
-                standing == "user"
-                and same_door
-                and asks_for.person == f"{place.channel}:{said.person.id}"
-            )
-        same_door = (
-            asked.address.channel == place.channel and asked.address.account == place.account
-        )
-        return standing == "user" and same_door and asked.person == said.person.id
+        here = said.address
+        asks_for = self._asks_for(asked)
+        if asks_for is not None:
+            place = asks_for.place
+            same_person = asks_for.person == f"{here.channel}:{said.person.id}"
+        else:
+            place = asked.address
+            same_person = asked.person == said.person.id
+        return same_person and (place.channel, place.account) == (here.channel, here.account)
 
     def standing_of(self, said: Said) -> Standing | None:
         """As ``let_in``, for words whose privacy is not known any more: the kinder reading of the
@@ -201,18 +188,25 @@ class Access:
         answers with a pairing card."""
         if isinstance(arrival, Wake):
             at_the_keyboard = arrival.origin in ("api", "owner") and arrival.person == "owner"
-            return Seat(
-                arrival.mind,
-                "command" if at_the_keyboard and self._is_command(arrival.prompt) else "wake",
-            )
-        scope = self._scope(arrival)
+            is_command = at_the_keyboard and self._is_command(arrival.prompt)
+            return Seat(arrival.mind, "command" if is_command else "wake")
+        own_mind = self._per_person and arrival.address.channel not in OWN_CHANNELS
+        scope = arrival.person.id if own_mind else ""
         match arrival:
             case Answer():
                 return Seat(scope, "answer")
             case Edited():
                 return Seat(scope, "edit")
             case Reacted():
-                return Seat(scope, "answer" if self._decides(arrival) else "reaction")
+                # It may answer an open permission here; whether it hit the card, and whether this
+                # person may, is looked up in intake.
+                decides = (
+                    arrival.added
+                    and not arrival.person.bot
+                    and verdict_of(arrival.emoji) is not None
+                    and self._may_ask(arrival.address)
+                )
+                return Seat(scope, "answer" if decides else "reaction")
             case Inbound():
                 return self._message(arrival, scope)
 
@@ -227,13 +221,12 @@ class Access:
             kind = "command"
         elif self._answers(said):
             kind = "answer"
-        return Seat(
-            scope, kind, hold=max(said.settles, ALBUM_HOLD if said.album is not None else 0.0)
-        )
+        hold = 0.0 if said.album is None else ALBUM_HOLD
+        return Seat(scope, kind, hold=max(said.settles, hold))
 
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
         place = said.address
-        policy = self._policy(said.address.channel, said.address.account)
+        policy = self._policy(place.channel, place.account)
         if said.person.bot and not policy.bots:
             return "noted", BY_A_BOT
         if said.person.bot and self.let_in(said, private=said.private) is None:
@@ -243,37 +236,23 @@ class Access:
         if place.channel in OWN_CHANNELS:
             return None
         if said.private:
-            known = self.let_in(said, private=True) is not None
-            if policy.dm == "off" or (policy.dm == "allowlist" and not known):
-                return "refused", f"channels.{place.channel}.dm is {policy.dm}" + (
-                    "" if known else f" and {said.person.id} is not allowed"
-                )
+            allowed = self.let_in(said, private=True) is not None
+            if policy.dm == "off" or (policy.dm == "allowlist" and not allowed):
+                why = "" if allowed else f" and {said.person.id} is not allowed"
+                return "refused", f"channels.{place.channel}.dm is {policy.dm}{why}"
             return None
+        if policy.groups == "off":
+            return "noted", f"channels.{place.channel}.groups is off"
         if not _open_group(policy, place):
             return (
                 "noted",
-                (
-                    f"the group {place.chat} is not in channels.{place.channel}.allow.groups"
-                    if policy.groups != "off"
-                    else (f"channels.{place.channel}.groups is off")
-                ),
+                f"the group {place.chat} is not in channels.{place.channel}.allow.groups",
             )
+        welcome = self.let_in(said, private=False) is not None
+        not_allowed = f"{said.person.id} is not in channels.{place.channel}.allow.people"
         if policy.mention_required and not said.addressed:
-            welcome = self.let_in(said, private=False) is not None
-            return (
-                "noted",
-                (
-                    NOT_ADDRESSED
-                    if welcome
-                    else (
-                        f"{NOT_ADDRESSED}, and {said.person.id} is not in"
-                        f" channels.{place.channel}.allow.people"
-                    )
-                ),
-            )
-        if self.let_in(said, private=False) is None:
-            return "refused", f"{said.person.id} is not in channels.{place.channel}.allow.people"
-        return None
+            return "noted", NOT_ADDRESSED if welcome else f"{NOT_ADDRESSED}, and {not_allowed}"
+        return None if welcome else ("refused", not_allowed)
 
     def _answers(self, said: Inbound) -> bool:
         """Plain words are the answer to an open AskUser question of this mind, when this person may
@@ -281,29 +260,14 @@ class Access:
         choices."""
         if said.attachments or not (said.private or said.addressed):
             return False
-        if (aimed := self._aimed(said)) is not None and self.may_answer(aimed, said):
+        aimed = self._aimed(said)
+        if aimed is not None and self.may_answer(aimed, said):
             return True
-        waiting = [
-            asked
-            for asked in self._open_question(said.address)
-            if is_free(asked.ask.question) and self.may_answer(asked, said)
-        ]
-        return any(
-            asked.person == said.person.id or said.address.channel in OWN_CHANNELS
-            for asked in waiting
-        )
-
-    def _decides(self, reacted: Reacted) -> bool:
-        """It may answer an open permission here; whether it hit the card, and whether this person
-        may, is looked up in intake."""
-        if not reacted.added or reacted.person.bot or verdict_of(reacted.emoji) is None:
-            return False
-        return self._may_ask(reacted.address)
-
-    def _scope(self, said: Said) -> str:
-        return (
-            said.person.id if self._per_person and said.address.channel not in OWN_CHANNELS else ""
-        )
+        for asked in self._open_question(said.address):
+            theirs = asked.person == said.person.id or said.address.channel in OWN_CHANNELS
+            if theirs and is_free(asked.ask.question) and self.may_answer(asked, said):
+                return True
+        return False
 
 
 def _open_group(policy: Policy, place: Address) -> bool:

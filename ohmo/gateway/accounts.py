@@ -13,13 +13,10 @@ from ohmo.contracts.outbox import OWN_CHANNELS
 from ohmo.gateway.access import Policy
 from ohmo.gateway.draft_updates import Mode
 
-_DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = (
-    "off",
-    "allowlist",
-    "pairing",
-    "open",
-)  # strictest first
-_GROUPS: tuple[Literal["off", "allowlist", "open"], ...] = ("off", "allowlist", "open")
+# strictest first
+_DM: Sequence[Literal["off", "allowlist", "pairing", "open"]]
+_DM = ("off", "allowlist", "pairing", "open")
+_GROUPS: Sequence[Literal["off", "allowlist", "open"]] = ("off", "allowlist", "open")
 NOBODY = frozenset({""})
 
 
@@ -31,13 +28,24 @@ class Accounts:
     opened: Sequence[Opened]
     _met: dict[tuple[str, str], Opened] = field(default_factory=dict[tuple[str, str], Opened])
 
-    def meet(self, one: Opened) -> Callable[[str], None]:
+    def meet(self, entry: Opened) -> Callable[[str], None]:
         """Told the platform's id of an entry's account."""
-        return lambda account: self._met.update({(one.manifest.name, account): one})
+        return lambda account: self._met.update({(entry.manifest.name, account): entry})
 
     def policy(self, channel: str, account: str) -> Policy:
         """The strictest of the entries that may speak for it."""
-        policies = [_policy(entry) for entry in self._entries(channel, account)]
+        policies: list[Policy] = []
+        for entry in self._entries(channel, account):
+            written = entry.policy
+            policy = Policy(
+                dm=written.dm,
+                groups=written.groups,
+                mention_required=written.mention == "required",
+                people=frozenset(written.allow.people),
+                chats=frozenset(written.allow.groups),
+                bots=written.bots == "answer",
+            )
+            policies.append(policy)
         return reduce(_stricter, policies) if policies else Policy()
 
     def activity(self, channel: str, account: str) -> Mode:
@@ -47,9 +55,9 @@ class Accounts:
         return activity_of(entries[0]) if entries else "off"
 
     def _entries(self, channel: str, account: str) -> list[Opened]:
-        known = self._met.get((channel, account))
-        if known is not None:
-            return [known]
+        met = self._met.get((channel, account))
+        if met is not None:
+            return [met]
         return [entry for entry in self.opened if entry.manifest.name == channel]
 
 
@@ -60,27 +68,15 @@ def activity_of(entry: Opened) -> Mode:
     return "off" if entry.manifest.name in OWN_CHANNELS else "live"
 
 
-def _policy(entry: Opened) -> Policy:
-    written = entry.policy
-    return Policy(
-        written.dm,
-        written.groups,
-        written.mention == "required",
-        frozenset(written.allow.people),
-        frozenset(written.allow.groups),
-        written.bots == "answer",
-    )
-
-
-def _stricter(one: Policy, other: Policy) -> Policy:
-    people = one.people & other.people
-    if not people and (one.people or other.people):
+def _stricter(first: Policy, second: Policy) -> Policy:
+    people = first.people & second.people
+    if not people and (first.people or second.people):
         people = NOBODY  # an empty list would mean everybody in a group
     return Policy(
-        dm=_DM[min(_DM.index(one.dm), _DM.index(other.dm))],
-        groups=_GROUPS[min(_GROUPS.index(one.groups), _GROUPS.index(other.groups))],
-        mention_required=one.mention_required or other.mention_required,
+        dm=min(first.dm, second.dm, key=_DM.index),
+        groups=min(first.groups, second.groups, key=_GROUPS.index),
+        mention_required=first.mention_required or second.mention_required,
         people=people,
-        chats=one.chats & other.chats,
-        bots=one.bots and other.bots,
+        chats=first.chats & second.chats,
+        bots=first.bots and second.bots,
     )

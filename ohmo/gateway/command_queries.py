@@ -14,8 +14,7 @@ from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
 from ohmo.contracts.messages import cost_words
 from ohmo.contracts.outbox import Asked, Lapsed, Remembered
-from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
-from ohmo.contracts.status import HouseStatus
+from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE
 from ohmo.cron.desk import CronDesk

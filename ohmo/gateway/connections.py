@@ -27,7 +27,7 @@ from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.status import ChannelState, ChannelStatus
+from ohmo.contracts.reports import ChannelState, ChannelStatus
 from ohmo.contracts.turns import Accepted, CursorSave
 from ohmo.gateway.draft_updates import Mode
 from ohmo.gateway.drafts import Drafts

@@ -26,7 +26,7 @@ from channels.errors import (
 from channels.record import record
 from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.outbox import OutRow
-from ohmo.contracts.status import ChannelStatus
+from ohmo.contracts.reports import ChannelStatus
 from ohmo.contracts.store import Store
 from ohmo.gateway.connections import (
     Connections,

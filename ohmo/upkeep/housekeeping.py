@@ -13,7 +13,7 @@ import structlog
 import ohmo
 from ohmo.config.load import Config
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.status import OwnerNotices
+from ohmo.contracts.reports import OwnerNotices
 from ohmo.contracts.store import Store
 from ohmo.storefile import lock
 from ohmo.storefile.archive import backups, make_backup, prune

@@ -13,7 +13,7 @@ import structlog
 
 from channels.contract import Outbound
 from ohmo.ambient import NewId
-from ohmo.contracts.status import OwnerNotices
+from ohmo.contracts.reports import OwnerNotices
 
 _memory_log = structlog.get_logger("ohmo.memory")
 _store_log = structlog.get_logger("ohmo.store")

@@ -35,7 +35,7 @@ WIDE = {
     "ohmo.contracts.outbox.OutRow": "a row of the store",
     "ohmo.contracts.reports.ArrivalInfo": "a row of the store",
     "ohmo.contracts.arrivals.Wake": "a row of the store",
-    "ohmo.contracts.status.HouseStatus": "what `ohmo status --json` prints",
+    "ohmo.contracts.reports.HouseStatus": "what `ohmo status --json` prints",
     "ohmo.contracts.tool.CallContext": "what a tool is handed",
     "ohmo.contracts.tool.Question": "what a person is asked, stored whole",
     "ohmo.sessions.planner.TurnPlan": "what a turn was planned with, stored whole",

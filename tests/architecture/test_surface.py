@@ -21,8 +21,7 @@ from ohmo.commands.aliases import INSTEAD
 from ohmo.config.export import schema
 from ohmo.config.home import FOLDERS, Home
 from ohmo.config.source import parse
-from ohmo.contracts.reports import Counts
-from ohmo.contracts.status import ChannelStatus, HouseStatus
+from ohmo.contracts.reports import ChannelStatus, Counts, HouseStatus
 from ohmo.control.metrics import Metrics
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs

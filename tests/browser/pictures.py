@@ -16,8 +16,14 @@ from playwright.async_api import Browser, Page, StorageState, async_playwright, 
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.outbox import OutRow
-from ohmo.contracts.reports import Counts, ThreadInfo, UsageTotal
-from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
+from ohmo.contracts.reports import (
+    ChannelStatus,
+    Counts,
+    HouseStatus,
+    ThreadInfo,
+    UsageTotal,
+    with_queues,
+)
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
 from tests.parts import browser_path

@@ -9,7 +9,7 @@ from ohmo.ambient import IdSource
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.house import commands
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
-from ohmo.contracts.status import HouseStatus
+from ohmo.contracts.reports import HouseStatus
 from ohmo.contracts.turns import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.command_queries import CommandQueries

@@ -28,8 +28,7 @@ from ohmo.commands.contract import (
 )
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Ask, Asked, Lapsed
-from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
-from ohmo.contracts.status import ChannelStatus, HouseStatus
+from ohmo.contracts.reports import ArrivalInfo, ChannelStatus, HouseStatus, ThreadInfo
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings
 

@@ -57,8 +57,10 @@ from ohmo.contracts.reports import (
     ArrivalInfo,
     AuditReport,
     Beginning,
+    ChannelStatus,
     Counts,
     HistoryItem,
+    HouseStatus,
     Spender,
     Spot,
     StepInfo,
@@ -67,8 +69,8 @@ from ohmo.contracts.reports import (
     TurnUsage,
     UsageTotal,
     spot_of,
+    with_queues,
 )
-from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
 from ohmo.contracts.store import Hint
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, PersonRow, Shelf, ThreadSettings

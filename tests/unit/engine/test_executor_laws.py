@@ -37,8 +37,7 @@ from ohmo.contracts.tool import (
     Verdict,
 )
 from ohmo.engine.concurrency import merged
-from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor
-from ohmo.engine.executor import LoopGuard
+from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor, LoopGuard
 from ohmo.providers.wire_parts import arguments
 
 Run = Callable[[Any, CallContext], Awaitable[ToolOutput]]

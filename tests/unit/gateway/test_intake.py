@@ -35,8 +35,7 @@ from ohmo.commands.contract import is_order, parse
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import Ask, PartState, PostRow, Ruling
-from ohmo.contracts.reports import ArrivalInfo
-from ohmo.contracts.status import HouseStatus
+from ohmo.contracts.reports import ArrivalInfo, HouseStatus
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, Claim, PersonRow
 from ohmo.gateway.access import Access, Policy, Roles

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from channels.contract import Address, ChatId, Outbound
-from ohmo.assembly.environment import spans
+from ohmo.assembly.deps import spans
 from ohmo.contracts.agent import ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import ToolResult, Usage
 from ohmo.tracing import endpoint
@@ -124,7 +124,7 @@ def test_where_spans_go_follows_the_specification() -> None:
 
 def test_without_an_endpoint_nothing_is_imported() -> None:
     code = (
-        "import sys; from ohmo.assembly.environment import spans; assert spans({}) is None;"
+        "import sys; from ohmo.assembly.deps import spans; assert spans({}) is None;"
         " print(any(m.startswith('opentelemetry') for m in sys.modules))"
     )
     printed = python(code)
