@@ -17,8 +17,7 @@ from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.config.channels import Opened, open_channels
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy
-from ohmo.gateway.access import Access, Policy, Roles, Standing
-from ohmo.gateway.accounts import Accounts, activity_of
+from ohmo.gateway.access import Access, Accounts, Policy, Roles, Standing, activity_of
 from ohmo.gateway.connections import LinkSettings
 from ohmo.gateway.draft_updates import Mode
 from ohmo.gateway.internal_channel import InternalChannel

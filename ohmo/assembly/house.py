@@ -24,8 +24,7 @@ from ohmo.config.load import Config
 from ohmo.control.metrics import StatusReporter
 from ohmo.control.server import Control
 from ohmo.discovery import scan
-from ohmo.gateway.access import Access, standing_of
-from ohmo.gateway.accounts import Accounts
+from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.command_queries import CommandQueries
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake

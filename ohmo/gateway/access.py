@@ -4,26 +4,35 @@ account of a platform. Pure: everything it knows is handed in or told."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
 from channels.record import record
 from ohmo.approvals.cards import JobPerson
 from ohmo.approvals.questions import verdict_of
+from ohmo.config.channels import Opened
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked
 from ohmo.contracts.tool import Question, Standing
 from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Kind, PersonRow, Seat
+from ohmo.gateway.draft_updates import Mode
 
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
+NOBODY = frozenset({""})
+DmRule = Literal["off", "allowlist", "pairing", "open"]
+GroupRule = Literal["off", "allowlist", "open"]
+STRICTEST_DM: tuple[DmRule, ...] = ("off", "allowlist", "pairing", "open")
+STRICTEST_GROUPS: tuple[GroupRule, ...] = ("off", "allowlist", "open")
 
 
 @record
 class Policy:
     """The owner's rules for one account of one channel."""
 
-    dm: Literal["pairing", "allowlist", "open", "off"] = "pairing"
-    groups: Literal["allowlist", "open", "off"] = "allowlist"
+    dm: DmRule = "pairing"
+    groups: GroupRule = "allowlist"
     mention_required: bool = True
     people: frozenset[str] = frozenset()
     chats: frozenset[str] = frozenset()
@@ -295,3 +304,65 @@ def standing_of(first: Arrival, access: Access) -> Standing:
         return access.of_absent(place.channel, place.account, first.person) or "guest"
     private = first.private if isinstance(first, Inbound) else True
     return access.let_in(first, private=private) or "guest"
+
+
+@dataclass(slots=True)
+class Accounts:
+    """A platform's own id of an account is known when it has connected; until then several accounts
+    share their strictest reading."""
+
+    opened: Sequence[Opened]
+    _met: dict[tuple[str, str], Opened] = field(default_factory=dict[tuple[str, str], Opened])
+
+    def meet(self, entry: Opened) -> Callable[[str], None]:
+        """Told the platform's id of an entry's account."""
+        return lambda account: self._met.update({(entry.manifest.name, account): entry})
+
+    def policy(self, channel: str, account: str) -> Policy:
+        """The strictest of the entries that may speak for it."""
+        policies: list[Policy] = []
+        for entry in self._entries(channel, account):
+            written = entry.policy
+            policy = Policy(
+                dm=written.dm,
+                groups=written.groups,
+                mention_required=written.mention == "required",
+                people=frozenset(written.allow.people),
+                chats=frozenset(written.allow.groups),
+                bots=written.bots == "answer",
+            )
+            policies.append(policy)
+        return reduce(_stricter, policies) if policies else Policy()
+
+    def activity(self, channel: str, account: str) -> Mode:
+        """How much of the tools' work people see; rooms of the house itself show it in their own
+        way."""
+        entries = self._entries(channel, account)
+        return activity_of(entries[0]) if entries else "off"
+
+    def _entries(self, channel: str, account: str) -> list[Opened]:
+        met = self._met.get((channel, account))
+        if met is not None:
+            return [met]
+        return [entry for entry in self.opened if entry.manifest.name == channel]
+
+
+def activity_of(entry: Opened) -> Mode:
+    """How much of the tools' work people of this entry see."""
+    if entry.policy.activity is not None:
+        return entry.policy.activity
+    return "off" if entry.manifest.name in OWN_CHANNELS else "live"
+
+
+def _stricter(first: Policy, second: Policy) -> Policy:
+    people = first.people & second.people
+    if not people and (first.people or second.people):
+        people = NOBODY  # an empty list would mean everybody in a group
+    return Policy(
+        dm=next(rule for rule in STRICTEST_DM if rule in (first.dm, second.dm)),
+        groups=next(rule for rule in STRICTEST_GROUPS if rule in (first.groups, second.groups)),
+        mention_required=first.mention_required or second.mention_required,
+        people=people,
+        chats=first.chats & second.chats,
+        bots=first.bots and second.bots,
+    )
