@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from channels.contract import Clock, Inbound
@@ -46,47 +46,37 @@ class CommandQueries:
     async def meant(self, order: Order) -> list[Asked]:
         """The thread's own question, and those of jobs and webhooks whose card stands here and that
         this person may answer; the one whose card was replied to alone."""
-        own = [
-            asked
-            for asked in await self.store.open_questions(order.thread)
-            if asked.state == "asked"
-        ]
+        questions = await self.store.open_questions(order.thread)
+        own = [asked for asked in questions if asked.state == "asked"][:1]
         said = order.said
         if said is None:
-            return own[:1]
+            return own
         anybodys = order.standing in ("owner", "admin")
-        shown = [
-            one
-            for one in await self.cards.shown()
-            if anybodys or self.access.may_answer(one.asked, said)
+        cards = [
+            card
+            for card in await self.cards.shown()
+            if anybodys or self.access.may_answer(card.asked, said)
         ]
-        if meant := [one.asked for one in shown if one.meant(said)]:
-            return meant[:1]
-        if own and await self._is_own(own[0], said):
-            return own[:1]
-        return [*own[:1], *(one.asked for one in shown if one.near(said) and one.asked not in own)]
-
-    async def _is_own(self, asked: Asked, said: Inbound) -> bool:
-        """The command replies to the card of the thread's own question."""
-        row = await self.store.post_row(asked.ask.id) if said.reply_to is not None else None
-        parts = row.parts if row is not None else ()
-        return any(
-            state.receipt is not None and state.receipt.message == said.reply_to for state in parts
-        )
+        for card in cards:
+            if card.meant(said):
+                return [card.asked]
+        if own and said.reply_to is not None:
+            row = await self.store.post_row(own[0].ask.id)
+            for state in row.parts if row is not None else ():
+                if state.receipt is not None and state.receipt.message == said.reply_to:
+                    return own
+        near = [card.asked for card in cards if card.near(said)]
+        return [*own, *(asked for asked in near if asked not in questions)]
 
     async def lapsed(self, thread: str) -> Lapsed | None:
         return await self.store.lapsed(thread)
 
     async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]:
-        dead = [
-            one
-            for one in await self.reports.inbox(state="dead", limit=LATEST)
-            if one.thread == thread
-        ]
-        last = turn or max(((one.seq, one.turn) for one in dead), default=(0, None))[1]
-        return sorted(
-            (one for one in dead if last is not None and one.turn == last), key=lambda one: one.seq
-        )
+        rows = await self.reports.inbox(state="dead", limit=LATEST)
+        dead = sorted((row for row in rows if row.thread == thread), key=lambda row: row.seq)
+        if not turn and dead:
+            turn = dead[-1].turn
+        return [row for row in dead if turn and row.turn == turn]
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return await self.reports.thread(thread)
@@ -111,16 +101,17 @@ class CommandQueries:
         return self.configured
 
     async def usage_today(self) -> str:
-        rows = await self.reports.usage(days=1)
         lines = [
             f"- {row.model}: {row.calls} calls, {row.sent} tokens in ({row.cached} from cache), "
             f"{row.output} out, {cost_words(row.micro_usd, row.unpriced)}"
-            for row in rows
+            for row in await self.reports.usage(days=1)
         ]
         return "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."
 
     async def jobs_of(self, order: Order) -> str:
-        if self.clock is None:
+        """What is done twice after a crash is the same as done once."""
+        clock = self.clock
+        if clock is None:
             return "There is no clock here."
         everything = order.standing in ("owner", "admin")
         by = By(
@@ -129,112 +120,92 @@ class CommandQueries:
             everything,
         )
         verb, _, name = order.argument.partition(" ")
+        name = name.strip()
         try:
-            return await _jobs(self.clock, by, verb, name.strip())
+            match verb:
+                case "":
+                    lines = [_job_line(row) for row in await clock.list(by)]
+                    if not lines:
+                        return "There are no jobs. Say what shall be done and when, and I make one."
+                    return "\n".join(lines)
+                case "pause" if name:
+                    return _job_line(await clock.pause(name, by))
+                case "resume" if name:
+                    return _job_line(await clock.resume(name, by))
+                case "remove" if name:
+                    await clock.remove(name, by)
+                    return f"Removed `{name}`."
+                case "history" if name:
+                    job = await clock.job(name, by)
+                    lines = [_job_line(job)]
+                    for run in await clock.history(name, by, limit=10):
+                        reason = f" ({run.reason})" if run.reason else ""
+                        due = when_words(run.due, job.body.spec.tz)
+                        lines.append(f"- {due}: {run.state}{reason}")
+                    return "\n".join(lines)
+                case _:
+                    return "Say `/cron`, or `/cron history|pause|resume|remove NAME`."
         except (BadJob, NoSuchJob) as error:
             return str(error)
 
     async def permissions_of(self, order: Order) -> str:
         """Owner and admin see everybody's."""
         everything = order.standing in ("owner", "admin")
-        found = await remembered_by(
-            self.store, "" if everything else f"{order.address.channel}:{order.person}"
-        )
-        verb, _, name = order.argument.partition(" ")
-        if verb == "revoke" and name.strip():
-            known = name.strip() in {one.id for one in found}
-            return (
-                "Revoked: it asks again."
-                if known and await self.store.revoke_grant(name.strip())
-                else "There is no such permission."
-            )
+        person = "" if everything else f"{order.address.channel}:{order.person}"
+        grants = await remembered_by(self.store, person)
+        verb, _, id = order.argument.partition(" ")
+        id = id.strip()
+        if verb == "revoke" and id:
+            theirs = any(grant.id == id for grant in grants)
+            if theirs and await self.store.revoke_grant(id):
+                return "Revoked: it asks again."
+            return "There is no such permission."
         if verb:
             return "Say `/permissions`, or `/permissions revoke ID`."
-        lines = [_permission_line(one, everything=everything) for one in found]
+        lines: list[str] = []
+        for grant in grants:
+            whose = f" (for {literal(grant.person)})" if everything else ""
+            until = "always" if grant.until == "always" else "for its session"
+            lines.append(
+                f"- {code_span(grant.rule)}: {literal(grant.means)}, {until}{whose}."
+                f" `/permissions revoke {grant.id}`"
+            )
         return "\n".join(lines) if lines else "Nothing was allowed for longer than once."
 
     async def inbox_of(self, thread: str) -> str:
-        found = [
-            *await self.reports.inbox(state="waiting", limit=LATEST),
-            *await self.reports.inbox(state="taken", limit=LATEST),
-        ]
-        here = sorted(
-            (one for one in found if one.thread == thread and one.kind in ("message", "wake")),
-            key=lambda one: one.seq,
-        )
-        if not here:
+        waiting = await self.reports.inbox(state="waiting", limit=LATEST)
+        taken = await self.reports.inbox(state="taken", limit=LATEST)
+        rows = sorted(_messages([*waiting, *taken], thread), key=lambda row: row.seq)
+        if not rows:
             return "Nothing waits here."
         return "\n".join(
-            f"- {one.seq}: {one.state} since {wall(one.said_at, self.zone, '%H:%M:%S')}"
-            for one in here
+            f"- {row.seq}: {row.state} since {wall(row.said_at, self.zone, '%H:%M:%S')}"
+            for row in rows
         )
 
     async def why(self, thread: str, number: str) -> str:
         if number and not (number.isascii() and number.isdigit() and len(number) <= 15):
             return f"`/why {number}`: a message has a number; `/inbox` shows them."
         if number:
-            found = await self.reports.arrival(thread, int(number))
+            row = await self.reports.arrival(thread, int(number))
         else:
-            said = [
-                one
-                for one in await self.reports.inbox(limit=LATEST)
-                if one.thread == thread and one.kind in ("message", "wake")
-            ]
-            found = max(said, key=lambda one: one.seq, default=None)
-        if found is None:
+            rows = _messages(await self.reports.inbox(limit=LATEST), thread)
+            row = max(rows, key=lambda row: row.seq, default=None)
+        if row is None:
             return "There is no such message here."
-        ending = (
-            f"{found.ending}{': ' + found.reason if found.reason else ''}"
-            if found.state == "ended"
-            else found.state
-        )
-        return (
-            f"Message {found.seq} of {wall(found.said_at, self.zone, '%Y-%m-%d %H:%M:%S')}:"
-            f" {ending}."
-        )
+        ending = row.state
+        if row.state == "ended":
+            ending = f"{row.ending}: {row.reason}" if row.reason else f"{row.ending}"
+        said_at = wall(row.said_at, self.zone, "%Y-%m-%d %H:%M:%S")
+        return f"Message {row.seq} of {said_at}: {ending}."
 
 
-async def _jobs(clock: CronDesk, by: By, verb: str, name: str) -> str:
-    """Raises BadJob, NoSuchJob. What is done twice after a crash is the same as done once."""
-    match verb:
-        case "":
-            rows = [_job_line(row) for row in await clock.list(by)]
-            return (
-                "\n".join(rows)
-                if rows
-                else "There are no jobs. Say what shall be done and when, and I make one."
-            )
-        case "pause" if name:
-            return _job_line(await clock.pause(name, by))
-        case "resume" if name:
-            return _job_line(await clock.resume(name, by))
-        case "remove" if name:
-            await clock.remove(name, by)
-            return f"Removed `{name}`."
-        case "history" if name:
-            row, found = await clock.job(name, by), await clock.history(name, by, limit=10)
-            runs = [
-                f"- {when_words(one.due, row.body.spec.tz)}:"
-                f" {one.state}{f' ({one.reason})' if one.reason else ''}"
-                for one in found
-            ]
-            return "\n".join([_job_line(row), *runs])
-        case _:
-            return "Say `/cron`, or `/cron history|pause|resume|remove NAME`."
-
-
-def _permission_line(one: Remembered, *, everything: bool) -> str:
-    whose = f" (for {literal(one.person)})" if everything else ""
-    until = "always" if one.until == "always" else "for its session"
-    return (
-        f"- {code_span(one.rule)}: {literal(one.means)}, {until}{whose}. `/permissions revoke"
-        f" {one.id}`"
-    )
+def _messages(rows: Sequence[ArrivalInfo], thread: str) -> list[ArrivalInfo]:
+    """Those of a thread that wait for a turn, or waited."""
+    return [row for row in rows if row.thread == thread and row.kind in ("message", "wake")]
 
 
 def _job_line(row: JobRow) -> str:
     spec = row.body.spec
-    return (
-        f"- `{row.name}`: {rhythm(spec)}; next"
-        f" {when_words(row.next_at, spec.tz) if row.enabled else 'paused'}"
-    )
+    next_run = when_words(row.next_at, spec.tz) if row.enabled else "paused"
+    return f"- `{row.name}`: {rhythm(spec)}; next {next_run}"

@@ -62,15 +62,17 @@ class Intake:
 
     def hear(self, told: Sequence[Told]) -> None:
         """For the bus."""
-        if rows := self._deps.courtesies.lines(told):
+        rows = self._deps.courtesies.lines(told)
+        if rows:
             self._lines.put_nowait(rows)
-        for one in told:
-            accepted, arrival, seat = one
+        for accepted, arrival, seat in told:
             if seat.ending is not None:
                 continue
             if seat.kind in ("command", "answer"):
-                self._put(one)
-            elif (now := steers(arrival)) or seat.kind == "message":
+                self._put((accepted, arrival, seat))
+                continue
+            now = steers(arrival)
+            if now or seat.kind == "message":
                 self._deps.turns.arrived(accepted.thread, now)
 
     async def run(self) -> None:
@@ -113,7 +115,10 @@ class Intake:
     async def _carry_out(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> None:
         async with self._alone(accepted.thread):
             attempt = 0
-            while (error := await failure_of(self._once(accepted, arrival, seat))) is not None:
+            while True:
+                error = await failure_of(self._once(accepted, arrival, seat))
+                if error is None:
+                    return
                 log.error(
                     "intake_failed",
                     thread=accepted.thread,
@@ -123,8 +128,11 @@ class Intake:
                 )
                 attempt += 1
                 if attempt >= 3 and not isinstance(error, Unavailable):
-                    left = await failure_of(self._give_up(accepted, arrival, error))
-                    if not isinstance(left, Unavailable):
+                    place = arrival.place if isinstance(arrival, Wake) else arrival.address
+                    text = f"This could not be carried out: {error}"
+                    posts = (notice(self._deps.new_id, place, text),)
+                    ending = self._end(accepted, Ended("dead", text, posts))
+                    if not isinstance(await failure_of(ending), Unavailable):
                         return
                     # An end that could not be stored is no end.
                 await asyncio.sleep(backoff(attempt, most=10.0))
@@ -142,58 +150,56 @@ class Intake:
                 del self._users[whose], self._locks[whose]
 
     async def _once(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> None:
-        ended = await self._ended(accepted, arrival, seat)
+        """Its effect, and its end where the effect's own transaction did not end it."""
+        match arrival:
+            case Answer():
+                ended = await self._deps.answering.pressed(accepted, arrival)
+            case Reacted():
+                ended = await self._deps.answering.reacted(accepted, arrival)
+            case Inbound():
+                ended = await self._said(accepted, arrival, seat)
+            case Wake():
+                # What the owner said by the local API, as if it had been said in its place.
+                typed = Inbound(
+                    key=arrival.key,
+                    address=arrival.deliver or arrival.place,
+                    person=Person(PersonId(arrival.person), arrival.person),
+                    at=arrival.at,
+                    order=arrival.key,
+                    message=MessageId(arrival.key),
+                    text=arrival.prompt,
+                    private=True,
+                    addressed=True,
+                )
+                ended = await self._deps.orders.carry_out(accepted, typed, "owner")
+            case _:
+                ended = Ended("noted", "nothing to do")
         if ended is not None:
             await self._end(accepted, ended)
 
-    async def _ended(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> Ended | None:
-        """How it ends; None: its effect's own transaction ended it."""
-        match arrival:
-            case Answer():
-                return await self._deps.answering.pressed(accepted, arrival)
-            case Reacted():
-                return await self._deps.answering.reacted(accepted, arrival)
-            case Inbound():
-                return await self._said(accepted, arrival, seat)
-            case Wake():
-                return await self._deps.orders.carry_out(accepted, _typed(arrival), "owner")
-            case _:
-                return Ended("noted", "nothing to do")
-
     async def _said(self, accepted: Accepted, said: Inbound, seat: Seat) -> Ended | None:
+        """How it ends; None: it has ended."""
         access = self._deps.access
         standing = access.let_in(said, private=said.private)
-        if standing is None and access.may_ask_in(said):
-            await self._stranger(accepted, said)
-            return None
-        if standing is None:
-            return Ended("refused", f"{said.person.id} may not speak here")
-        if seat.kind == "answer":
+        if standing is not None and seat.kind == "answer":
             return await self._deps.answering.in_words(accepted, said)
-        return await self._deps.orders.carry_out(accepted, said, standing)
-
-    async def _stranger(self, accepted: Accepted, said: Inbound) -> None:
-        """One code an hour, also when a stranger speaks in several threads at once."""
+        if standing is not None:
+            return await self._deps.orders.carry_out(accepted, said, standing)
+        if not access.may_ask_in(said):
+            return Ended("refused", f"{said.person.id} may not speak here")
+        # One code an hour, also when a stranger speaks in several threads at once.
         place = said.address
-        access = self._deps.access
         async with self._alone(f"{place.channel}:{place.account}:{said.person.id}"):
-            known = access.known(place.channel, place.account, said.person.id)
-            asking = pairing_request(said, known, self._deps.clock())
+            person = access.known(place.channel, place.account, said.person.id)
+            asking = pairing_request(said, person, self._deps.clock())
             if asking is None:
-                told = Ended("refused", "unknown person; a pairing code was told")
-                await self._end(accepted, told)
-                return
+                return Ended("refused", "unknown person; a pairing code was told")
             row, code = asking
             posts = (notice(self._deps.new_id, place, pairing_text(said, code)),)
-            told = Ended("refused", "unknown person; pairing code told", posts, person=row)
-            await self._end(accepted, told)
+            ended = Ended("refused", "unknown person; pairing code told", posts, person=row)
+            await self._end(accepted, ended)
             access.learn([row])
-
-    async def _give_up(self, accepted: Accepted, arrival: Arrival, error: Exception) -> None:
-        place = arrival.place if isinstance(arrival, Wake) else arrival.address
-        text = f"This could not be carried out: {error}"
-        posts = (notice(self._deps.new_id, place, text),)
-        await self._end(accepted, Ended("dead", text, posts))
+            return None
 
     async def _end(self, accepted: Accepted, ended: Ended) -> None:
         await self._deps.store.end_arrival(
@@ -206,18 +212,3 @@ class Intake:
             settings=ended.settings,
         )
         await ended.then()
-
-
-def _typed(wake: Wake) -> Inbound:
-    """What the owner said by the local API, as if it had been said in its place."""
-    return Inbound(
-        key=wake.key,
-        address=wake.deliver or wake.place,
-        person=Person(PersonId(wake.person), wake.person),
-        at=wake.at,
-        order=wake.key,
-        message=MessageId(wake.key),
-        text=wake.prompt,
-        private=True,
-        addressed=True,
-    )

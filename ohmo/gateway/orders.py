@@ -1,4 +1,5 @@
-"""Slash commands: who may say them, and what each effect does."""
+"""Slash commands: who may say them, what each effect does, and what commands look at, told in
+words."""
 
 from __future__ import annotations
 
@@ -69,32 +70,27 @@ class Orders:
         self, accepted: Accepted, said: Inbound, standing: Standing
     ) -> Ended | None:
         """How the command ends; None: its effect's own transaction ended it."""
-        admitted = self._admit(said, standing)
-        if isinstance(admitted, Ended):
-            return admitted
-        command, argument = admitted
+        known = self._deps.commands
+        parsed = parse(said.text)
+        if parsed is None or (parsed[0] not in known and not is_order(said.text, known)):
+            # Somebody who was let in between the words and their handling.
+            reason = "said before this person was let in"
+            return self._refused(said, reason, "Please say that again.")
+        name, argument = parsed
+        command = known.get(name)
+        if command is None:
+            return self._refused(said, f"there is no /{name}", unknown(name, known))
+        if standing not in command.standings:
+            reason = f"/{command.name} is not for a {standing}"
+            return self._refused(said, reason, f"`/{command.name}` is not for a {standing}.")
         info = await self._deps.desk.thread(accepted.thread)
         settings = info.settings.at(self._deps.clock()) if info is not None else ThreadSettings()
         order = Order(
             accepted.thread, said.address, said.person.id, standing, argument, settings, said
         )
-        effect = command.heeded(await command.run(order, self._deps.desk), argument)
+        effect = await command.run(order, self._deps.desk)
+        effect = command.heeded(effect, argument)
         return await self._apply(accepted, said, effect, owner=standing == "owner")
-
-    def _admit(self, said: Inbound, standing: Standing) -> tuple[Command, str] | Ended:
-        """The command and what stands behind its name, or why it is not carried out."""
-        parsed = parse(said.text)
-        known = self._deps.commands
-        command = known.get(parsed[0]) if parsed is not None else None
-        if command is not None and parsed is not None:
-            if standing in command.standings:
-                return command, parsed[1]
-            reason = f"/{command.name} is not for a {standing}"
-            return self._refused(said, reason, f"`/{command.name}` is not for a {standing}.")
-        if parsed is not None and is_order(said.text, known):
-            return self._refused(said, f"there is no /{parsed[0]}", unknown(parsed[0], known))
-        # Somebody who was let in between the words and their handling.
-        return self._refused(said, "said before this person was let in", "Please say that again.")
 
     async def _apply(
         self, accepted: Accepted, said: Inbound, effect: Effect, *, owner: bool
@@ -110,7 +106,19 @@ class Orders:
                 posts = (self._notice(said, text),)
                 return Ended("answered", posts=posts, settings=chosen, then=chose)
             case Stop(text, fresh):
-                await self._stop(accepted, said, text, fresh=fresh)
+                thread = accepted.thread
+                turns = self._deps.turns
+                note = f"stopped by {said.person.name or said.person.id}"
+                await self._deps.store.stop(
+                    thread,
+                    accepted.seq,
+                    person=said.person.id,
+                    fresh=fresh,
+                    posts=[self._notice(said, text)],
+                    closing=closing(self._deps.new_id, note, turns.drafted),
+                    rest=turns.rest(thread, note),
+                )
+                await turns.stopped(thread)
                 return None
             case RunNow(lapsed):
                 _, text = await self._deps.answering.run_late(said, lapsed, owner=owner)
@@ -127,21 +135,6 @@ class Orders:
                 return Ended("answered", posts=(self._notice(said, text),), then=restart)
             case Decide() as decision:
                 return await self._deps.answering.decide(accepted, said, decision, owner=owner)
-
-    async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
-        thread = accepted.thread
-        turns = self._deps.turns
-        note = f"stopped by {said.person.name or said.person.id}"
-        await self._deps.store.stop(
-            thread,
-            accepted.seq,
-            person=said.person.id,
-            fresh=fresh,
-            posts=[self._notice(said, text)],
-            closing=closing(self._deps.new_id, note, turns.drafted),
-            rest=turns.rest(thread, note),
-        )
-        await turns.stopped(thread)
 
     def _answered(self, said: Inbound, text: str) -> Ended:
         return Ended("answered", posts=(self._notice(said, text),))
