@@ -25,10 +25,10 @@ from ohmo.control.metrics import StatusReporter
 from ohmo.control.server import Control
 from ohmo.discovery import scan
 from ohmo.gateway.access import Access, Accounts, standing_of
-from ohmo.gateway.command_queries import CommandQueries
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
+from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.permissions.policy_of import snapshot_of

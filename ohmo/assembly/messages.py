@@ -22,14 +22,13 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings, TurnCost, Work
 from ohmo.gateway.access import standing_of
 from ohmo.gateway.answering import Answering, AnsweringDeps
-from ohmo.gateway.command_queries import CommandQueries
 from ohmo.gateway.connections import AttachmentFetcher, LinkSettings
 from ohmo.gateway.delivery import Sending
 from ohmo.gateway.draft_updates import footnote
 from ohmo.gateway.drafts import DraftRows, Drafts, Look, way_of
 from ohmo.gateway.intake import Intake, IntakeDeps
 from ohmo.gateway.notices import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
-from ohmo.gateway.orders import Orders, OrdersDeps, Turns
+from ohmo.gateway.orders import CommandQueries, Orders, OrdersDeps, Turns
 from ohmo.gateway.sending import Pace, Rate, Sender, Sent, TimedSender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.media import Media

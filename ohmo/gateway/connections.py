@@ -235,30 +235,26 @@ class Health:
             None if at is None else min(at, now)
             for at in (self.last_event, self.last_delivery, self.proved, self.since)
         )
-        doubt = self._doubt(now, set_since) if self.state == "connected" else ""
-        state = "reconnecting" if doubt else self.state
-        return ChannelStatus(
-            state, self.last_event, self.last_delivery, doubt or self.detail, self.proved
-        )
-
-    def _doubt(self, now: datetime, set_since: SetSince) -> str:
-        if self.silence is None or self.since is None:
-            return ""
-        heard = max(self.since, self.last_event or self.since)
-        proved = self.proved or self.since
-        quiet = now - heard - set_since(heard)
-        if quiet > 2 * self.silence:
-            return (
-                f"nothing was heard for {quiet.total_seconds():.0f} s, not even a heartbeat; it is"
-                " connected anew when the platform's own limit is over"
-            )
-        unproved = now - proved - set_since(proved)
-        if unproved > PROOF:
-            return (
-                f"no call with our credentials succeeded for {unproved.total_seconds() / 60:.0f}"
-                " minutes; `ohmo doctor --live` tells why"
-            )
-        return ""
+        state = self.state
+        detail = self.detail
+        if state == "connected" and self.silence is not None and self.since is not None:
+            heard = max(self.since, self.last_event or self.since)
+            quiet = now - heard - set_since(heard)
+            proved = self.proved or self.since
+            unproved = now - proved - set_since(proved)
+            if quiet > 2 * self.silence:
+                state = "reconnecting"
+                detail = (
+                    f"nothing was heard for {quiet.total_seconds():.0f} s, not even a heartbeat;"
+                    " it is connected anew when the platform's own limit is over"
+                )
+            elif unproved > PROOF:
+                state = "reconnecting"
+                detail = (
+                    "no call with our credentials succeeded for"
+                    f" {unproved.total_seconds() / 60:.0f} minutes; `ohmo doctor --live` tells why"
+                )
+        return ChannelStatus(state, self.last_event, self.last_delivery, detail, self.proved)
 
 
 @record
@@ -357,8 +353,15 @@ class AttachmentFetcher:
         ``FETCH_PATIENCE``: the turn is given back, its file is not lost."""
         waited = 0.0
         while True:
+            # Into a folder of its own, then renamed: a half-fetched file is never taken for a
+            # whole one.
+            folder = self._media.root / f".{uuid4().hex}"
+            folder.mkdir(parents=True, mode=0o700)
             try:
-                return await self._bring(address, attachment, target)
+                file = await self._fetch(address, attachment, folder)
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                file.replace(target)
+                return
             except Rejected:
                 raise
             except ChannelError as error:
@@ -367,17 +370,7 @@ class AttachmentFetcher:
                         f"the file {attachment.name} cannot be fetched yet: {error}"
                     ) from error
                 pause = error.retry_after if isinstance(error, RateLimited) else FETCH_PAUSE
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
             await self._sleep(pause)
             waited += max(pause, FETCH_PAUSE)
-
-    async def _bring(self, address: Address, attachment: Attachment, target: Path) -> None:
-        """Into a folder of its own, then renamed: a half-fetched file is never taken for a whole
-        one."""
-        fresh = self._media.root / f".{uuid4().hex}"
-        fresh.mkdir(parents=True, mode=0o700)
-        try:
-            got = await self._fetch(address, attachment, fresh)
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            got.replace(target)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)

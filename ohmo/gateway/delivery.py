@@ -48,7 +48,7 @@ class DeliveryNews:
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldBack:
     """A head that failed in a way the store does not know: not before ``until`` (the loop's
     time)."""
 
@@ -89,7 +89,7 @@ class Delivery:
         self._account = channel.account
         self._heads: dict[str, OutRow] = {}
         self._flying: set[str] = set()
-        self._held: dict[str, _Held] = {}
+        self._held_back: dict[str, _HeldBack] = {}
         self._changed: set[str] = set()
         self._everything_at = 0.0  # the loop's time at which all threads are looked at
         self._bell = asyncio.Event()
@@ -103,7 +103,18 @@ class Delivery:
             async with asyncio.TaskGroup() as group:
                 while self._refused is None:
                     await self._refresh()
-                    pause = self._start(group)
+                    # What may go now is sent; ``pause``: seconds until the next one may.
+                    pause = self._pauses.poll
+                    for thread, row in list(self._heads.items()):
+                        if len(self._flying) >= self._width:
+                            break
+                        wait = self._wait(row)
+                        if wait > 0:
+                            pause = min(pause, wait)
+                            continue
+                        self._flying.add(thread)
+                        del self._heads[thread]
+                        group.create_task(self._one(row), name=f"send.{row.row.id}")
                     with suppress(TimeoutError):
                         await within(max(0.01, pause), self._bell.wait())
                     self._bell.clear()
@@ -113,11 +124,8 @@ class Delivery:
 
     def _hear(self, hints: Sequence[Hint]) -> None:
         for hint in hints:
-            if (
-                hint.kind == "post"
-                and hint.channel in ("", self._name)
-                and hint.account in ("", self._account)
-            ):
+            ours = hint.channel in ("", self._name) and hint.account in ("", self._account)
+            if hint.kind == "post" and ours:
                 self._ring(hint.thread)
             elif hint.kind == "any":
                 self._ring("")
@@ -132,48 +140,34 @@ class Delivery:
 
     async def _refresh(self) -> None:
         now = _now()
-        wanted: Collection[str] | None = None if now >= self._everything_at else self._changed
-        if wanted is not None and not wanted:
+        threads: Collection[str] | None = self._changed  # None: all of them
+        if now >= self._everything_at:
+            threads = None
+            self._everything_at = now + self._pauses.whole
+        elif not threads:
             return
-        self._everything_at = now + self._pauses.whole if wanted is None else self._everything_at
         self._changed = set()
         try:
-            rows = await self._store.outgoing(self._name, self._account, wanted)
+            rows = await self._store.outgoing(self._name, self._account, threads)
         except Unavailable as error:
             log.error("store_unavailable", doing="outgoing", channel=self._name, error=str(error))
             self._everything_at = _now() + self._pauses.poll
             return
-        for thread in list(self._heads) if wanted is None else wanted:
+        for thread in list(self._heads) if threads is None else threads:
             self._heads.pop(thread, None)
-        # What changed while the store was reading is older than what happened: it is asked for
-        # again.
-        self._heads.update(
-            {
-                row.thread: row
-                for row in rows
-                if row.thread not in self._changed and row.thread not in self._flying
-            }
-        )
+        for row in rows:
+            # What changed while the store was reading is older than what happened: it is asked for
+            # again.
+            if row.thread not in self._changed and row.thread not in self._flying:
+                self._heads[row.thread] = row
 
-    def _start(self, group: asyncio.TaskGroup) -> float:
-        """Sends what may go now; seconds until the next one may."""
-        soonest = self._pauses.poll
-        for thread, row in list(self._heads.items()):
-            if len(self._flying) >= self._width:
-                break
-            held = self._held.get(thread)
-            wait = max(
-                (row.ready_at - self._clock()).total_seconds(),
-                held.until - _now() if held is not None and held.row == row.row.id else 0.0,
-                self._sender.wait(row),
-            )
-            if wait > 0:
-                soonest = min(soonest, wait)
-            else:
-                self._flying.add(thread)
-                del self._heads[thread]
-                group.create_task(self._one(row), name=f"send.{row.row.id}")
-        return soonest
+    def _wait(self, row: OutRow) -> float:
+        """Seconds until it may be sent; 0 or less: now."""
+        ready_in = (row.ready_at - self._clock()).total_seconds()
+        held_back = self._held_back.get(row.thread)
+        if held_back is not None and held_back.row == row.row.id:
+            ready_in = max(ready_in, held_back.until - _now())
+        return max(0.0, ready_in, self._sender.wait(row))
 
     async def _one(self, row: OutRow) -> None:
         """Not cut off in the middle: a send whose answer nobody heard may have to be repeated, and
@@ -192,8 +186,8 @@ class Delivery:
 
     async def _send(self, row: OutRow) -> None:
         await self._news.before(row)
-        held = self._held.pop(row.thread, None)
-        tries = held.tries if held is not None and held.row == row.row.id else 0
+        held_back = self._held_back.pop(row.thread, None)
+        tries = held_back.tries if held_back is not None and held_back.row == row.row.id else 0
         done: list[Done] = []
 
         async def send() -> None:
@@ -202,33 +196,23 @@ class Delivery:
         error = await failure_of(send())
         if isinstance(error, AuthFailed):
             self._refused = error
-        elif error is not None:
-            log.error(
-                "send_failed",
-                channel=self._name,
-                post=row.row.id,
-                error=f"{type(error).__name__}: {error}",
-                exc_info=error,
-            )
-            if tries + 1 >= POISON and not isinstance(error, Unavailable | StoreError):
-                await self._bury(row, f"{type(error).__name__}: {error}")
-                return
-            self._held[row.thread] = _Held(
-                row.row.id, tries + 1, _now() + backoff(tries, most=30.0)
-            )
-        else:
+            return
+        if error is None:
             await self._done(row, done[0], tries)
-
-    async def _bury(self, row: OutRow, reason: str) -> None:
-        """A row on which the channel breaks each time must not hold up what follows it."""
-        if (
-            error := await failure_of(
-                self._store.unsent(row.row.id, retry_after=None, error=reason)
-            )
-        ) is None:
+            return
+        post = row.row.id
+        reason = f"{type(error).__name__}: {error}"
+        log.error("send_failed", channel=self._name, post=post, error=reason, exc_info=error)
+        if tries + 1 < POISON or isinstance(error, Unavailable | StoreError):
+            again_at = _now() + backoff(tries, most=30.0)
+            self._held_back[row.thread] = _HeldBack(post, tries + 1, again_at)
+            return
+        # A row on which the channel breaks each time must not hold up what follows it.
+        error = await failure_of(self._store.unsent(post, retry_after=None, error=reason))
+        if error is None:
             await self._done(row, Done("dead", reason), 0)
         else:
-            log.error("bury_failed", channel=self._name, post=row.row.id, error=str(error))
+            log.error("bury_failed", channel=self._name, post=post, error=str(error))
 
     async def _done(self, row: OutRow, done: Done, tries: int) -> None:
         match done.state:
@@ -242,7 +226,8 @@ class Delivery:
                     error=done.reason,
                     again_in=round(done.retry_after, 1),
                 )
-                self._held[row.thread] = _Held(row.row.id, tries + 1, _now() + done.retry_after)
+                again_at = _now() + done.retry_after
+                self._held_back[row.thread] = _HeldBack(row.row.id, tries + 1, again_at)
             case "dead":
                 log.error("dead_letter", channel=self._name, post=row.row.id, reason=done.reason)
                 await self._news.dead(row, done.reason)

@@ -84,24 +84,26 @@ class DraftUpdates:
         platform would still carry it out, perhaps after what follows, which waits for it
         (``settled``)."""
         await self.settled(what)  # a turn that goes on may find the last call of its earlier run
-        one = failure_of(within(UPDATE_LIMIT, self._channel.revise(address, receipt, text)))
-        task = self._running[what] = asyncio.create_task(one, name=f"revise.{what}")
+        call = failure_of(within(UPDATE_LIMIT, self._channel.revise(address, receipt, text)))
+        task = asyncio.create_task(call, name=f"revise.{what}")
+        self._running[what] = task
         task.add_done_callback(lambda done: self._ended(what, address.chat, done))
         await asyncio.shield(task)
 
     async def settled(self, what: str) -> None:
         """No call is under way that changes it."""
-        if (running := self._running.get(what)) is not None:
+        running = self._running.get(what)
+        if running is not None:
             await asyncio.wait([running])
 
     def _ended(self, what: str, chat: str, task: asyncio.Task[Exception | None]) -> None:
         if self._running.get(what) is task:
             del self._running[what]
-        if not task.cancelled() and (error := task.result()) is not None:
-            if isinstance(error, RateLimited) and self._pace is not None:
-                self._pace.block(
-                    chat, _loop_time() + error.retry_after, everywhere=error.everywhere
-                )
+        error = None if task.cancelled() else task.result()
+        if isinstance(error, RateLimited) and self._pace is not None:
+            until = _loop_time() + error.retry_after
+            self._pace.block(chat, until, everywhere=error.everywhere)
+        if error is not None:
             log.debug("revision_dropped", channel=self._name, error=str(error))
 
 
@@ -125,7 +127,13 @@ class Typing:
         self._here[address] += 1
         try:
             while True:
-                await asyncio.shield(self._say(address))
+                # Once begun it is not cut off: the platform would still carry it out, perhaps
+                # after the answer.
+                showing = failure_of(self._channel.typing(address, True))
+                call = asyncio.create_task(showing, name="typing")
+                self._calls[address] = call
+                call.add_done_callback(lambda call: self._called(address, call))
+                await asyncio.shield(call)
                 await self._sleep(max(1.0, lasts.total_seconds() * 0.8))
         finally:
             self._here[address] -= 1
@@ -138,22 +146,15 @@ class Typing:
     async def settled(self, address: Address) -> None:
         """A call that is under way is over, or takes too long: what is sent now does not come
         before it."""
-        if (call := self._calls.get(address)) is not None:
+        call = self._calls.get(address)
+        if call is not None:
             await asyncio.wait([call], timeout=SAID_WITHIN)
 
-    def _say(self, address: Address) -> asyncio.Task[Exception | None]:
-        """Once begun it is not cut off: the platform would still carry it out, perhaps after the
-        answer."""
-        call = self._calls[address] = asyncio.create_task(
-            failure_of(self._channel.typing(address, True)), name="typing"
-        )
-        call.add_done_callback(lambda done: self._said(address, done))
-        return call
-
-    def _said(self, address: Address, call: asyncio.Task[Exception | None]) -> None:
+    def _called(self, address: Address, call: asyncio.Task[Exception | None]) -> None:
         if self._calls.get(address) is call:
             del self._calls[address]
-        if not call.cancelled() and (error := call.result()) is not None:
+        error = None if call.cancelled() else call.result()
+        if error is not None:
             log.debug("typing_failed", channel=self._name, error=str(error))
 
 
@@ -163,8 +164,12 @@ def _loop_time() -> float:
 
 def icon(tool: str) -> str:
     """One for each kind of tool."""
-    found = _ICONS.get(tool)
-    return found or next((sign for family, sign in _FAMILIES if tool.startswith(family)), "🔧")
+    if tool in _ICONS:
+        return _ICONS[tool]
+    for family, sign in _FAMILIES:
+        if tool.startswith(family):
+            return sign
+    return "🔧"
 
 
 @dataclass(slots=True)
@@ -174,11 +179,8 @@ class _Line:
     outcome: str = ""
 
     def __str__(self) -> str:
-        return " ".join(
-            part
-            for part in (icon(self.tool), self.tool, code_span(self.argument), self.outcome)
-            if part
-        )
+        parts = (icon(self.tool), self.tool, code_span(self.argument), self.outcome)
+        return " ".join(part for part in parts if part)
 
 
 @dataclass(slots=True)
@@ -196,7 +198,8 @@ class Activity:
         self._lines[call] = _Line(_name(tool), _one_line(argument))
 
     def ended(self, call: str, result: ToolResult) -> None:
-        if (line := self._lines.get(call)) is not None:
+        line = self._lines.get(call)
+        if line is not None:
             line.outcome = outcome(result)
 
     def asked(self, usage: Usage) -> None:
@@ -207,11 +210,14 @@ class Activity:
 
     def shown(self, seconds: float, *, tools: bool = True) -> str:
         """CommonMark; without ``tools`` only what is said besides."""
-        said = [f"_{self.line}_"] if self.line else []
+        besides = f"_{self.line}_" if self.line else ""
         if not self._lines or not tools:
-            return "".join(said)
-        foot = footer(self._input, self._output, seconds, self._models, len(self._lines))
-        return "\n".join([*_cut([str(line) for line in self._lines.values()]), *said, foot])
+            return besides
+        lines = _cut([str(line) for line in self._lines.values()])
+        if besides:
+            lines.append(besides)
+        lines.append(footer(self._input, self._output, seconds, self._models, len(self._lines)))
+        return "\n".join(lines)
 
 
 def outcome(result: ToolResult) -> str:
@@ -225,10 +231,10 @@ def outcome(result: ToolResult) -> str:
 
 def footer(tokens_in: int, tokens_out: int, seconds: float, turns: int, calls: int) -> str:
     """In and out tokens · seconds · turns of the model · calls of tools."""
-    return (
-        f"_{_short(tokens_in)} in / {_short(tokens_out)} out · {max(0, round(seconds))} s"
-        f" · {turns} turn{'' if turns == 1 else 's'} · {calls} call{'' if calls == 1 else 's'}_"
-    )
+    tokens = f"{_short(tokens_in)} in / {_short(tokens_out)} out"
+    turns_text = "1 turn" if turns == 1 else f"{turns} turns"
+    calls_text = "1 call" if calls == 1 else f"{calls} calls"
+    return f"_{tokens} · {max(0, round(seconds))} s · {turns_text} · {calls_text}_"
 
 
 def footnote(mode: Mode, cost: TurnCost, redact: Callable[[str], str] = str) -> str:
@@ -238,23 +244,27 @@ def footnote(mode: Mode, cost: TurnCost, redact: Callable[[str], str] = str) -> 
     foot = footer(cost.input, cost.output, cost.seconds, cost.model_calls, cost.tool_calls)
     if mode != "keep":
         return foot
-    results = [step.result for step in cost.steps if isinstance(step, CallResult)]
-    ended = {result.call: outcome(result) for result in results}
-    steps = [step for step in cost.steps if isinstance(step, ModelStep)]
-    calls = [block for step in steps for block in step.blocks if isinstance(block, ToolCall)]
-    lines = [
-        str(_Line(_name(call.name), _one_line(summary(call, redact)), ended.get(call.id, "")))
-        for call in calls
-    ]
-    return "\n".join([*_cut(lines), foot])
+    lines: list[_Line] = []
+    by_call: dict[str, _Line] = {}
+    for step in cost.steps:
+        match step:
+            case ModelStep(blocks):
+                for block in blocks:
+                    if isinstance(block, ToolCall):
+                        argument = _one_line(summary(block, redact))
+                        by_call[block.id] = _Line(_name(block.name), argument)
+                        lines.append(by_call[block.id])
+            case CallResult(result) if result.call in by_call:
+                by_call[result.call].outcome = outcome(result)
+            case _:
+                pass
+    return "\n".join([*_cut([str(line) for line in lines]), foot])
 
 
 def _cut(lines: list[str]) -> list[str]:
-    return (
-        lines
-        if len(lines) <= ACTIVITY_LINES
-        else [*lines[:ACTIVITY_LINES], f"+{len(lines) - ACTIVITY_LINES} more"]
-    )
+    if len(lines) <= ACTIVITY_LINES:
+        return lines
+    return [*lines[:ACTIVITY_LINES], f"+{len(lines) - ACTIVITY_LINES} more"]
 
 
 def _one_line(text: str) -> str:

@@ -51,17 +51,13 @@ _LAST_WORD = re.compile(r"[!-~]{1,400}\Z")
 Way = Literal["off", "edits", "preview"]
 
 
-async def _nothing(turn: str) -> OutRow | None:  # noqa: ARG001 - nobody kept a draft
-    return None
-
-
 @dataclass(slots=True)
 class _Slot:
     """One running turn, begun at ``began`` (monotonic seconds). ``text`` is the newest; older
     versions are never sent."""
 
     turn: str
-    said: Outbound  # the answer without its words
+    answer: Outbound  # without its words
     began: float
     text: str = ""
     activity: Activity = field(default_factory=Activity)
@@ -75,7 +71,7 @@ class _Slot:
 
     @property
     def address(self) -> Address:
-        return self.said.address
+        return self.answer.address
 
     def end(self) -> None:
         """The turn is over, or nobody looks any more."""
@@ -93,12 +89,13 @@ class _Slot:
         """Text, then what is being done (``busy``: by which tools); at most ``most`` characters,
         cut from the front of the text."""
         doing = self.activity.shown(now - self.began, tools=busy)
-        doing = "" if len(doing) > most else doing
+        if len(doing) > most:
+            doing = ""
         room = most - len(doing) - 2 if doing else most
-        whole = redact(quote_thinking(self.text))  # before it is cut: half a token has no shape
-        text = whole
-        if len(whole) > room:
-            text = "…" + whole[len(whole) - room + 1 :] if room > 1 else ""
+        text = redact(quote_thinking(self.text))  # before it is cut: half a token has no shape
+        if len(text) > room:
+            rest = text[len(text) - room + 1 :]
+            text = f"…{rest}" if room > 1 else ""
         return "\n\n".join(part for part in (text, doing) if part)
 
 
@@ -110,7 +107,7 @@ class DraftRows:
 
     open: Callable[[str, str, PostRow], Awaitable[bool]]
     new_id: NewId
-    standing: Callable[[str], Awaitable[OutRow | None]] = _nothing
+    standing: Callable[[str], Awaitable[OutRow | None]]
 
 
 @record
@@ -184,14 +181,10 @@ class Drafts:
         """What a person could read so far of the answer whose draft is ``row``; None: no such turn
         runs here."""
         # Over a copy: the loop may begin a turn meanwhile.
-        return next(
-            (
-                quote_thinking(slot.text)
-                for slot in list(self._slots.values())
-                if slot.row == row and slot.text.strip()
-            ),
-            None,
-        )
+        for slot in list(self._slots.values()):
+            if slot.row == row and slot.text.strip():
+                return quote_thinking(slot.text)
+        return None
 
     async def make_way(self, row: OutRow) -> None:
         """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an
@@ -241,9 +234,11 @@ class Drafts:
         if place is None or place.channel != self._name or place.account != self._channel.account:
             return
         answer = Outbound(place, "", mentions=event.mentions, reply_to=event.reply_to)
-        if (old := self._slots.pop(thread, None)) is not None:
-            old.end()
-        self._slots[thread] = slot = _Slot(event.turn, answer, self._now())
+        earlier = self._slots.pop(thread, None)
+        if earlier is not None:
+            earlier.end()
+        slot = _Slot(event.turn, answer, self._now())
+        self._slots[thread] = slot
 
         def begin() -> None:
             slot.life = group.create_task(self._live(thread, slot), name=f"draft.{slot.turn}")
@@ -255,21 +250,18 @@ class Drafts:
         typing = asyncio.create_task(self._typing.show(slot.address), name=f"typing.{slot.turn}")
         try:
             if self._way == "preview":
-                await self._previews(slot)
+                interval = self._channel.capabilities.revise
+                pause = max(LEAST, interval.total_seconds() if interval is not None else LEAST)
+                await slot.bell.wait()
+                await self._sleep(min(FIRST_AFTER, pause))
+                async for text in self._news(slot, pause):
+                    await self._updates.revise(slot.turn, slot.address, None, text)
             elif self._way == "edits":
                 await self._edits(thread, slot)
             await asyncio.Event().wait()
         finally:
             typing.cancel()
             await asyncio.wait([typing])
-
-    async def _previews(self, slot: _Slot) -> None:
-        interval = self._channel.capabilities.revise
-        pause = max(LEAST, interval.total_seconds() if interval is not None else LEAST)
-        await slot.bell.wait()
-        await self._sleep(min(FIRST_AFTER, pause))
-        async for text in self._news(slot, pause):
-            await self._updates.revise(slot.turn, slot.address, None, text)
 
     async def _edits(self, thread: str, slot: _Slot) -> None:
         """Until there is nothing more to revise: the draft was refused, or the row that replaces it
@@ -280,13 +272,11 @@ class Drafts:
         await self._sleep(FIRST_AFTER)
         async for text in self._news(slot, pause):
             if slot.row is None:
-                row = PostRow(
-                    self._rows.new_id(), "draft", replace(slot.said, text=text, draft=True)
-                )
+                draft = replace(slot.answer, text=text, draft=True)
+                row = PostRow(self._rows.new_id(), "draft", draft)
                 slot.row = row.id  # before the row is written: delivery may be quick
-                if not await self._rows.open(thread, slot.turn, row) and not await self._take_up(
-                    slot
-                ):
+                opened = await self._rows.open(thread, slot.turn, row)
+                if not opened and not await self._take_up(slot):
                     return
             elif slot.over:
                 return
@@ -295,46 +285,44 @@ class Drafts:
 
     async def _take_up(self, slot: _Slot) -> bool:
         """A turn that goes on after a crash, an outage or a question grows in the draft it left."""
-        old: OutRow | None = None
+        draft: OutRow | None = None
 
         async def look() -> None:
-            nonlocal old
-            old = await self._rows.standing(slot.turn)
+            nonlocal draft
+            draft = await self._rows.standing(slot.turn)
 
-        if (error := await failure_of(look())) is not None:
+        error = await failure_of(look())
+        if error is not None:
             log.warning("draft_lost", channel=self._name, turn=slot.turn, error=str(error))
-        if old is None:
+        if draft is None:
             return False
-        slot.row = old.row.id
-        said = next((state.receipt for state in old.parts if state.receipt is not None), None)
-        slot.receipt = self._seen.get(old.row.id, said if old.state == "sent" else None)
+        slot.row = draft.row.id
+        slot.receipt = self._seen.get(draft.row.id)
+        if slot.receipt is None and draft.state == "sent":
+            receipts = [state.receipt for state in draft.parts if state.receipt is not None]
+            slot.receipt = receipts[0] if receipts else None
         slot.bell.set()
         return True
 
     async def _news(self, slot: _Slot, pause: float) -> AsyncIterator[str]:
         """The newest text, at most once in ``pause`` seconds, when it is another one."""
-        last = ""
-        had = None
+        last_text = ""
+        last_receipt = None
         most = self._channel.capabilities.max_text
         while True:
             while (wait := self._updates.wait(slot.address.chat)) > 0:
                 await self._sleep(wait)
             slot.bell.clear()  # time alone is no news
-            text = self._text(slot, most)
-            if text and (text != last or slot.receipt is not had):
-                last = text
-                had = slot.receipt
+            if self._channel.capabilities.appends:
+                text = slot.grown(most, self._redact)
+            else:
+                text = slot.shown(most, self._now(), self._redact, busy=self._tools)
+            if text and (text != last_text or slot.receipt is not last_receipt):
+                last_text = text
+                last_receipt = slot.receipt
                 yield text
                 await self._sleep(pause)
             await slot.bell.wait()
-
-    def _text(self, slot: _Slot, most: int) -> str:
-        grows = self._channel.capabilities.appends
-        return (
-            slot.grown(most, self._redact)
-            if grows
-            else slot.shown(most, self._now(), self._redact, busy=self._tools)
-        )
 
 
 def way_of(streaming: str | None) -> Way | None:
@@ -344,10 +332,10 @@ def way_of(streaming: str | None) -> Way | None:
 
 def _possible(channel: Channel, wanted: Way | None) -> Way:
     """What was asked for where the platform can, else the best it offers."""
-    able = channel.capabilities
-    edits = able.revise is not None
-    if wanted == "off" or (wanted == "preview" and able.preview) or (wanted == "edits" and edits):
+    preview = channel.capabilities.preview
+    edits = channel.capabilities.revise is not None
+    if wanted == "off" or (wanted == "edits" and edits):
         return wanted
-    if able.preview:
+    if preview:
         return "preview"
     return "edits" if edits else "off"

@@ -51,25 +51,12 @@ class PeopleDesk:
         return await self.store.people()
 
     async def pair(self, code: str, role: Role | None = None) -> PersonRow | None:
-        known = await self.store.people()
-        row = admitted(known, code, role or self.role(known), "owner", self.clock())
+        people = await self.store.people()
+        row = admitted(people, code, role or self.role(people), "owner", self.clock())
         if row is None:
             return None
-        said = await self._said(row)  # before the row forgets since when they ask
-        await self._save(row)
-        if said:
-            place = said[0].address
-            told = PostRow(
-                derived("let in", said[0].key, row.role),
-                "notice",
-                Outbound(place, welcome(row.role)),
-            )
-            await self.store.post([told])
-            await self.publish([replace(one, key=f"let in:{one.key}", aliases=()) for one in said])
-        return row
-
-    async def _said(self, row: PersonRow) -> list[Inbound]:
-        """What they said in private while their code lived, oldest first."""
+        # Before the row forgets since when they ask: what they said in private while their code
+        # lived, oldest first.
         since = self.clock() - CODE_LIFE
         refused = await self.reports.inbox(state="refused", limit=LATEST)
         messages: list[Inbound] = []
@@ -81,12 +68,25 @@ class PeopleDesk:
             sender = (place.channel, place.account, message.person.id)
             if sender == (row.channel, row.account, row.person) and _by_time(info)[0] >= since:
                 messages.append(message)
-        return messages
+        await self._save(row)
+        if messages:
+            first = messages[0]
+            notice = PostRow(
+                derived("let in", first.key, row.role),
+                "notice",
+                Outbound(first.address, welcome(row.role)),
+            )
+            await self.store.post([notice])
+            await self.publish(
+                [replace(message, key=f"let in:{message.key}", aliases=()) for message in messages]
+            )
+        return row
 
     async def revoke(self, channel: str, account: str, person: str) -> bool:
-        known = {(row.channel, row.account, row.person): row for row in await self.store.people()}
-        row = known.get((channel, account, person))
-        if row is None:
+        for row in await self.store.people():
+            if (row.channel, row.account, row.person) == (channel, account, person):
+                break
+        else:
             return False
         await self._save(PersonRow(channel, account, person, row.name, "revoked", by="owner"))
         return True
@@ -103,8 +103,8 @@ def role_of_next(
     the configuration, and for the first person of a house whose owner is not named, who will be the
     owner; anybody else as a guest."""
 
-    def role(known: Sequence[PersonRow]) -> Role:
-        first = not owner_named and not any(row.role not in ("asking", "revoked") for row in known)
+    def role(people: Sequence[PersonRow]) -> Role:
+        first = not owner_named and all(row.role in ("asking", "revoked") for row in people)
         return default if chosen or first else "guest"
 
     return role
@@ -130,27 +130,22 @@ def pairing_request(
 ) -> tuple[PersonRow, str] | None:
     """The row of a stranger and the code to tell; None: a code was told and still lives, so nothing
     more is said."""
-    if (
-        known is not None
-        and known.role == "asking"
-        and known.expires is not None
-        and known.expires > now
-    ):
-        return None
+    if known is not None and known.role == "asking":
+        alive = known.expires is not None and known.expires > now
+        if alive:
+            return None
     code = new_code()
     place = said.address
-    return (
-        PersonRow(
-            place.channel,
-            place.account,
-            said.person.id,
-            said.person.name,
-            "asking",
-            code_hash(code),
-            now + CODE_LIFE,
-        ),
-        code,
+    row = PersonRow(
+        place.channel,
+        place.account,
+        said.person.id,
+        said.person.name,
+        "asking",
+        code_hash(code),
+        now + CODE_LIFE,
     )
+    return row, code
 
 
 def pairing_text(said: Said, code: str) -> str:
@@ -171,13 +166,11 @@ def admitted(
     rows: list[PersonRow], code: str, role: str, by: str, now: datetime
 ) -> PersonRow | None:
     """The row of whoever was told this code, let in; None: nobody was, or it is too late."""
-    wanted = code_hash(code)
+    hashed = code_hash(code)
     for row in rows:
-        if (
-            row.role == "asking"
-            and row.code_hash is not None
-            and secrets.compare_digest(row.code_hash, wanted)
-        ):
+        if row.role != "asking" or row.code_hash is None:
+            continue
+        if secrets.compare_digest(row.code_hash, hashed):
             if row.expires is None or row.expires <= now:
                 return None
             return replace(row, role=role, code_hash=None, expires=None, by=by)  # pyright: ignore[reportArgumentType]

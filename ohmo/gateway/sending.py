@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,9 +23,8 @@ from ohmo.lifecycle import backoff, failure_of
 
 log = structlog.get_logger("ohmo.delivery")
 Sent = Callable[[OutRow, str, float], None]  # a row, how it went, seconds it took
-RISKY_TRIES = (
-    12  # of a part that may already be visible, where every further try may show it once more
-)
+# tries of a part that may already be visible, where every further one may show it once more
+RISKY_TRIES = 12
 LEAST_WAIT = 0.05  # seconds, whatever a platform asks for
 
 
@@ -82,12 +81,10 @@ class Sender:
         """Brings one head as far as it goes. ``tries``: how often it ended ``unsure`` before."""
         work = _Work(row, list(row.parts), unsure=row.state == "sending" and bool(row.parts))
         if row.expires <= self._clock():
-            unknown = (
-                "it could not be found out whether it was delivered"
-                if work.unsure
-                else "it could not be delivered"
-            )
-            return await self._bury(row, f"{unknown} within its time")
+            why = "it could not be delivered"
+            if work.unsure:
+                why = "it could not be found out whether it was delivered"
+            return await self._bury(row, f"{why} within its time")
         try:
             return await self._said(work)
         except Rejected as error:
@@ -95,29 +92,21 @@ class Sender:
         except Conflict:
             return Done("gone", "it was taken back meanwhile")
         except RateLimited as error:
-            self._pace.block(
-                row.row.outbound.address.chat,
-                _now() + error.retry_after,
-                everywhere=error.everywhere,
-            )
+            chat = row.row.outbound.address.chat
+            until = _now() + error.retry_after
+            self._pace.block(chat, until, everywhere=error.everywhere)
             return await self._again(work, str(error), max(LEAST_WAIT, error.retry_after))
         except NotReady as error:
-            return await self._again(
-                work, str(error), backoff(max(row.attempts, tries), first=0.5, most=30.0)
-            )
+            pause = backoff(max(row.attempts, tries), first=0.5, most=30.0)
+            return await self._again(work, str(error), pause)
         except Ambiguous as error:
             if tries + 1 >= RISKY_TRIES and self._repeats(row) is Repeat.RISK:
                 return await self._bury(row, f"its delivery cannot be made sure: {error}")
             return Done("unsure", str(error), backoff(tries, first=4.0, most=300.0))
         except AuthFailed as error:
-            if (
-                not work.unsure
-            ):  # certainly not said: with new credentials it goes out without a mark
-                await failure_of(
-                    self._outbox.unsent(
-                        row.row.id, retry_after=0.0, error=str(error), parts=work.states
-                    )
-                )
+            if not work.unsure:
+                # Certainly not said: with new credentials it goes out without a mark.
+                await failure_of(self._again(work, str(error), 0.0))
             raise
 
     async def _said(self, work: _Work) -> Done:
@@ -141,19 +130,22 @@ class Sender:
             return await self._parts(work)
 
     def _render(self, work: _Work, *, plain: bool) -> tuple[Part, ...]:
-        standing = [
-            *work.row.replaces,
-            *(state.receipt for state in work.states if state.receipt is not None),
-        ]
-        replaces = tuple({receipt.message: receipt for receipt in standing}.values())
+        visible = {receipt.message: receipt for receipt in work.row.replaces}
+        for state in work.states:
+            if state.receipt is not None:
+                visible[state.receipt.message] = state.receipt
         outbound = work.row.row.outbound
-        text = self._redact(outbound.text)
-        choices = tuple(replace(one, label=self._redact(one.label)) for one in outbound.choices)
-        said = replace(
-            outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain
+        safe = replace(
+            outbound,
+            text=self._redact(outbound.text),
+            choices=tuple(
+                replace(choice, label=self._redact(choice.label)) for choice in outbound.choices
+            ),
+            replaces=tuple(visible.values()),
+            plain=plain or outbound.plain,
         )
         buttons = self._channel.capabilities.choices
-        return self._channel.render(worded(said, buttons=buttons))
+        return self._channel.render(worded(safe, buttons=buttons))
 
     async def _parts(self, work: _Work) -> Done:
         row = work.row
@@ -167,11 +159,15 @@ class Sender:
             states[number] = replace(states[number], receipt=receipt)
             if number + 1 < len(states):
                 await self._insist(lambda: self._outbox.sending(row.row.id, states))
-        final = _standing(states)
+        last: dict[str, PartState] = {}  # the last word on every message
+        for state in states:
+            name = state.receipt.message if state.receipt is not None else ""
+            last.pop(name, None)
+            last[name] = state
+        final = tuple(last.values())
         await self._insist(lambda: self._outbox.sent(row.row.id, final))
-        return Done(
-            "sent", receipts=tuple(state.receipt for state in final if state.receipt is not None)
-        )
+        receipts = tuple(state.receipt for state in final if state.receipt is not None)
+        return Done("sent", receipts=receipts)
 
     async def _one(self, work: _Work, number: int) -> Receipt:
         """One part until it has a receipt; a second time at once when the first answer was lost."""
@@ -181,14 +177,13 @@ class Sender:
             state = work.states[number]
             part = work.states[number].part
             if work.unsure:
-                found, part = await self._settle(work, state, key)
-                if found is not None:
+                visible, part = await self._settle(work, state, key)
+                if visible is not None:
                     work.unsure = False
-                    return found
+                    return visible
             if part.kind == "file" and state.handle is None:
-                state = work.states[number] = replace(
-                    state, handle=await self._channel.upload(part)
-                )
+                state = replace(state, handle=await self._channel.upload(part))
+                work.states[number] = state
                 await self._outbox.sending(row.row.id, work.states)
             while (wait := self.wait(row)) > 0:
                 await self._sleep(wait)
@@ -219,11 +214,10 @@ class Sender:
             case Repeat.SAFE:
                 return None, part
             case Repeat.LOOK:
-                found = await self._channel.find(
-                    row.row.outbound.address, part, key, state.handle, row.started
-                )
-                work.unsure = found is not None
-                return found, part
+                place = row.row.outbound.address
+                visible = await self._channel.find(place, part, key, state.handle, row.started)
+                work.unsure = visible is not None
+                return visible, part
             case Repeat.RISK:
                 return None, self._channel.mark(part)
 
@@ -231,11 +225,8 @@ class Sender:
         """What a repeat of this row does by now: what was safe within a window is a risk behind
         it."""
         able = self._channel.capabilities
-        return (
-            Repeat.RISK
-            if able.repeat is Repeat.SAFE and self._clock() - row.started >= able.repeat_window
-            else able.repeat
-        )
+        safe_no_more = self._clock() - row.started >= able.repeat_window
+        return Repeat.RISK if able.repeat is Repeat.SAFE and safe_no_more else able.repeat
 
     async def _again(self, work: _Work, reason: str, retry_after: float) -> Done:
         """A store that knew it as "not said" would say it twice: what is unsure stays
@@ -261,16 +252,6 @@ class Sender:
                 log.error("store_unavailable", doing="receipt", error=str(error))
                 await self._sleep(backoff(attempt, most=5.0))
                 attempt += 1
-
-
-def _standing(states: Sequence[PartState]) -> tuple[PartState, ...]:
-    """The last word on every message."""
-    last: dict[str, PartState] = {}
-    for state in states:
-        name = state.receipt.message if state.receipt is not None else ""
-        last.pop(name, None)
-        last[name] = state
-    return tuple(last.values())
 
 
 def _now() -> float:

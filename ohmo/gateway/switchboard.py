@@ -63,14 +63,6 @@ TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hea
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 
 
-async def _always() -> None:
-    return
-
-
-async def _never(_channel: str, _account: str) -> datetime | None:
-    return None
-
-
 @record
 class BoardParts:
     """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a
@@ -87,8 +79,8 @@ class BoardParts:
     commands: Sequence[tuple[str, str]]
     clock: Clock
     owner: str
-    storing: Callable[[], Awaitable[object]] = _always
-    spoke: Callable[[str, str], Awaitable[datetime | None]] = _never
+    storing: Callable[[], Awaitable[object]]
+    spoke: Callable[[str, str], Awaitable[datetime | None]]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
@@ -150,27 +142,25 @@ class Switchboard:
         self, link: LinkSettings, health: Health, error: Exception | None, attempt: int
     ) -> float:
         """Says what happened and how long to wait."""
-        said = (
-            str(error) or type(error).__name__
-            if error is not None
-            else "the channel stopped by itself"
-        )
-        log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
+        reason = "the channel stopped by itself"
+        if error is not None:
+            reason = str(error) or type(error).__name__
+        log.warning("channel_down", channel=link.label, error=reason, kind=type(error).__name__)
         if isinstance(error, InUse):
             health.state = "conflict"
-            health.detail = said
+            health.detail = reason
             health.wary = True
             text = (
-                f"{link.label} is stopped: {said.rstrip('.')}. It is tried every five minutes and"
+                f"{link.label} is stopped: {reason.rstrip('.')}. It is tried every five minutes and"
                 " goes on once the other one is gone; what is to be said there waits."
             )
             await self._tell(f"conflict:{link.label}", text, link)
             return PROBE
         if isinstance(error, AuthFailed):
             health.state = "auth_failed"
-            health.detail = said
+            health.detail = reason
             text = (
-                f"{link.label} cannot be used: {said.rstrip('.')}. Once that is mended it goes on"
+                f"{link.label} cannot be used: {reason.rstrip('.')}. Once that is mended it goes on"
                 " within five minutes; nothing is lost meanwhile."
             )
             await self._tell(f"auth:{link.label}", text, link)
@@ -180,15 +170,14 @@ class Switchboard:
             health.detail = "another instance holds this connection"
             return LEASE / 3
         health.state = "reconnecting"
-        health.detail = said
+        health.detail = reason
         if error is not None and not isinstance(error, ChannelError | Unavailable):
             health.state = "failed"
             health.detail = f"{type(error).__name__}: {error}"
             log.error("channel_failed", channel=link.label, error=health.detail, exc_info=error)
         if attempt == TELL_AFTER:
-            await self._tell(
-                f"down:{link.label}", f"{link.label} cannot be reached: {health.detail}", link
-            )
+            text = f"{link.label} cannot be reached: {health.detail}"
+            await self._tell(f"down:{link.label}", text, link)
         # Half of each step is certain: with the whole of it drawn, an hour's outage would see more
         # than a hundred tries.
         pause = backoff(attempt - 1, draw=lambda: (1.0 + self._parts.draw()) / 2)
@@ -204,17 +193,15 @@ class Switchboard:
         await self._parts.notices.tell(incident, text, not_through=link.name)
 
     async def _life(self, link: LinkSettings, health: Health) -> None:
-        await (
-            self._parts.storing()
-        )  # a connection is worth nothing while nothing that it brings can be kept
+        # A connection is worth nothing while nothing that it brings can be kept.
+        await self._parts.storing()
         if link.heavy:
             channel = await within(BUILD_LIMIT, asyncio.to_thread(link.build))
         else:
             channel = link.build()
         health.wary = health.wary or (isinstance(channel, Wary) and channel.wary)
-        if (
-            health.state == "standby"
-        ):  # while another instance speaks to it, the platform is asked nothing
+        if health.state == "standby":
+            # While another instance speaks to it, the platform is asked nothing.
             await self._lease(_lease_name(link, health.account))
         async with channel.connect():
             health.account = channel.account
@@ -272,12 +259,11 @@ class Switchboard:
             if row.row.kind == "draft":
                 return  # the answer itself is another row
             where = f"{link.label}:{row.row.outbound.address.chat}"
-            await parts.notices.tell(
-                f"dead:{where}",
+            text = (
                 f"A message to {where} could not be delivered: {reason}. `ohmo outbox list`"
-                " shows it.",
-                not_at=row.row.outbound.address,
+                " shows it."
             )
+            await parts.notices.tell(f"dead:{where}", text, not_at=row.row.outbound.address)
 
         delivery = Delivery(
             channel,
@@ -346,22 +332,23 @@ class Switchboard:
                 log.warning("probe_failed", error=str(error))
 
     async def _menu(self, channel: Channel) -> None:
-        if (error := await failure_of(channel.menu(self._parts.commands))) is not None:
+        error = await failure_of(channel.menu(self._parts.commands))
+        if error is not None:
             log.warning("menu_failed", error=str(error))
 
     async def _hold(self, name: str) -> None:
         """Renews the connection's lease; losing it ends the connection, and so does a store that
         could not be asked while it lasted."""
-        held = self._parts.now()
+        renewed_at = self._parts.now()
         while True:
             await self._parts.sleep(LEASE / 3)
             try:
                 if await self._parts.store.lease(name, self._parts.owner, LEASE) is None:
                     raise LeaseLost(f"{name} is held by another instance")
-                held = self._parts.now()
+                renewed_at = self._parts.now()
             except Unavailable as error:
                 log.error("store_unavailable", doing="lease", error=str(error))
-                if self._parts.now() - held >= LEASE * 2 / 3:
+                if self._parts.now() - renewed_at >= LEASE * 2 / 3:
                     raise
 
 

@@ -54,7 +54,7 @@ WIDE = {
     "ohmo.cli.wizard.InitFlags": "what `ohmo init` asks",
     "ohmo.service.upgrading.Parts": "the programs an upgrade calls",
     "ohmo.control.metrics.StatusReporter": "what the status is put together from",
-    "ohmo.gateway.command_queries.CommandQueries": "what slash commands ask of the house",
+    "ohmo.gateway.orders.CommandQueries": "what slash commands ask of the house",
 }
 
 

@@ -70,8 +70,8 @@ class House:
         return []
 
     def _board(self) -> Switchboard:
-        async def no_draft(*_: Any) -> bool:
-            return False
+        async def nothing(*_: Any) -> Any:
+            return None
 
         store, clock = self._store, lambda: datetime.now(UTC)
         pace = Pace(chat=Rate(0.0), account=Rate(0.0))
@@ -83,7 +83,7 @@ class House:
                 channel, store, clock=clock, pace=pace, failpoint=lambda _: None
             ),
             lambda channel, link: Drafts(
-                channel, link.name, EventStream().listen, DraftRows(no_draft, self._new_id)
+                channel, link.name, EventStream().listen, DraftRows(nothing, self._new_id, nothing)
             ),
             [],
             clock,
@@ -91,6 +91,8 @@ class House:
             sleep=self.time.sleep,
             now=lambda: self.time.now,
             draw=random.Random(3).random,
+            storing=nothing,
+            spoke=nothing,
         )
         link = LinkSettings(
             self.rig.name,

@@ -12,7 +12,7 @@ from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.reports import HouseStatus
 from ohmo.contracts.turns import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
-from ohmo.gateway.command_queries import CommandQueries
+from ohmo.gateway.orders import CommandQueries
 from tests.store_model.store import MemoryStore
 
 NOW = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)

@@ -40,10 +40,9 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, Claim, PersonRow
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.answering import Answering, AnsweringDeps
-from ohmo.gateway.command_queries import CommandQueries
 from ohmo.gateway.intake import Intake, IntakeDeps
 from ohmo.gateway.notices import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
-from ohmo.gateway.orders import Orders, OrdersDeps, Turns
+from ohmo.gateway.orders import CommandQueries, Orders, OrdersDeps, Turns
 from tests.store_model.store import MemoryStore
 
 KNOWN = commands()

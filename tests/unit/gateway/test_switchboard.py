@@ -115,12 +115,12 @@ class Board:
                 channel, self.store, clock=self.clock, pace=pace, failpoint=lambda _: None
             )
 
-        async def no_draft(*_: Any) -> bool:
-            return False
+        async def nothing(*_: Any) -> Any:
+            return None
 
         def drafts(channel: Any, link: LinkSettings) -> Drafts:
             return Drafts(
-                channel, link.name, EventStream().listen, DraftRows(no_draft, counter("d"))
+                channel, link.name, EventStream().listen, DraftRows(nothing, counter("d"), nothing)
             )
 
         parts = BoardParts(
@@ -135,6 +135,7 @@ class Board:
             sleep=self.time.sleep,
             now=lambda: self.time.now,
             draw=random.Random(seed).random,
+            storing=nothing,
             spoke=self.spoke,
         )
         return Switchboard(links, parts, connections)
