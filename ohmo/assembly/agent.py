@@ -14,7 +14,6 @@ from channels.contract import Address
 from channels.record import record
 from ohmo.ambient import Failpoint
 from ohmo.config.load import Config
-from ohmo.config.models import Pricing
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import ToolSpec
@@ -53,29 +52,25 @@ async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model
     auto`` without a key."""
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
-    prices = {name: _price(one) for name, one in config.written.pricing.items()}
+    prices: dict[str, Price] = {}
+    for name, pricing in config.written.pricing.items():
+        cached = pricing.input if pricing.cache_read is None else pricing.cache_read
+        stored = pricing.input if pricing.cache_write is None else pricing.cache_write
+        prices[name] = Price(pricing.input, cached, stored, pricing.output)
     return await build.model(endpoints, build.manifests(scan), load, environ, pricing=prices)
 
 
-def _price(written: Pricing) -> Price:
-    cached = written.input if written.cache_read is None else written.cache_read
-    stored = written.input if written.cache_write is None else written.cache_write
-    return Price(written.input, cached, stored, written.output)
-
-
-async def no_such_model(model: build.Model, wanted: str) -> str:
+async def no_such_model(model: build.Model, name: str) -> str:
     """One line about a model that neither the profile nor its endpoint has; empty for one that may
     be there."""
-    if wanted in model.models:
+    if name in model.models:
         return ""
     if model.model == "offline":
-        return (
-            f"model {wanted[:100]}: no model is configured; docs/models.md says how to connect one"
-        )
-    there = await model.offers() if model.offers is not None else ()
-    if not there or has(there, wanted):
+        return f"model {name[:100]}: no model is configured; docs/models.md says how to connect one"
+    offered = await model.offers() if model.offers is not None else ()
+    if not offered or has(offered, name):
         return ""
-    return f"model {wanted[:100]}: the endpoint has no such model; it has {in_words(there, wanted)}"
+    return f"model {name[:100]}: the endpoint has no such model; it has {in_words(offered, name)}"
 
 
 def build_agent(
@@ -92,14 +87,24 @@ def build_agent(
     """``call``: asks the model. ``grants``: what people have allowed for longer than once.
     ``cron``: where jobs are made, None: the model cannot. ``largest``: bytes of one file a place
     can be shown."""
-    environ = {**environ, "PATH": _path(environ)}
+    # Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
+    # first.
+    path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    own = str(Path(sys.executable).parent)
+    if Path(own, "ohmo").exists() and own not in path.split(":"):
+        path = f"{path}:{own}"
+    environ = {**environ, "PATH": path}
     home = Path(environ.get("HOME", "~")).expanduser()
-    host = Host(home, config.home.root, environ["PATH"])
+    host = Host(home, config.home.root, path)
     snapshot = snapshot_of(config)
     bench = Workbench(
         config.home.spill,
         sensitive_of(snapshot, host),
-        limits=_limits(config),
+        limits=Limits(
+            bash_output=config.limits.bash_output,
+            web_output=config.limits.web_output,
+            read_lines=config.limits.read_lines,
+        ),
         environ=environ,
         ripgrep=ripgrep(),
         cron=cron,
@@ -122,15 +127,6 @@ def build_agent(
     return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policies, tools, gate)
 
 
-def _path(environ: Mapping[str, str]) -> str:
-    """Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
-    first."""
-    own = str(Path(sys.executable).parent)
-    path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    there = Path(own, "ohmo").exists() and own not in path.split(":")
-    return f"{path}:{own}" if there else path
-
-
 def redactor(config: Config) -> Callable[[str], str]:
     """Takes the secrets of this house, and whatever looks like a token, out of words."""
     return Redactor(lambda: config.vault.values).words
@@ -139,12 +135,7 @@ def redactor(config: Config) -> Callable[[str], str]:
 def ripgrep() -> Path | None:
     """``rg`` beside this interpreter (the wheel brings it) or on the PATH."""
     beside = Path(sys.executable).with_name("rg")
-    found = str(beside) if beside.exists() else shutil.which("rg")
-    return Path(found) if found is not None else None
-
-
-def _limits(config: Config) -> Limits:
-    limits = config.limits
-    return Limits(
-        bash_output=limits.bash_output, web_output=limits.web_output, read_lines=limits.read_lines
-    )
+    if beside.exists():
+        return beside
+    path = shutil.which("rg")
+    return Path(path) if path is not None else None

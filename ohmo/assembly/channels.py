@@ -3,7 +3,7 @@ adapters by string."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -40,14 +40,12 @@ class Door:
         return self.access is not None and self.access.may_invite(place, person.id, private=private)
 
     def about(self, channel: str) -> About:
-        return About(
-            tuple(
-                PersonId(one.partition(":")[2])
-                for one in self.owners
-                if one.startswith(f"{channel}:")
-            ),
-            self.model,
-        )
+        owners: list[PersonId] = []
+        for owner in self.owners:
+            platform, _, person = owner.partition(":")
+            if platform == channel:
+                owners.append(PersonId(person))
+        return About(tuple(owners), self.model)
 
 
 @record
@@ -66,79 +64,63 @@ class Wired:
 
 def manifests() -> tuple[Mapping[str, Manifest], tuple[str, ...]]:
     """Every channel that is installed, and what was wrong with those that were skipped."""
-    found = discover()
-    return found.manifests, found.broken
+    discovered = discover()
+    return discovered.manifests, discovered.broken
 
 
 def wire(config: Config, clock: Callable[[], Any], began: datetime | None = None) -> Wired:
     """``began``: the daemon, which may live longer than this configuration. Raises ConfigError with
     every problem of every channel."""
-    known, broken = manifests()
-    opened = open_channels(config.channels, known)
+    installed, broken = manifests()
+    opened = open_channels(config.channels, installed)
     accounts = Accounts(opened)
     browser: Browser | None = None
-    links = [
-        LinkSettings(
-            "house",
-            "house",
-            InternalChannel,
-            config.home.state("house"),
-            _fence(ChannelPolicy()),
-            heavy=False,
-        )
-    ]
+    state = config.home.state("house")
+    catch_up = _catch_up(ChannelPolicy())
+    links = [LinkSettings("house", "house", InternalChannel, state, catch_up, heavy=False)]
     door = Door()
-    for one in opened:
-        label = _label(one, opened)
+    for entry in opened:
+        name = entry.manifest.name
+        twins = [other for other in opened if other.manifest.name == name]
+        label = name
+        if len(twins) > 1:
+            label = f"{name}/{entry.policy.account or opened.index(entry)}"
         state = config.home.state(label.replace("/", "-"))
-        about = partial(door.about, one.manifest.name)
-        options = Options(one.policy.streaming, clock, state, door.invited, about, began, ELSEWHERE)
-        build = _builder(one, options)
-        if (
-            one.manifest.name in INDOORS
-        ):  # one for the life of the process: they hold what people said there
-            adapter = build()
-            browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser
-            build = _always(adapter)
+        about = partial(door.about, name)
+        streaming = entry.policy.streaming
+        options = Options(streaming, clock, state, door.invited, about, began, ELSEWHERE)
+        build = partial(_adapter, entry, options)
+        if name in INDOORS:  # one for the life of the process: it holds what people said there
+            adapter = _adapter(entry, options)
+            browser = cast("Any", adapter).browser if name == "web" else browser
+            build = partial(_itself, adapter)
         links.append(
             LinkSettings(
-                one.manifest.name,
+                name,
                 label,
                 build,
                 state,
-                _fence(one.policy),
-                one.policy.streaming,
-                one.manifest.name not in INDOORS,
-                activity_of(one),
-                accounts.meet(one),
+                _catch_up(entry.policy),
+                streaming,
+                name not in INDOORS,
+                activity_of(entry),
+                accounts.meet(entry),
             )
         )
     return Wired(tuple(links), accounts.policy, browser, broken, accounts.activity, door)
 
 
-def _builder(one: Opened, options: Options) -> Callable[[], Channel]:
-    def build() -> Channel:
-        adapter = cast("Callable[[Any, Options], Channel]", load(one.manifest.adapter))
-        return adapter(one.settings, options)
-
-    return build
+def _adapter(entry: Opened, options: Options) -> Channel:
+    make = cast("Callable[[Any, Options], Channel]", load(entry.manifest.adapter))
+    return make(entry.settings, options)
 
 
-def _always(adapter: Channel) -> Callable[[], Channel]:
-    return lambda: adapter
+def _itself(adapter: Channel) -> Channel:
+    return adapter
 
 
-def _fence(policy: ChannelPolicy) -> tuple[Any, int]:
+def _catch_up(policy: ChannelPolicy) -> tuple[Any, int]:
     return policy.catch_up.max_age, policy.catch_up.max_messages
-
-
-def _label(one: Opened, opened: Sequence[Opened]) -> str:
-    twins = [other for other in opened if other.manifest.name == one.manifest.name]
-    return (
-        one.manifest.name
-        if len(twins) == 1
-        else f"{one.manifest.name}/{one.policy.account or opened.index(one)}"
-    )
 
 
 def roles(config: Config) -> Roles:

@@ -7,21 +7,20 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from channels.contract import Address, Outbound
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.approvals.cards import JobPeople, JobPerson
-from ohmo.assembly.deps import Environment
+from ohmo.assembly.deps import Environment, HouseStore
 from ohmo.config.load import Config
 from ohmo.config.models import Job
 from ohmo.config.values import Secret, SecretMissing
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import BadJob, JobSpec, JobTools
 from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.reports import Reports, ThreadInfo
+from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, ThreadSettings
 from ohmo.control.webhooks import Webhook, Webhooks
@@ -71,13 +70,13 @@ def build_clockwork(
 ) -> Clockwork:
     """Raises ConfigError with the line of a job that cannot be."""
     zone = zone_name(config, environment)
-    wanted = specs(config, zone, environment.clock())
+    jobs = specs(config, zone, environment.clock())
 
     async def publish(wake: Wake) -> Accepted:
         terms = wake.terms
         if terms is not None:
-            told = terms.place if terms.to is None else None
-            _send(links, wake.place, wake.person, wake.account, told)
+            asked_from = terms.place if terms.to is None else None
+            _send(links, wake.place, wake.person, wake.account, asked_from)
         return await links.publish(wake, None)
 
     async def by_hand(wake: Wake) -> Accepted:
@@ -105,10 +104,10 @@ def build_clockwork(
     )
 
     async def prepare() -> None:
-        await desk.sync(wanted, [job.enabled for job in config.cron.jobs])
+        await desk.sync(jobs, [job.enabled for job in config.cron.jobs])
         for row in await desk.list():  # what their runs ask may have outlived the last process
-            told = row.body.place if row.body.spec.to is None else None
-            _send(links, place_of(row), row.person, row.body.account, told)
+            asked_from = row.body.place if row.body.spec.to is None else None
+            _send(links, place_of(row), row.person, row.body.account, asked_from)
 
     scheduler = Scheduler(
         SchedulerParts(
@@ -153,7 +152,7 @@ def zone_name(config: Config, environment: Environment) -> str:
 
 def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
     """The jobs of the configuration. Raises ConfigError: one line for each that cannot be."""
-    found: list[JobSpec] = []
+    jobs: list[JobSpec] = []
     problems: list[str] = []
 
     def wrong(number: int, what: str, *field: str) -> None:
@@ -163,17 +162,19 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
         try:
             spec = spec_of(_fields(job), zone, now)
         except BadJob as error:
-            wrong(number, error.what, *([error.field] if error.field else []))
+            field = [error.field] if error.field else []
+            wrong(number, error.what, *field)
             continue
-        if any(other.name == spec.name for other in found):
+        if any(other.name == spec.name for other in jobs):
             wrong(number, f"two jobs are called {spec.name}; rename one", "name")
         for name, reference in spec.secrets if job.enabled else ():
-            if why := _missing(config, reference):
+            why = _missing(config, reference)
+            if why:
                 wrong(number, why, "secrets", name)
-        found.append(spec)
+        jobs.append(spec)
     if problems:
         raise ConfigError("\n".join(problems))
-    return found
+    return jobs
 
 
 def _fields(job: Job) -> dict[str, object]:
@@ -199,14 +200,10 @@ def _missing(config: Config, reference: str) -> str:
     return ""
 
 
-class _Both(Store, Reports, Protocol):
-    """The store and its reports."""
-
-
 def build_hooks(
     config: Config,
     environment: Environment,
-    store: _Both,
+    store: HouseStore,
     publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]],
     resolve: Callable[[str], Address],
 ) -> Webhooks:
@@ -216,9 +213,8 @@ def build_hooks(
         try:
             secret = config.vault.reveal(written.secret)
         except SecretMissing as error:
-            raise ConfigError(
-                str(config.source.problem(("webhooks", name, "secret"), str(error)))
-            ) from error
+            problem = config.source.problem(("webhooks", name, "secret"), str(error))
+            raise ConfigError(str(problem)) from error
         deadline = DEADLINE if written.deadline is None else written.deadline.total_seconds()
         hooks[name] = Webhook(
             name,
@@ -234,20 +230,20 @@ def build_hooks(
             written.window.total_seconds(),
         )
 
-    async def wake(one: Wake) -> Accepted:
-        return await publish(one, None)
+    async def publish_wake(wake: Wake) -> Accepted:
+        return await publish(wake, None)
 
     async def stored(thread: str, seq: int) -> Arrival | None:
-        found = await store.arrival(thread, seq)
-        return found.arrival if found is not None else None
+        row = await store.arrival(thread, seq)
+        return row.arrival if row is not None else None
 
     async def posted(id: str) -> Outbound | None:
-        found = await store.post_row(id)
-        return found.row.outbound if found is not None else None
+        row = await store.post_row(id)
+        return row.row.outbound if row is not None else None
 
     return Webhooks(
         hooks,
-        publish=wake,
+        publish=publish_wake,
         post=store.post,
         stored=stored,
         posted=posted,

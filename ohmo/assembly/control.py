@@ -30,6 +30,7 @@ from ohmo.providers import build
 from ohmo.replay import Replaying
 from ohmo.sessions.pool import Pool
 from ohmo.tracing.turn_log import TurnLog
+from ohmo.upkeep.watches import MemoryWatch
 
 
 @record
@@ -52,8 +53,10 @@ def build_status(
     pool: Pool,
     board: Switchboard,
     clockwork: Clockwork,
-    warnings: Callable[[], tuple[str, ...]],
+    warnings: tuple[str, ...],
+    memory_watch: MemoryWatch,
 ) -> StatusReporter:
+    """``warnings``: those of the start, which stay."""
     config = deps.config
     store = deps.store
     settled = Settled(
@@ -71,22 +74,10 @@ def build_status(
         channels=board.report,
         cron=clockwork.scheduler.report,
         away=lambda: store.availability.away,
-        warnings=warnings,
+        warnings=lambda: (*warnings, *memory_watch.warnings),
         today=CachedAnswer(lambda: store.usage(days=1)),
         people=CachedAnswer(store.people),
         clock=deps.environment.clock,
-    )
-
-
-def _people(deps: Deps) -> PeopleDesk:
-    config = deps.config
-    chosen, named = (
-        "default_role" in config.access.model_fields_set,
-        "owner" in roles(config).named.values(),
-    )
-    role = role_of_next(config.access.default_role, chosen=chosen, owner_named=named)
-    return PeopleDesk(
-        deps.store, deps.store, deps.access, deps.environment.clock, role, deps.bus.publish
     )
 
 
@@ -113,13 +104,16 @@ def build_control(
     store = deps.store
     publish = deps.bus.publish_wake
     parse = deps.connections.parse
+    chosen = "default_role" in config.access.model_fields_set
+    owner_named = "owner" in roles(config).named.values()
+    role = role_of_next(config.access.default_role, chosen=chosen, owner_named=owner_named)
     ports = Ports(
         reports=store,
         status=status,
         watch=HouseWatch(deps.bus, store),
         publish_wake=publish,
         approvals=deps.approvals,
-        people=_people(deps),
+        people=PeopleDesk(store, store, deps.access, environment.clock, role, deps.bus.publish),
         repair=store,
         keeping=store,
         parse_address=parse,

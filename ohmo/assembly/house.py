@@ -106,10 +106,31 @@ async def build_house(
     delivery went."""
     job_people = JobPeople()
     questions = OpenQuestions(store)
-    access = await _access(config, store, wired, questions, job_people)
+    known = commands()
+    access = Access(
+        wired.policy,
+        roles(config),
+        is_command=lambda text: is_order(text, known),
+        open_question=questions.at,
+        may_ask=questions.may_ask,
+        aimed=questions.aimed,
+        per_person=config.sessions.scope == "per_person",
+        asks_for=job_people.of,
+    )
+    access.learn(await store.people())
+    await questions.refresh()
+    wired.door.access = access  # the browser's door asks it too
     wired.door.model = model.model
     deps = _deps(config, environment, store, wired, access, job_people)
-    clockwork = build_clockwork(config, environment, store, _clock_links(deps, job_people))
+    links = ClockLinks(
+        publish=deps.bus.publish_wake,
+        resolve=deps.connections.parse,
+        notices=deps.notices,
+        reach=deps.connections.address,
+        job_people=job_people,
+        withdraw=deps.approvals.withdraw,
+    )
+    clockwork = build_clockwork(config, environment, store, links)
     return _build(deps, wired, model, clockwork, questions, warnings, sent)
 
 
@@ -124,14 +145,16 @@ def _build(
 ) -> House:
     store = deps.store
     clock = deps.environment.clock
+    new_id = deps.environment.new_id
     agent = _agent(deps, model, clockwork)
-    planner = _planner(deps, agent)
+    standing = partial(standing_of, access=deps.access)
+    planner = Planner(deps.config, agent.policies, agent.model, agent.tools, standing, clock)
     pool = build_pool(deps, agent, planner, clockwork, wired)
     known = commands()
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
-    told = partial(_warnings, warnings, wired, memory_watch)
-    status = build_status(deps, model, pool, board, clockwork, told)
+    broken = (*warnings, *wired.broken)
+    status = build_status(deps, model, pool, board, clockwork, broken, memory_watch)
     desk = _desk(deps, model, status, pool, questions, clockwork, known)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
@@ -140,6 +163,9 @@ def _build(
     replaying = Replaying(
         store, planner.of, agent.model.renderings, agent.model.models, agent.known, agent.gate
     )
+    marks = deps.environment.marks(deps.config.home.root)
+    followed = clockwork.scheduler.look_again
+    clockwatch = Clockwatch(clock, store.rebase, followed=followed, marks=marks)
     no_such = partial(no_such_model, model)
     return House(
         config=deps.config,
@@ -160,26 +186,11 @@ def _build(
         control=build_control(deps, wired, clockwork, status, replaying, no_such),
         status=status,
         replaying=replaying,
-        clockwatch=_clockwatch(deps, clockwork),
-        store_watch=_store_watch(deps),
+        clockwatch=clockwatch,
+        store_watch=StoreWatch(store, deps.notices, deps.connections.say_now, new_id),
         memory_watch=memory_watch,
         full_auto=full_auto,
         again=again,
-    )
-
-
-def _warnings(before: tuple[str, ...], wired: Wired, memory_watch: MemoryWatch) -> tuple[str, ...]:
-    return (*before, *wired.broken, *memory_watch.warnings)
-
-
-def _clock_links(deps: Deps, job_people: JobPeople) -> ClockLinks:
-    return ClockLinks(
-        publish=deps.bus.publish_wake,
-        resolve=deps.connections.parse,
-        notices=deps.notices,
-        reach=deps.connections.address,
-        job_people=job_people,
-        withdraw=deps.approvals.withdraw,
     )
 
 
@@ -195,12 +206,6 @@ def _agent(deps: Deps, model: build.Model, clockwork: Clockwork) -> AgentParts:
         cron=clockwork.tools(deps.store.thread),
         largest=deps.connections.largest,
     )
-
-
-def _planner(deps: Deps, agent: AgentParts) -> Planner:
-    standing = partial(standing_of, access=deps.access)
-    clock = deps.environment.clock
-    return Planner(deps.config, agent.policies, agent.model, agent.tools, standing, clock)
 
 
 def _desk(
@@ -225,20 +230,6 @@ def _desk(
         configured=model.models,
         zone=clockwork.zone,
     )
-
-
-def _clockwatch(deps: Deps, clockwork: Clockwork) -> Clockwatch:
-    return Clockwatch(
-        deps.environment.clock,
-        deps.store.rebase,
-        followed=clockwork.scheduler.look_again,
-        marks=deps.environment.marks(deps.config.home.root),
-    )
-
-
-def _store_watch(deps: Deps) -> StoreWatch:
-    say_now = deps.connections.say_now
-    return StoreWatch(deps.store, deps.notices, say_now, deps.environment.new_id)
 
 
 def _deps(
@@ -272,24 +263,3 @@ def _deps(
     granting = Granting(store.thread, environment.new_id, environment.clock)
     approvals = Approvals(store, cards, granting, environment.new_id, environment.failpoint)
     return Deps(config, environment, store, bus, access, notices, connections, approvals)
-
-
-async def _access(
-    config: Config, store: HouseStore, wired: Wired, questions: OpenQuestions, job_people: JobPeople
-) -> Access:
-    """Who may speak, approve and command; the browser's door asks it too."""
-    known = commands()
-    access = Access(
-        wired.policy,
-        roles(config),
-        is_command=lambda text: is_order(text, known),
-        open_question=questions.at,
-        may_ask=questions.may_ask,
-        aimed=questions.aimed,
-        per_person=config.sessions.scope == "per_person",
-        asks_for=job_people.of,
-    )
-    access.learn(await store.people())
-    await questions.refresh()
-    wired.door.access = access
-    return access

@@ -17,7 +17,6 @@ from ohmo.assembly.channels import Wired
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
 from ohmo.commands.contract import Command
-from ohmo.config.load import Config
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings, TurnCost, Work
 from ohmo.gateway.access import standing_of
@@ -33,7 +32,6 @@ from ohmo.gateway.sending import Pace, Rate, Sender, Sent, TimedSender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.media import Media
 from ohmo.sessions.admission import late
-from ohmo.sessions.clock import HeldClock
 from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.planner import Planner
 from ohmo.sessions.pool import Pool
@@ -46,7 +44,17 @@ def build_pool(
 ) -> Pool:
     config = deps.config
     environment = deps.environment
+    clock = environment.clock
     redact = redactor(config)
+
+    def overdue(work: Work) -> Question | None:
+        now = clock() - clock.set_since(work.arrivals[0].at)
+        return late(work, now, config.sessions.ask_after)
+
+    def silence() -> float | None:
+        idle = config.sessions.idle_reset
+        return None if idle is None else (clock() - clock.before(idle)).total_seconds()
+
     media = Media(config.home.media)
     writer = StepWriter(media, redact)
     fetch = AttachmentFetcher(media, deps.connections.fetch)
@@ -56,8 +64,14 @@ def build_pool(
         plan=planner,
         input=TurnInput(step=writer, context=writer.context, fetch=fetch),
         output=_output(deps, wired, redact),
-        limits=_limits(config, environment.clock),
-        ambient=Ambient(environment.new_id, environment.clock, environment.failpoint),
+        limits=TurnLimits(
+            busy=config.sessions.busy,
+            turn_timeout=config.limits.turn_timeout.total_seconds(),
+            patience=Deadlines(config.permissions.approval_timeout.total_seconds(), clock),
+            idle=silence,
+            late=overdue,
+        ),
+        ambient=Ambient(environment.new_id, clock, environment.failpoint),
         report=clockwork.reporter,
         under=planner.under,
     )
@@ -94,25 +108,6 @@ def _output(deps: Deps, wired: Wired, redact: Callable[[str], str]) -> TurnOutpu
         grown=connections.drafted,
         footnote=beneath,
         guest=for_guest,
-    )
-
-
-def _limits(config: Config, clock: HeldClock) -> TurnLimits:
-    idle = config.sessions.idle_reset
-
-    def overdue(work: Work) -> Question | None:
-        now = clock() - clock.set_since(work.arrivals[0].at)
-        return late(work, now, config.sessions.ask_after)
-
-    def silence() -> float | None:
-        return None if idle is None else (clock() - clock.before(idle)).total_seconds()
-
-    return TurnLimits(
-        busy=config.sessions.busy,
-        turn_timeout=config.limits.turn_timeout.total_seconds(),
-        patience=Deadlines(config.permissions.approval_timeout.total_seconds(), clock),
-        idle=silence,
-        late=overdue,
     )
 
 
