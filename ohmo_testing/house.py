@@ -13,9 +13,9 @@ from pathlib import Path
 from channels.contract import Capabilities
 from channels.record import record
 from ohmo.ambient import Failpoint, inert
-from ohmo.assembly.channels import Wired
 from ohmo.assembly.deps import Environment
 from ohmo.assembly.house import House, build_house
+from ohmo.assembly.messages import Wired
 from ohmo.config.load import load
 from ohmo.gateway.access import Policy
 from ohmo.gateway.connections import LinkSettings

@@ -1,34 +1,44 @@
-"""Builds the whole house around an open store; starts nothing."""
+"""Builds the whole house around an open store, and what people see of it from outside (status,
+page, API, metrics); starts nothing."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
+from typing import cast
 
+from channels.contract import Manifest
 from channels.record import record
 from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, no_such_model
-from ohmo.assembly.channels import Wired, manifests, roles
-from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
-from ohmo.assembly.control import build_control, build_status, metrics_of
+from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
 from ohmo.assembly.deps import Deps, Environment, HouseStore
-from ohmo.assembly.messages import build_board, build_intake, build_pool
+from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
-from ohmo.control.metrics import StatusReporter
-from ohmo.control.server import Control
-from ohmo.discovery import scan
+from ohmo.contracts.agent import Event
+from ohmo.contracts.setup import SetUp
+from ohmo.contracts.store import Hint, Store
+from ohmo.control.metrics import Metrics, Settled, StatusReporter
+from ohmo.control.ports import Ports
+from ohmo.control.server import Control, Place, parse_listen
+from ohmo.database.cached_answer import CachedAnswer
+from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.orders import CommandQueries
+from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.permissions.policy_of import snapshot_of
@@ -37,6 +47,7 @@ from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.planner import Planner
 from ohmo.sessions.pool import Pool
+from ohmo.tracing.turn_log import TurnLog
 from ohmo.upkeep.full_auto import FullAuto
 from ohmo.upkeep.watches import MemoryWatch, StoreWatch, memory_share
 
@@ -263,3 +274,117 @@ def _deps(
     granting = Granting(store.thread, environment.new_id, environment.clock)
     approvals = Approvals(store, cards, granting, environment.new_id, environment.failpoint)
     return Deps(config, environment, store, bus, access, notices, connections, approvals)
+
+
+@record
+class HouseWatch:
+    """Implements control's ``Watch``."""
+
+    bus: MessageBus
+    store: Store
+
+    def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
+        return self.bus.outbound.listen()
+
+    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
+        return self.store.listen(hear)
+
+
+def build_status(
+    deps: Deps,
+    model: build.Model,
+    pool: Pool,
+    board: Switchboard,
+    clockwork: Clockwork,
+    warnings: tuple[str, ...],
+    memory_watch: MemoryWatch,
+) -> StatusReporter:
+    """``warnings``: those of the start, which stay."""
+    config = deps.config
+    store = deps.store
+    settled = Settled(
+        provider=model.explanation,
+        model=model.model,
+        models=model.models,
+        mode=config.permissions.mode,
+        day_limit=config.budgets.day,
+        started=deps.environment.clock(),
+    )
+    return StatusReporter(
+        settled=settled,
+        reports=store,
+        sessions=pool,
+        channels=board.report,
+        cron=clockwork.scheduler.report,
+        away=lambda: store.availability.away,
+        warnings=lambda: (*warnings, *memory_watch.warnings),
+        today=CachedAnswer(lambda: store.usage(days=1)),
+        people=CachedAnswer(store.people),
+        clock=deps.environment.clock,
+    )
+
+
+def _setup(config: Config) -> SetUp:
+    """Imported late: few houses are set up twice. ``os.environ`` is what the process was given,
+    without what .env adds."""
+    make = cast(
+        "Callable[[Config, Mapping[str, str], Mapping[str, Manifest]], SetUp]",
+        load("ohmo.setup.config_editor:ConfigEditor"),
+    )
+    return make(config, os.environ, manifests()[0])
+
+
+def build_control(
+    deps: Deps,
+    wired: Wired,
+    clockwork: Clockwork,
+    status: StatusReporter,
+    replaying: Replaying,
+    no_such: Callable[[str], Awaitable[str]],
+) -> Control:
+    config = deps.config
+    environment = deps.environment
+    store = deps.store
+    publish = deps.bus.publish_wake
+    parse = deps.connections.parse
+    chosen = "default_role" in config.access.model_fields_set
+    owner_named = "owner" in roles(config).named.values()
+    role = role_of_next(config.access.default_role, chosen=chosen, owner_named=owner_named)
+    ports = Ports(
+        reports=store,
+        status=status,
+        watch=HouseWatch(deps.bus, store),
+        publish_wake=publish,
+        approvals=deps.approvals,
+        people=PeopleDesk(store, store, deps.access, environment.clock, role, deps.bus.publish),
+        repair=store,
+        keeping=store,
+        parse_address=parse,
+        browser=wired.browser,
+        log=config.home.log,
+        cron=clockwork.desk,
+        hooks=build_hooks(config, environment, store, publish, parse),
+        replay=replaying,
+        no_such_model=no_such,
+        setup=partial(_setup, config),
+    )
+    listen = parse_listen(config.control.listen) if config.control.listen is not None else None
+    runtime = environment.environ.get("XDG_RUNTIME_DIR")
+    place = Place(
+        config.home.root / "run",
+        listen,
+        frozenset(config.control.names),
+        Path(runtime) if runtime else None,
+    )
+    return Control(
+        ports,
+        place,
+        metrics_of(config, environment),
+        new_id=environment.new_id,
+        clock=environment.clock,
+        told=TurnLog().event,
+    )
+
+
+def metrics_of(config: Config, environment: Environment) -> Metrics | None:
+    return environment.metrics if config.control.metrics else None

@@ -1,31 +1,41 @@
-"""Builds the way of a message: intake, sessions, and how connected channels are spoken through."""
+"""Builds the way of a message: the channels of the configuration, intake, sessions, and how
+connected channels are spoken through."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import tzinfo
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from functools import partial
+from typing import Any, cast
 
-from channels.contract import Address, Channel
-from channels.record import Recent
+from channels.contract import About, Address, Channel, Manifest, Options, Person, PersonId
+from channels.record import Recent, record
+from channels.registry import discover, load
+from channels.web.client import Browser
 from ohmo.ambient import Ambient
 from ohmo.approvals.cards import closing
 from ohmo.approvals.lapsing import Deadlines, LateAnswers, LateDeps
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, redactor
-from ohmo.assembly.channels import Wired
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
+from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.commands.contract import Command
+from ohmo.config.channels import Opened, open_channels
+from ohmo.config.load import Config
+from ohmo.config.models import ChannelPolicy
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings, TurnCost, Work
-from ohmo.gateway.access import standing_of
+from ohmo.gateway.access import Access, Accounts, Policy, Roles, Standing, activity_of, standing_of
 from ohmo.gateway.answering import Answering, AnsweringDeps
 from ohmo.gateway.connections import AttachmentFetcher, LinkSettings
 from ohmo.gateway.delivery import Sending
-from ohmo.gateway.draft_updates import footnote
+from ohmo.gateway.draft_updates import Mode, footnote
 from ohmo.gateway.drafts import DraftRows, Drafts, Look, way_of
 from ohmo.gateway.intake import Intake, IntakeDeps
+from ohmo.gateway.internal_channel import InternalChannel
 from ohmo.gateway.notices import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
 from ohmo.gateway.orders import CommandQueries, Orders, OrdersDeps, Turns
 from ohmo.gateway.sending import Pace, Rate, Sender, Sent, TimedSender
@@ -37,6 +47,117 @@ from ohmo.sessions.planner import Planner
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.user_steps import StepWriter
 from ohmo.upkeep.full_auto import FullAuto
+
+ELSEWHERE = frozenset((*SAME, *INSTEAD))
+CONNECTIONS = 100  # whose waits are remembered
+INDOORS = ("web", "console")  # platforms that live in this very process, without an SDK
+
+
+@dataclass(slots=True)
+class Door:
+    """Asked by channels whether somebody may bring the bot into a place (nobody may before the
+    house knows its people), and what they may tell about the house. ``owners``: as
+    ``channel:person``."""
+
+    access: Access | None = None
+    owners: tuple[str, ...] = ()
+    model: str = ""
+
+    def invited(self, place: Address, person: Person, private: bool) -> bool:
+        return self.access is not None and self.access.may_invite(place, person.id, private=private)
+
+    def about(self, channel: str) -> About:
+        owners: list[PersonId] = []
+        for owner in self.owners:
+            platform, _, person = owner.partition(":")
+            if platform == channel:
+                owners.append(PersonId(person))
+        return About(tuple(owners), self.model)
+
+
+@record
+class Wired:
+    """``policy`` and ``activity`` of a channel and account; ``browser``: how control speaks into
+    the web channel; ``broken``: packages that were skipped; ``door``: waits for the house's
+    ``Access``."""
+
+    links: tuple[LinkSettings, ...]
+    policy: Callable[[str, str], Policy]
+    browser: Browser | None
+    broken: tuple[str, ...]
+    activity: Callable[[str, str], Mode] = lambda _, __: "off"
+    door: Door = field(default_factory=Door)
+
+
+def manifests() -> tuple[Mapping[str, Manifest], tuple[str, ...]]:
+    """Every channel that is installed, and what was wrong with those that were skipped."""
+    discovered = discover()
+    return discovered.manifests, discovered.broken
+
+
+def wire(config: Config, clock: Callable[[], Any], began: datetime | None = None) -> Wired:
+    """``began``: the daemon, which may live longer than this configuration. Raises ConfigError with
+    every problem of every channel."""
+    installed, broken = manifests()
+    opened = open_channels(config.channels, installed)
+    accounts = Accounts(opened)
+    browser: Browser | None = None
+    state = config.home.state("house")
+    catch_up = _catch_up(ChannelPolicy())
+    links = [LinkSettings("house", "house", InternalChannel, state, catch_up, heavy=False)]
+    door = Door()
+    for entry in opened:
+        name = entry.manifest.name
+        twins = [other for other in opened if other.manifest.name == name]
+        label = name
+        if len(twins) > 1:
+            label = f"{name}/{entry.policy.account or opened.index(entry)}"
+        state = config.home.state(label.replace("/", "-"))
+        about = partial(door.about, name)
+        streaming = entry.policy.streaming
+        options = Options(streaming, clock, state, door.invited, about, began, ELSEWHERE)
+        build = partial(_adapter, entry, options)
+        if name in INDOORS:  # one for the life of the process: it holds what people said there
+            adapter = _adapter(entry, options)
+            browser = cast("Any", adapter).browser if name == "web" else browser
+            build = partial(_itself, adapter)
+        links.append(
+            LinkSettings(
+                name,
+                label,
+                build,
+                state,
+                _catch_up(entry.policy),
+                streaming,
+                name not in INDOORS,
+                activity_of(entry),
+                accounts.meet(entry),
+            )
+        )
+    return Wired(tuple(links), accounts.policy, browser, broken, accounts.activity, door)
+
+
+def _adapter(entry: Opened, options: Options) -> Channel:
+    make = cast("Callable[[Any, Options], Channel]", load(entry.manifest.adapter))
+    return make(entry.settings, options)
+
+
+def _itself(adapter: Channel) -> Channel:
+    return adapter
+
+
+def _catch_up(policy: ChannelPolicy) -> tuple[Any, int]:
+    return policy.catch_up.max_age, policy.catch_up.max_messages
+
+
+def roles(config: Config) -> Roles:
+    """The owner's list counts as ``access.roles.owner``; a person named twice has the higher
+    role."""
+    named: dict[str, Standing] = {}
+    for standing in ("guest", "user", "admin", "owner"):
+        named.update(dict.fromkeys(getattr(config.access.roles, standing), standing))
+    named.update(dict.fromkeys(config.owner, "owner"))
+    return Roles(named, config.access.default_role)
 
 
 def build_pool(
@@ -109,9 +230,6 @@ def _output(deps: Deps, wired: Wired, redact: Callable[[str], str]) -> TurnOutpu
         footnote=beneath,
         guest=for_guest,
     )
-
-
-CONNECTIONS = 100  # whose waits are remembered
 
 
 def build_board(

@@ -19,9 +19,9 @@ import structlog
 from channels import text
 from ohmo.approvals.lapsing import expiry
 from ohmo.assembly.agent import build_model
-from ohmo.assembly.channels import wire
 from ohmo.assembly.deps import Environment, spans
 from ohmo.assembly.house import House, build_house
+from ohmo.assembly.messages import wire
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors

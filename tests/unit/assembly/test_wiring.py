@@ -11,7 +11,7 @@ import pytest
 
 from channels.console.adapter import Console
 from channels.registry import discover
-from ohmo.assembly.channels import Wired, roles, wire
+from ohmo.assembly.messages import Wired, roles, wire
 from ohmo.config.load import Config, load
 from ohmo.gateway.access import Policy
 from ohmo.permissions.policy_of import Host, sensitive_of, snapshot_of
