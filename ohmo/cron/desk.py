@@ -308,7 +308,10 @@ class CronDesk:
         if row.body.spec.when != "changed":
             return ""
         rows = await self._parts.jobs.occurrences(row.job, limit=20)
-        return next((run.preview for run in rows if run.state == "done" and run.preview), "") or ""
+        for run in rows:
+            if run.state == "done" and run.preview:
+                return run.preview
+        return ""
 
     async def sync(self, specs: Sequence[JobSpec], enabled: Sequence[bool]) -> None:
         """Jobs of the configuration become rows; those that stand there no more are removed. A job

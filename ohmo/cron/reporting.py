@@ -93,8 +93,10 @@ class Reporter:
         if terms.when != "changed" or wake.occurrence is None:
             return None
         rows = await self._jobs.occurrences(wake.occurrence.job, limit=20)
-        last = next((row.digest for row in rows if row.state == "done" and row.digest), None)
-        return "silent: nothing changed" if seen == last else None
+        for row in rows:
+            if row.state == "done" and row.digest:
+                return "silent: nothing changed" if seen == row.digest else None
+        return None
 
     def _place(self, terms: Terms) -> tuple[Address | None, str]:
         """Where the report goes, None: nowhere; and what its reader has to be told about that, "":
@@ -104,23 +106,19 @@ class Reporter:
         try:
             return self._resolve(terms.to), ""
         except ValueError as error:
-            return (
-                self._owner(),
-                f"The report of {terms.name} could not go where it belongs ({error})",
-            )
+            note = f"The report of {terms.name} could not go where it belongs ({error})"
+            return self._owner(), note
 
 
 def _on_top(text: str, printed: str) -> str:
     """The report, below what the model says about it when that is short and not the report
     again."""
     summary = text.strip()
-    if (
-        not summary
-        or is_silent(printed)
-        or is_silent(summary)
-        or len(summary) > SUMMARY
-        or fingerprint(summary) == fingerprint(printed)
-    ):
+    if not summary or len(summary) > SUMMARY:
+        return printed
+    if is_silent(printed) or is_silent(summary):
+        return printed
+    if fingerprint(summary) == fingerprint(printed):
         return printed
     return f"{summary}\n\n{printed}"
 

@@ -139,18 +139,25 @@ class Scheduler:
         rows = await self._sound(await parts.jobs.jobs())
         # At the start, and when the wall clock went another way than the steady one: it was set, or
         # the machine slept.
-        wall, before = self._looked
-        if wall is NEVER or abs((now - wall).total_seconds() - (steady - before)) > JUMP:
+        last_now, last_steady = self._looked
+        jumped = True
+        if last_now is not NEVER:
+            passed = (now - last_now).total_seconds()
+            jumped = abs(passed - (steady - last_steady)) > JUMP
+        if jumped:
             rows = await self._rebase(rows, now)
         # not before everything is computed afresh: a store that was away meanwhile is asked again
         self._looked = (now, steady)
         claimed = await parts.jobs.claimed()
         self._ended(rows, claimed)
         times = await self._fire_due(rows, claimed, now)
-        coming = [
-            begins(row, row.next_at) for row in rows if row.enabled and row.next_at is not None
-        ]
-        self._next = min((at for at in coming if at > now), default=None)
+        coming: list[datetime] = []
+        for row in rows:
+            if row.enabled and row.next_at is not None:
+                at = begins(row, row.next_at)
+                if at > now:
+                    coming.append(at)
+        self._next = min(coming, default=None)
         times += await self._review(rows, min(times, default=None))
         for job, due in await parts.incidents.retry(now):
             self.began(job, due)

@@ -72,7 +72,8 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
         where = zone_of(tz)
     except ValueError as error:
         raise BadJob(str(error), "tz") from error
-    if sum(given.get(name, "") != "" for name in ("schedule", "at", "every")) != 1:
+    times = [given.get(name, "") for name in ("schedule", "at", "every")]
+    if sum(value != "" for value in times) != 1:
         raise BadJob(
             "give exactly one of schedule (0 9 * * 1-5), at (2026-12-01 09:00) and every (5m)"
         )
@@ -81,7 +82,8 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
         raise BadJob(f"say what shall be done, in at most {_LONGEST} characters", "prompt")
     words = re.findall(r"[A-Za-z0-9]+", prompt.lower())[:5]
     drawn = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()[:6]
-    name = _text(given, "name") or "-".join(words)[:48].strip("-") or f"job-{drawn}"
+    from_prompt = "-".join(words)[:48].strip("-")
+    name = _text(given, "name") or from_prompt or f"job-{drawn}"
     if _NAME.fullmatch(name) is None:
         raise BadJob(
             f"{name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and"
@@ -144,14 +146,22 @@ def digest(spec: JobSpec) -> str:
     ).hexdigest()
 
 
+# with their milliseconds; days only where nothing else is left
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
 def span(seconds: float | None) -> str | None:
     """``5m``, ``24h``, ``1h30m``: as a duration is written."""
     if seconds is None:
         return None
-    rest, text = round(seconds * 1000), ""
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
-        count, rest = divmod(rest, size) if unit != "d" or rest % size == 0 else (0, rest)
-        text += f"{count}{unit}" if count else ""
+    rest = round(seconds * 1000)
+    text = ""
+    for unit, size in _UNITS:
+        if unit == "d" and rest % size:
+            continue
+        count, rest = divmod(rest, size)
+        if count:
+            text += f"{count}{unit}"
     return text or "0s"
 
 
@@ -286,7 +296,9 @@ def _seconds(given: Mapping[str, object], name: str, least: float = 0.0) -> floa
 
 def _count(given: Mapping[str, object]) -> int:
     value = given.get("retry", 0)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_RETRIES:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadJob(f"a number from 0 to {_MOST_RETRIES}", "retry")
+    if not 0 <= value <= _MOST_RETRIES:
         raise BadJob(f"a number from 0 to {_MOST_RETRIES}", "retry")
     return value
 
@@ -294,7 +306,8 @@ def _count(given: Mapping[str, object]) -> int:
 def _choice(given: Mapping[str, object], name: str) -> str:
     value = given[name]
     if value not in _CHOICES[name]:
-        raise BadJob(f"{str(value)[:40]!r} is none of {', '.join(_CHOICES[name])}", name)
+        choices = ", ".join(_CHOICES[name])
+        raise BadJob(f"{str(value)[:40]!r} is none of {choices}", name)
     return str(value)
 
 

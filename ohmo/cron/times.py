@@ -108,7 +108,8 @@ def _first(low: datetime, high: datetime, holds: Callable[[datetime], bool]) -> 
     low = low.replace(microsecond=0)  # zones change at whole seconds: it holds there neither
     while high - low > _SECOND:
         # Between one and two seconds there is one.
-        middle = low + timedelta(seconds=max(1, (high - low) // (2 * _SECOND)))
+        half = (high - low) // (2 * _SECOND)
+        middle = low + timedelta(seconds=max(1, half))
         if holds(middle):
             high = middle
         else:
@@ -237,7 +238,8 @@ def _expression(text: str) -> str:
     try:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
-        reason = str(error).split("\n", maxsplit=1)[0].strip()[:120] or type(error).__name__
+        first_line = str(error).partition("\n")[0].strip()
+        reason = first_line[:120] or type(error).__name__
         raise BadJob(
             f"{text[:80]!r} is no cron expression ({reason}); write {ORDER}, for"
             " example 0 9 * * 1-5",
@@ -343,13 +345,15 @@ def _wall(text: str, today: datetime) -> datetime | None:
     word, _, rest = text.lower().partition(" ")
     clock = _clock(rest.removeprefix("at "))
     if word in ("today", "tomorrow") and clock is not None:
-        return _on(today + timedelta(days=int(word == "tomorrow")), clock)
+        day = today if word == "today" else today + timedelta(days=1)
+        return _on(day, clock)
     alone = _clock(text.lower())
     if alone is not None:
         return _on(today, alone)
     try:
         if clock is not None:
-            return _on(datetime.combine(date.fromisoformat(word), datetime.min.time()), clock)
+            day = datetime.combine(date.fromisoformat(word), datetime.min.time())
+            return _on(day, clock)
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
@@ -358,7 +362,9 @@ def _wall(text: str, today: datetime) -> datetime | None:
 
 def _clock(text: str) -> tuple[int, int, int] | None:
     clock = _CLOCK.fullmatch(text.strip())
-    if clock is None or (clock["minute"] is None and clock["half"] is None):
+    if clock is None:
+        return None
+    if clock["minute"] is None and clock["half"] is None:
         return None
     hour = int(clock["hour"])
     minute = int(clock["minute"] or 0)
@@ -367,7 +373,9 @@ def _clock(text: str) -> tuple[int, int, int] | None:
         if not 1 <= hour <= 12:
             return None
         hour = hour % 12 + (12 if clock["half"] == "pm" else 0)
-    return (hour, minute, second) if hour < 24 and minute < 60 and second < 60 else None
+    if hour >= 24 or minute >= 60 or second >= 60:
+        return None
+    return hour, minute, second
 
 
 def _on(day: datetime, clock: tuple[int, int, int]) -> datetime:

@@ -30,8 +30,9 @@ CAUGHT_UP = 100  # slots that ``catch_up: all`` runs
 def place_of(row: JobRow) -> Address:
     """The thread whose mind runs: its own, or the named one of the house. Nobody's job comes into
     another person's by its name: theirs bear the person, the house's do not."""
+    name = _named(row.body.spec) or row.name
     theirs = "" if row.person == "owner" else f":{row.person}@{row.body.account}"
-    return Address("house", "local", ChatId(f"{PREFIX}{_named(row.body.spec) or row.name}{theirs}"))
+    return Address("house", "local", ChatId(f"{PREFIX}{name}{theirs}"))
 
 
 def _named(spec: JobSpec) -> str | None:
@@ -188,7 +189,8 @@ def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Ver
             cause="too_many",
             reason=f"more than {CAUGHT_UP} runs were missed",
         )
-        return Verdict(_passed(body, missed, late[: -len(run)]), run[0], run[0])
+        passed = _passed(body, missed, late[: -len(run)])
+        return Verdict(passed, run[0], run[0])
     if policy == "none":
         missed = Passed(
             due=first, state="missed", cause="not_running", reason="ohmo was not running"
@@ -262,7 +264,9 @@ class CatchingUp:
         runs: list[tuple[JobRow, datetime]] = []
         count = 0
         for row in rows:
-            if not row.enabled or row.next_at is None or not self.late(row, row.next_at):
+            if not row.enabled or row.next_at is None:
+                continue
+            if not self.late(row, row.next_at):
                 continue
             run = self.judged(row, now).run
             if run is None:
@@ -328,7 +332,9 @@ def begins(row: JobRow, due: datetime) -> datetime:
 
 def _jitter(row: JobRow, due: datetime) -> float:
     """Seconds, the same for one slot on every instance and after a restart."""
-    if not row.body.spec.jitter:
+    jitter = row.body.spec.jitter
+    if not jitter:
         return 0.0
     drawn = hashlib.sha256(f"{row.job} {due.timestamp()}".encode()).digest()
-    return int.from_bytes(drawn[:4]) / 2**32 * row.body.spec.jitter
+    share = int.from_bytes(drawn[:4]) / 2**32
+    return share * jitter

@@ -371,5 +371,7 @@ def summary(call: ToolCall, redact: Callable[[str], str] = str) -> str:
         value = call.arguments.get(key)
         if isinstance(value, str) and value:
             line = " ↵ ".join(redact(value).splitlines())
-            return line if len(line) <= 120 else line[:119] + "…"
+            if len(line) <= 120:
+                return line
+            return line[:119] + "…"
     return ""

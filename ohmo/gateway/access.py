@@ -38,6 +38,17 @@ class Policy:
     chats: frozenset[str] = frozenset()
     bots: bool = False  # other programs are answered like people
 
+    def hears_in_private(self, person: str) -> bool:
+        """Although nobody let them in."""
+        if self.dm == "open":
+            return True
+        return self.dm != "off" and person in self.people
+
+    def hears_group(self, chat: str) -> bool:
+        if self.groups == "open":
+            return True
+        return self.groups == "allowlist" and chat in self.chats
+
 
 @record
 class Roles:
@@ -124,9 +135,10 @@ class Access:
             return standing
         policy = self._policy(place.channel, place.account)
         if private:
-            welcome = policy.dm == "open" or (policy.dm != "off" and person in policy.people)
+            welcome = policy.hears_in_private(person)
         else:
-            welcome = _open_group(policy, place) and (not policy.people or person in policy.people)
+            anybody = not policy.people
+            welcome = policy.hears_group(place.chat) and (anybody or person in policy.people)
         return self._roles.default if welcome else None
 
     def of_absent(self, channel: str, account: str, person: str) -> Standing | None:
@@ -138,11 +150,12 @@ class Access:
         if standing is not None:
             return standing
         policy = self._policy(channel, account)
-        private = policy.dm == "open" or (policy.dm != "off" and person in policy.people)
-        public = policy.groups != "off" and (
-            person in policy.people or (policy.groups == "open" and not policy.people)
-        )
-        return self._roles.default if private or public else None
+        welcome = policy.hears_in_private(person)
+        if policy.groups != "off" and person in policy.people:
+            welcome = True
+        if policy.groups == "open" and not policy.people:
+            welcome = True
+        return self._roles.default if welcome else None
 
     def may_ask_in(self, said: Inbound) -> bool:
         """A stranger who is told a pairing code: only in private, and only where the owner wants to
@@ -167,7 +180,7 @@ class Access:
             return True
         if private:
             return policy.dm in ("pairing", "open")
-        return _open_group(policy, place) and not policy.people
+        return policy.hears_group(place.chat) and not policy.people
 
     def may_answer(self, asked: Asked, said: Said) -> bool:
         """Owner and admin answer for anyone, a user for themselves where that is enough, a guest
@@ -252,7 +265,7 @@ class Access:
             return None
         if policy.groups == "off":
             return "noted", f"channels.{place.channel}.groups is off"
-        if not _open_group(policy, place):
+        if not policy.hears_group(place.chat):
             return (
                 "noted",
                 f"the group {place.chat} is not in channels.{place.channel}.allow.groups",
@@ -277,10 +290,6 @@ class Access:
             if theirs and is_free(asked.ask.question) and self.may_answer(asked, said):
                 return True
         return False
-
-
-def _open_group(policy: Policy, place: Address) -> bool:
-    return policy.groups == "open" or (policy.groups == "allowlist" and place.chat in policy.chats)
 
 
 def is_free(question: Question) -> bool:
@@ -312,7 +321,7 @@ class Accounts:
     share their strictest reading."""
 
     opened: Sequence[Opened]
-    _met: dict[tuple[str, str], Opened] = field(default_factory=dict[tuple[str, str], Opened])
+    _met: dict[tuple[str, str], Opened] = field(default_factory=dict)
 
     def meet(self, entry: Opened) -> Callable[[str], None]:
         """Told the platform's id of an entry's account."""
@@ -358,9 +367,11 @@ def _stricter(first: Policy, second: Policy) -> Policy:
     people = first.people & second.people
     if not people and (first.people or second.people):
         people = NOBODY  # an empty list would mean everybody in a group
+    dm = min(STRICTEST_DM.index(first.dm), STRICTEST_DM.index(second.dm))
+    groups = min(STRICTEST_GROUPS.index(first.groups), STRICTEST_GROUPS.index(second.groups))
     return Policy(
-        dm=next(rule for rule in STRICTEST_DM if rule in (first.dm, second.dm)),
-        groups=next(rule for rule in STRICTEST_GROUPS if rule in (first.groups, second.groups)),
+        dm=STRICTEST_DM[dm],
+        groups=STRICTEST_GROUPS[groups],
         mention_required=first.mention_required or second.mention_required,
         people=people,
         chats=first.chats & second.chats,

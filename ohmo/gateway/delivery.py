@@ -124,11 +124,12 @@ class Delivery:
 
     def _hear(self, hints: Sequence[Hint]) -> None:
         for hint in hints:
-            ours = hint.channel in ("", self._name) and hint.account in ("", self._account)
-            if hint.kind == "post" and ours:
-                self._ring(hint.thread)
-            elif hint.kind == "any":
+            if hint.kind == "any":
                 self._ring("")
+            elif hint.kind != "post":
+                continue
+            elif hint.channel in ("", self._name) and hint.account in ("", self._account):
+                self._ring(hint.thread)
 
     def _ring(self, thread: str) -> None:
         """``thread`` empty: all of them."""

@@ -76,7 +76,9 @@ class DraftUpdates:
 
     def wait(self, chat: str) -> float:
         """Seconds the platform wants to hear nothing for this chat."""
-        return self._pace.wait(chat, _loop_time()) if self._pace is not None else 0.0
+        if self._pace is None:
+            return 0.0
+        return self._pace.wait(chat, _loop_time())
 
     async def revise(self, what: str, address: Address, receipt: Receipt | None, text: str) -> None:
         """``what``: the draft's row, or a turn whose drafts have none. ``receipt`` as in
@@ -269,7 +271,9 @@ def _cut(lines: list[str]) -> list[str]:
 
 def _one_line(text: str) -> str:
     line = " ↵ ".join(clean(text).splitlines())
-    return line if len(line) <= ARGUMENT_WIDTH else line[: ARGUMENT_WIDTH - 1] + "…"
+    if len(line) <= ARGUMENT_WIDTH:
+        return line
+    return line[: ARGUMENT_WIDTH - 1] + "…"
 
 
 def _name(tool: str) -> str:
@@ -281,4 +285,6 @@ def _name(tool: str) -> str:
 def _short(number: int) -> str:
     if number < 1_000:
         return str(number)
-    return f"{number / 1_000:.1f}k" if number < 999_950 else f"{number / 1_000_000:.1f}M"
+    if number < 999_950:
+        return f"{number / 1_000:.1f}k"
+    return f"{number / 1_000_000:.1f}M"

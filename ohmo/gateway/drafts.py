@@ -231,7 +231,9 @@ class Drafts:
 
     def _start(self, thread: str, event: TurnStarted, group: asyncio.TaskGroup) -> None:
         place = event.address
-        if place is None or place.channel != self._name or place.account != self._channel.account:
+        if place is None:
+            return
+        if place.channel != self._name or place.account != self._channel.account:
             return
         answer = Outbound(place, "", mentions=event.mentions, reply_to=event.reply_to)
         earlier = self._slots.pop(thread, None)

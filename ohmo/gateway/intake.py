@@ -53,7 +53,14 @@ class Intake:
     by side otherwise."""
 
     def __init__(self, deps: IntakeDeps) -> None:
-        self._deps = deps
+        self._store = deps.store
+        self._access = deps.access
+        self._orders = deps.orders
+        self._answering = deps.answering
+        self._turns = deps.turns
+        self._courtesies = deps.courtesies
+        self._new_id = deps.new_id
+        self._clock = deps.clock
         self._todo: asyncio.Queue[Told] = asyncio.Queue()
         self._lines = asyncio.Queue[list[PostRow]]()
         self._open: set[tuple[str, int]] = set()  # what is in ``_todo`` or being carried out
@@ -62,7 +69,7 @@ class Intake:
 
     def hear(self, told: Sequence[Told]) -> None:
         """For the bus."""
-        rows = self._deps.courtesies.lines(told)
+        rows = self._courtesies.lines(told)
         if rows:
             self._lines.put_nowait(rows)
         for accepted, arrival, seat in told:
@@ -73,22 +80,22 @@ class Intake:
                 continue
             now = steers(arrival)
             if now or seat.kind == "message":
-                self._deps.turns.arrived(accepted.thread, now)
+                self._turns.arrived(accepted.thread, now)
 
     async def run(self) -> None:
         """Until cancelled. Begins with what an earlier life left undone."""
-        for pending in await self._deps.store.unhandled():
+        for pending in await self._store.unhandled():
             self._put((pending.accepted, pending.arrival, Seat("", pending.kind)))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._say_lines(), name="intake.courtesies")
-            group.create_task(self._deps.courtesies.ephemeral.run(), name="intake.ephemeral")
+            group.create_task(self._courtesies.ephemeral.run(), name="intake.ephemeral")
             while True:
                 told = await self._todo.get()
                 group.create_task(self._handle(told), name=f"intake.{told[0].thread}")
 
     async def _say_lines(self) -> None:
         while True:
-            await self._deps.courtesies.say(await self._lines.get())
+            await self._courtesies.say(await self._lines.get())
 
     def _put(self, told: Told) -> None:
         """Once, although it may be told while the start finds it undone."""
@@ -104,7 +111,7 @@ class Intake:
                 # No words of the thread wait with it, but later reactions to the same card do: the
                 # first counts.
                 async with self._alone(f"{accepted.thread} {arrival.message}"):
-                    named = cards_named(self._deps.store, arrival)
+                    named = cards_named(self._store, arrival)
                     await failure_of(within(REACTION_LIMIT, named))
                     await self._carry_out(accepted, arrival, seat)
             else:
@@ -130,7 +137,7 @@ class Intake:
                 if attempt >= 3 and not isinstance(error, Unavailable):
                     place = arrival.place if isinstance(arrival, Wake) else arrival.address
                     text = f"This could not be carried out: {error}"
-                    posts = (notice(self._deps.new_id, place, text),)
+                    posts = (notice(self._new_id, place, text),)
                     ending = self._end(accepted, Ended("dead", text, posts))
                     if not isinstance(await failure_of(ending), Unavailable):
                         return
@@ -153,9 +160,9 @@ class Intake:
         """Its effect, and its end where the effect's own transaction did not end it."""
         match arrival:
             case Answer():
-                ended = await self._deps.answering.pressed(accepted, arrival)
+                ended = await self._answering.pressed(accepted, arrival)
             case Reacted():
-                ended = await self._deps.answering.reacted(accepted, arrival)
+                ended = await self._answering.reacted(accepted, arrival)
             case Inbound():
                 ended = await self._said(accepted, arrival, seat)
             case Wake():
@@ -171,7 +178,7 @@ class Intake:
                     private=True,
                     addressed=True,
                 )
-                ended = await self._deps.orders.carry_out(accepted, typed, "owner")
+                ended = await self._orders.carry_out(accepted, typed, "owner")
             case _:
                 ended = Ended("noted", "nothing to do")
         if ended is not None:
@@ -179,30 +186,30 @@ class Intake:
 
     async def _said(self, accepted: Accepted, said: Inbound, seat: Seat) -> Ended | None:
         """How it ends; None: it has ended."""
-        access = self._deps.access
+        access = self._access
         standing = access.let_in(said, private=said.private)
         if standing is not None and seat.kind == "answer":
-            return await self._deps.answering.in_words(accepted, said)
+            return await self._answering.in_words(accepted, said)
         if standing is not None:
-            return await self._deps.orders.carry_out(accepted, said, standing)
+            return await self._orders.carry_out(accepted, said, standing)
         if not access.may_ask_in(said):
             return Ended("refused", f"{said.person.id} may not speak here")
         # One code an hour, also when a stranger speaks in several threads at once.
         place = said.address
         async with self._alone(f"{place.channel}:{place.account}:{said.person.id}"):
             person = access.known(place.channel, place.account, said.person.id)
-            asking = pairing_request(said, person, self._deps.clock())
+            asking = pairing_request(said, person, self._clock())
             if asking is None:
                 return Ended("refused", "unknown person; a pairing code was told")
             row, code = asking
-            posts = (notice(self._deps.new_id, place, pairing_text(said, code)),)
+            posts = (notice(self._new_id, place, pairing_text(said, code)),)
             ended = Ended("refused", "unknown person; pairing code told", posts, person=row)
             await self._end(accepted, ended)
             access.learn([row])
             return None
 
     async def _end(self, accepted: Accepted, ended: Ended) -> None:
-        await self._deps.store.end_arrival(
+        await self._store.end_arrival(
             accepted.thread,
             accepted.seq,
             ended.ending,

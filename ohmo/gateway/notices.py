@@ -26,9 +26,8 @@ log = structlog.get_logger("ohmo.notices")
 AGAIN = timedelta(hours=6)  # the same incident is told again after this
 MOST = 20  # notices that wait for a chat
 DASHBOARD = Address("web", "local", ChatId("notices"))
-INDOORS = Address(
-    "house", "local", ChatId("notices")
-)  # when there is no page: read with `ohmo sessions`
+# when there is no page: read with `ohmo sessions`
+INDOORS = Address("house", "local", ChatId("notices"))
 LATE = timedelta(minutes=10)  # a platform may take its time; after this somebody wonders
 ABSENCE = timedelta(hours=1)  # one line for one absence
 QUESTION_AGAIN = timedelta(minutes=10)  # after the first line, for whoever comes then
@@ -65,9 +64,8 @@ class Notices:
         self._clock = clock
         self._dashboard = dashboard
         self._told: dict[str, datetime] = {}
-        self._unheard: list[
-            tuple[str, str, str, Address | None]
-        ] = []  # row, text, not through, not at: what no owner saw in a chat yet
+        # What no owner saw in a chat yet: row, text, not through, not at.
+        self._unheard: list[tuple[str, str, str, Address | None]] = []
 
     async def tell(
         self,
@@ -87,15 +85,14 @@ class Notices:
         its row, so that it is told once over restarts too. False: told before, or nobody can be
         told."""
         now = self._clock()
-        if (told := self._told.get(incident)) is not None and now - told < AGAIN:
+        self._told = {name: at for name, at in self._told.items() if now - at < AGAIN}
+        if incident in self._told:
             return False
-        if heard_at is not None and (
-            heard_at.channel == DASHBOARD.channel or self._address(not_through) == heard_at
-        ):
-            return False
-        self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {
-            incident: now
-        }
+        if heard_at is not None:
+            on_the_page = heard_at.channel == DASHBOARD.channel
+            if on_the_page or self._address(not_through) == heard_at:
+                return False
+        self._told[incident] = now
         log.warning("owner_notice", incident=incident, text=text)
         row = once or self._new_id()
         place = at or self._address(not_through, not_at)
@@ -103,9 +100,8 @@ class Notices:
         # who saw it there does not see it again.
         waits = place == self._dashboard and bool(self._owners)
         try:
-            await self._outbox.post(
-                [PostRow(derived("page", row) if waits else row, "notice", Outbound(place, text))]
-            )
+            page_row = derived("page", row) if waits else row
+            await self._outbox.post([PostRow(page_row, "notice", Outbound(place, text))])
         except (Unavailable, StoreError) as error:
             self._told.pop(incident)
             log.error("owner_notice_failed", incident=incident, error=str(error))
@@ -119,9 +115,8 @@ class Notices:
         """A channel is connected now: what its owner was not told there before is told."""
         for unheard in list(self._unheard):
             row, text, not_through, not_at = unheard
-            if (
-                place := self._address(not_through, not_at)
-            ) == self._dashboard or unheard not in self._unheard:
+            place = self._address(not_through, not_at)
+            if place == self._dashboard or unheard not in self._unheard:
                 continue
             self._unheard.remove(unheard)
             try:
@@ -164,9 +159,11 @@ class Notices:
 
 def owners_of(configured: tuple[str, ...], roles: Mapping[str, str]) -> tuple[str, ...]:
     """Who counts as owner: the top-level list first, then ``access.roles.owner``."""
-    return tuple(
-        dict.fromkeys([*configured, *(name for name, role in roles.items() if role == "owner")])
-    )
+    owners = dict.fromkeys(configured)
+    for name, role in roles.items():
+        if role == "owner":
+            owners[name] = None
+    return tuple(owners)
 
 
 class LateNotice:
@@ -230,8 +227,10 @@ class WaitingNotice:
             if not waits or not isinstance(arrival, Inbound) or arrival.private:
                 continue
             open_here = self._asked(arrival.address)
-            question = next((one for one in open_here if one.thread == accepted.thread), None)
-            if question is not None and (row := self._line(question, arrival)) is not None:
+            here = (asked for asked in open_here if asked.thread == accepted.thread)
+            question = next(here, None)
+            row = None if question is None else self._line(question, arrival)
+            if row is not None:
                 rows.setdefault(row.id, row)
         return list(rows.values())
 
@@ -276,7 +275,8 @@ class EphemeralNotice:
         if now - arrival.at > FRESH:  # said while nobody listened: the person is long gone
             return
         name = (place.channel, place.account, place.chat, arrival.person.id)
-        if (last := self._told.get(name)) is not None and now - last < EPHEMERAL_AGAIN:
+        last = self._told.get(name)
+        if last is not None and now - last < EPHEMERAL_AGAIN:
             return
         if self._due.full():
             return
@@ -288,9 +288,8 @@ class EphemeralNotice:
         """Until cancelled."""
         while True:
             said, text = await self._due.get()
-            error = await failure_of(
-                within(PATIENCE, self._say(said.address, said.person.id, text))
-            )
+            saying = self._say(said.address, said.person.id, text)
+            error = await failure_of(within(PATIENCE, saying))
             if error is not None:
                 log.info("whisper_failed", channel=said.address.channel, error=str(error))
 
@@ -312,5 +311,6 @@ class Courtesies:
 
     async def say(self, rows: Sequence[PostRow]) -> None:
         """The answers themselves are durable; a line that cannot be stored is left out."""
-        if (error := await failure_of(self.post(rows))) is not None:
+        error = await failure_of(self.post(rows))
+        if error is not None:
             log.warning("courtesy_unsaid", error=str(error))

@@ -74,13 +74,20 @@ class Orders:
     """Each effect, its reply and the command's ending are one transaction."""
 
     def __init__(self, deps: OrdersDeps) -> None:
-        self._deps = deps
+        self._store = deps.store
+        self._commands = deps.commands
+        self._desk = deps.desk
+        self._turns = deps.turns
+        self._answering = deps.answering
+        self._new_id = deps.new_id
+        self._clock = deps.clock
+        self._restart = deps.restart
 
     async def carry_out(
         self, accepted: Accepted, said: Inbound, standing: Standing
     ) -> Ended | None:
         """How the command ends; None: its effect's own transaction ended it."""
-        known = self._deps.commands
+        known = self._commands
         parsed = parse(said.text)
         if parsed is None or (parsed[0] not in known and not is_order(said.text, known)):
             # Somebody who was let in between the words and their handling.
@@ -93,12 +100,12 @@ class Orders:
         if standing not in command.standings:
             reason = f"/{command.name} is not for a {standing}"
             return self._refused(said, reason, f"`/{command.name}` is not for a {standing}.")
-        info = await self._deps.desk.thread(accepted.thread)
-        settings = info.settings.at(self._deps.clock()) if info is not None else ThreadSettings()
+        info = await self._desk.thread(accepted.thread)
+        settings = info.settings.at(self._clock()) if info is not None else ThreadSettings()
         order = Order(
             accepted.thread, said.address, said.person.id, standing, argument, settings, said
         )
-        effect = await command.run(order, self._deps.desk)
+        effect = await command.run(order, self._desk)
         effect = command.heeded(effect, argument)
         return await self._apply(accepted, said, effect, owner=standing == "owner")
 
@@ -111,40 +118,40 @@ class Orders:
             case Choose(text, chosen):
 
                 async def chose() -> None:
-                    self._deps.turns.chose(accepted.thread, chosen)
+                    self._turns.chose(accepted.thread, chosen)
 
                 posts = (self._notice(said, text),)
                 return Ended("answered", posts=posts, settings=chosen, then=chose)
             case Stop(text, fresh):
                 thread = accepted.thread
-                turns = self._deps.turns
+                turns = self._turns
                 note = f"stopped by {said.person.name or said.person.id}"
-                await self._deps.store.stop(
+                await self._store.stop(
                     thread,
                     accepted.seq,
                     person=said.person.id,
                     fresh=fresh,
                     posts=[self._notice(said, text)],
-                    closing=closing(self._deps.new_id, note, turns.drafted),
+                    closing=closing(self._new_id, note, turns.drafted),
                     rest=turns.rest(thread, note),
                 )
                 await turns.stopped(thread)
                 return None
             case RunNow(lapsed):
-                _, text = await self._deps.answering.run_late(said, lapsed, owner=owner)
+                _, text = await self._answering.run_late(said, lapsed, owner=owner)
                 return self._answered(said, text)
             case Retry(letters):
                 for seq in letters:
-                    await self._deps.store.retry_arrival(accepted.thread, seq)
+                    await self._store.retry_arrival(accepted.thread, seq)
                 return Ended("answered")
             case Restart(text):
 
                 async def restart() -> None:
-                    self._deps.restart()
+                    self._restart()
 
                 return Ended("answered", posts=(self._notice(said, text),), then=restart)
             case Decide() as decision:
-                return await self._deps.answering.decide(accepted, said, decision, owner=owner)
+                return await self._answering.decide(accepted, said, decision, owner=owner)
 
     def _answered(self, said: Inbound, text: str) -> Ended:
         return Ended("answered", posts=(self._notice(said, text),))
@@ -153,7 +160,7 @@ class Orders:
         return Ended("refused", reason, (self._notice(said, text),))
 
     def _notice(self, said: Inbound, text: str) -> PostRow:
-        return notice(self._deps.new_id, said.address, text)
+        return notice(self._new_id, said.address, text)
 
 
 LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
@@ -208,7 +215,8 @@ class CommandQueries:
 
     async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]:
         rows = await self.reports.inbox(state="dead", limit=LATEST)
-        dead = sorted((row for row in rows if row.thread == thread), key=lambda row: row.seq)
+        dead = [row for row in rows if row.thread == thread]
+        dead.sort(key=lambda row: row.seq)
         if not turn and dead:
             turn = dead[-1].turn
         return [row for row in dead if turn and row.turn == turn]
@@ -236,11 +244,11 @@ class CommandQueries:
         return self.configured
 
     async def usage_today(self) -> str:
-        lines = [
-            f"- {row.model}: {row.calls} calls, {row.sent} tokens in ({row.cached} from cache), "
-            f"{row.output} out, {cost_words(row.micro_usd, row.unpriced)}"
-            for row in await self.reports.usage(days=1)
-        ]
+        lines: list[str] = []
+        for row in await self.reports.usage(days=1):
+            tokens = f"{row.sent} tokens in ({row.cached} from cache), {row.output} out"
+            cost = cost_words(row.micro_usd, row.unpriced)
+            lines.append(f"- {row.model}: {row.calls} calls, {tokens}, {cost}")
         return "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."
 
     async def jobs_of(self, order: Order) -> str:
@@ -319,7 +327,8 @@ class CommandQueries:
         )
 
     async def why(self, thread: str, number: str) -> str:
-        if number and not (number.isascii() and number.isdigit() and len(number) <= 15):
+        a_number = number.isascii() and number.isdigit() and len(number) <= 15
+        if number and not a_number:
             return f"`/why {number}`: a message has a number; `/inbox` shows them."
         if number:
             row = await self.reports.arrival(thread, int(number))

@@ -66,7 +66,10 @@ class PeopleDesk:
                 continue
             place = message.address
             sender = (place.channel, place.account, message.person.id)
-            if sender == (row.channel, row.account, row.person) and _by_time(info)[0] >= since:
+            if sender != (row.channel, row.account, row.person):
+                continue
+            stored, _ = _by_time(info)
+            if stored >= since:
                 messages.append(message)
         await self._save(row)
         if messages:

@@ -79,7 +79,8 @@ class Sender:
 
     async def send(self, row: OutRow, tries: int = 0) -> Done:
         """Brings one head as far as it goes. ``tries``: how often it ended ``unsure`` before."""
-        work = _Work(row, list(row.parts), unsure=row.state == "sending" and bool(row.parts))
+        unsure = row.state == "sending" and bool(row.parts)
+        work = _Work(row, list(row.parts), unsure)
         if row.expires <= self._clock():
             why = "it could not be delivered"
             if work.unsure:
@@ -120,12 +121,13 @@ class Sender:
             log.warning("plain_fallback", post=work.row.row.id, error=str(error))
             # What is visible already is replaced. The numbers of parts go on, and with them the
             # keys: no platform folds old and new together.
+            parts = self._render(work, plain=True)
             visible = [
                 state
                 for state in work.states
                 if state.receipt is not None and state.part.kind != "delete"
             ]
-            work.states = [*visible, *(PartState(part) for part in self._render(work, plain=True))]
+            work.states = [*visible, *(PartState(part) for part in parts)]
             work.unsure = False
             return await self._parts(work)
 
@@ -172,10 +174,11 @@ class Sender:
     async def _one(self, work: _Work, number: int) -> Receipt:
         """One part until it has a receipt; a second time at once when the first answer was lost."""
         row = work.row
-        key = f"{work.row.row.id}.{base36(number, 1 if number < 36 else 2)}"
+        digits = 1 if number < 36 else 2
+        key = f"{row.row.id}.{base36(number, digits)}"
         for attempt in range(2):
             state = work.states[number]
-            part = work.states[number].part
+            part = state.part
             if work.unsure:
                 visible, part = await self._settle(work, state, key)
                 if visible is not None:
@@ -306,7 +309,8 @@ class Pace:
 
     def take(self, chat: str, now: float) -> None:
         """A call goes out."""
-        self._chats[chat] = max(now, self._chats.get(chat, 0.0)) + self._chat_rate.interval
+        due = max(now, self._chats.get(chat, 0.0))
+        self._chats[chat] = due + self._chat_rate.interval
         self._account = max(now, self._account) + self._account_rate.interval
         if len(self._chats) > 10_000:
             self._chats = {name: due for name, due in self._chats.items() if due > now}

@@ -181,7 +181,9 @@ class Switchboard:
         # Half of each step is certain: with the whole of it drawn, an hour's outage would see more
         # than a hundred tries.
         pause = backoff(attempt - 1, draw=lambda: (1.0 + self._parts.draw()) / 2)
-        return max(pause, error.retry_after) if isinstance(error, RateLimited) else pause
+        if isinstance(error, RateLimited):
+            pause = max(pause, error.retry_after)
+        return pause
 
     async def _tell(self, incident: str, text: str, link: LinkSettings) -> None:
         """Through another door than the broken one; at the start the others get a moment to
@@ -275,7 +277,8 @@ class Switchboard:
         )
 
         async def say(text: str, address: Address | None) -> None:
-            await parts.notices.tell(f"missed:{link.label}:{address}:{text}", text, at=address)
+            incident = f"missed:{link.label}:{address}:{text}"
+            await parts.notices.tell(incident, text, at=address)
 
         hears = LinkParts(parts.publish, parts.store.cursor, say, parts.clock, parts.zone)
         context = LinkContext(link, channel.account, generation, health, hears)

@@ -110,18 +110,15 @@ class Board:
         )
 
         def sender(channel: Any) -> Sender:
-            pace = Pace(chat=Rate(0.0), account=Rate(0.0))
-            return Sender(
-                channel, self.store, clock=self.clock, pace=pace, failpoint=lambda _: None
-            )
+            pace, clock = Pace(chat=Rate(0.0), account=Rate(0.0)), self.clock
+            return Sender(channel, self.store, clock=clock, pace=pace, failpoint=lambda _: None)
 
         async def nothing(*_: Any) -> Any:
             return None
 
         def drafts(channel: Any, link: LinkSettings) -> Drafts:
-            return Drafts(
-                channel, link.name, EventStream().listen, DraftRows(nothing, counter("d"), nothing)
-            )
+            rows = DraftRows(nothing, counter("d"), nothing)
+            return Drafts(channel, link.name, EventStream().listen, rows)
 
         parts = BoardParts(
             self.store,
