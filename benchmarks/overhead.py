@@ -27,13 +27,13 @@ from benchmarks.rig import (
 
 
 async def one_chat(
-    daemon: Daemon, chats: Chats, count: int, chat: int
+    daemon: Daemon, chats: Chats, count: int, chat: int, name: str = "one"
 ) -> tuple[float, float, float]:
     """p50, p95 and CPU of one message, in milliseconds."""
     times: list[float] = []
     spent = cpu(daemon.pid)
     for number in range(count):
-        text = f"word {number}"
+        text = f"{name}: word {number}"
         began = chats.says(chat, text)
         times.append(await chats.answered(chat, text) - began)
     return (

@@ -93,15 +93,16 @@ async def process(
     core: int | None = None,
     env: dict[str, str] | None = None,
     log: Path | None = None,
+    folder: Path = ROOT,
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """Runs inside; asked to end, then killed. ``core``: where it may run."""
+    """Runs inside ``folder``; asked to end, then killed. ``core``: where it may run."""
     pinned = [*(["taskset", "-c", str(core)] if core is not None else []), *command]
     with (log or Path(os.devnull)).open("ab") as out:
         child = await asyncio.create_subprocess_exec(
             *pinned,
             stdout=asyncio.subprocess.PIPE,
             stderr=out,
-            cwd=ROOT,
+            cwd=folder,
             env={**os.environ, **(env or {})},
         )
         try:
@@ -132,9 +133,14 @@ class Daemon:
     link."""
 
     def __init__(
-        self, home: Path, core: int | None = None, python: Sequence[str] = (sys.executable,)
+        self,
+        home: Path,
+        core: int | None = None,
+        python: Sequence[str] = (sys.executable,),
+        checkout: Path = ROOT,
     ) -> None:
         self.home = home
+        self.checkout = checkout
         self.core = core
         self.python = python
         self.started = 0.0
@@ -155,7 +161,9 @@ class Daemon:
         }  # what it costs is read from outside
         command = [*self.python, "-m", "ohmo", "run"]
         self._child = await self._stack.enter_async_context(
-            process(command, core=self.core, env=env, log=self.home / "stderr.txt")
+            process(
+                command, core=self.core, env=env, log=self.home / "stderr.txt", folder=self.checkout
+            )
         )
 
     async def ready(self) -> None:
@@ -297,15 +305,17 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(**more: str) -> AsyncGenerator[Bench]:
+async def bench(checkout: Path = ROOT, **more: str) -> AsyncGenerator[Bench]:
     """The daemon on a core of its own, everything else, this process too, on another. ``more``:
-    further keys of its configuration. It may be stopped inside; its home is there until the end."""
+    further keys of its configuration. ``checkout``: of which tree it is, another one runs in the
+    environment that lies in it. It may be stopped inside; its home is there until the end."""
     ours, theirs = cores()
     if theirs is not None:
         os.sched_setaffinity(0, {theirs})
     async with telegram() as chats, model_server(theirs) as model:
         with home(model, chats.server, **more) as root:
-            daemon = Daemon(root, ours)
+            python = sys.executable if checkout == ROOT else str(checkout / ".venv/bin/python")
+            daemon = Daemon(root, ours, [python], checkout)
             await daemon.start()
             try:
                 await daemon.ready()
