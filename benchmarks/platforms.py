@@ -47,9 +47,14 @@ HEARD = {  # as the platforms see it: the app can be spoken to from here on
 
 @asynccontextmanager
 async def house(
-    rigs: Mapping[str, Any], names: Sequence[str], model: str, core: int | None
+    rigs: Mapping[str, Any],
+    names: Sequence[str],
+    model: str,
+    core: int | None,
+    python: Sequence[str] = (sys.executable,),
 ) -> AsyncGenerator[tuple[Daemon, float]]:
-    """A daemon on ``names``; seconds from its start until every platform has heard of it."""
+    """A daemon on ``names``; seconds from its start until every platform has heard of it.
+    ``python``: what runs ``-m ohmo run``."""
     with tempfile.TemporaryDirectory(
         prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True
     ) as folder:
@@ -68,12 +73,14 @@ async def house(
             "control": {"listen": "127.0.0.1:0"},
             "channels": channels,
         }
-        config = Path(folder) / "config.yaml"
+        root = Path(folder) / "home"
+        root.mkdir(mode=0o700)
+        config = root / "config.yaml"
         config.touch(mode=0o600)
         config.write_text(json.dumps(wanted))  # JSON is YAML
         before = {name: HEARD[name](rigs[name]) for name in names}
         before["telegram"] = 0  # nobody polls
-        daemon = Daemon(Path(folder), core)
+        daemon = Daemon(root, core, python)
         await daemon.start()
         try:
             async with asyncio.timeout(120):
