@@ -23,7 +23,7 @@ from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine, Reasoner
 from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate
-from ohmo.permissions.policy_of import Host, Policies, sensitive_of, snapshot_of
+from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words

@@ -41,7 +41,7 @@ from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.permissions.policy_of import snapshot_of
+from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.file_aliases import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+from ohmo.permissions.sensitive_places import FileAliases
 from ohmo.shell.git_repository import repository_at
 from ohmo.shell.patterns import component_expression, folded, real, word_set
 from ohmo.shell.reading import BUILTINS

@@ -18,7 +18,6 @@ from ohmo.permissions.boundaries import (
     resolved,
     written_files,
 )
-from ohmo.permissions.fs_cache import FsCache
 from ohmo.permissions.rules import (
     CommandRules,
     Layer,
@@ -30,7 +29,7 @@ from ohmo.permissions.rules import (
     path_matches,
     spellings,
 )
-from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
 from ohmo.permissions.wildcard_rules import covers
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known, word_set
@@ -270,20 +269,12 @@ class CommandPolicy:
             if ruled is None or "*" in ruled.rule:  # a wildcard leads nowhere else
                 outside += beyond
             by_rule = by_rule or ruled
-        asked = self._outside(outside, granted, context)
-        return asked or by_rule or Ruling("allow", "mode", f"{context.mode}, read-only")
-
-    def _outside(
-        self, paths: Sequence[str], granted: Sequence[Rule], context: CallContext
-    ) -> Ruling | None:
-        """A question about the first path that lies outside the workspace and that no rule
-        frees."""
-        for path in paths:
-            rules = (*self._rules.allow, *granted)
-            if not any(path_matches(rule, "read", "Read", path) for rule in rules):
+        path_rules = (*self._rules.allow, *granted)
+        for path in outside:
+            if not any(path_matches(rule, "read", "Read", path) for rule in path_rules):
                 why = f"{path} lies outside the workspace"
                 return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
-        return None
+        return by_rule or Ruling("allow", "mode", f"{context.mode}, read-only")
 
     def _by_rule(
         self,

@@ -97,22 +97,19 @@ class LayeredGate:
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
         digest = digest_of(call, context, paths)
-        if footprint.question is not None:
-            question = replace(
-                footprint.question, digest=digest, tool=call.name, arguments=call.arguments
-            )
-            decision = await self._answer(question, arguments, answered)
-        elif (verdict := await answered(digest)) is not None:
-            decision = _said(verdict, arguments)
+        verdict = await answered(digest)
+        question = footprint.question
+        if verdict is not None:
+            decision = _decided(verdict, question, arguments)
+        elif question is not None:
+            question = replace(question, digest=digest, tool=call.name, arguments=call.arguments)
+            decision = Ask("question", question)
         elif ruling.verdict == "allow":
             decision = Allow(ruling.source, arguments)
         else:
             decision = self._permission(call, footprint, paths, context, digest, ruling)
-        if isinstance(decision, Allow):
-            return replace(decision, judged=self._judged(call, paths, context))
-        return decision
-
-    def _judged(self, call: ToolCall, paths: Paths, context: CallContext) -> Judged:
+        if not isinstance(decision, Allow):
+            return decision
         policies = self._judging(context)
         kinds: list[Literal["read", "write"]] = []
         if paths.reads:
@@ -123,7 +120,9 @@ class LayeredGate:
         def forbidden(path: str) -> bool:
             return any(policy.forbids(call.name, kinds, path) for policy in policies)
 
-        return Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes)), forbidden)
+        reads = tuple(map(Path, paths.reads))
+        writes = tuple(map(Path, paths.writes))
+        return replace(decision, judged=Judged(reads, writes, forbidden))
 
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext
@@ -149,28 +148,6 @@ class LayeredGate:
         if footprint.command is None or len(footprint.command) < _LONG:
             return strictest()
         return await asyncio.to_thread(strictest)
-
-    @staticmethod
-    async def _answer(
-        question: Question, arguments: dict[str, object] | None, answered: Answered
-    ) -> Decision:
-        verdict = await answered(question.digest)
-        if verdict is None:
-            return Ask("question", question)
-        if question.kind == "permission" and verdict.state == "denied":
-            return _refused(verdict)  # a word is the reason here, never an answer
-        if verdict.state == "changed":
-            return _CHANGED
-        if verdict.state == "expired":
-            return Deny(
-                "question",
-                "nobody answered in time; go on without the answer, or say what you would have"
-                " needed",
-                Layer.LAPSED,
-            )
-        if verdict.state == "denied" and not verdict.word:
-            return Deny("question", "the person did not want to answer", Layer.PERSON)
-        return Allow("question", arguments, verdict.word)
 
     def _permission(
         self,
@@ -213,26 +190,38 @@ class LayeredGate:
         return Ask(ruling.source, question)
 
 
-def _said(verdict: Verdict, arguments: dict[str, object] | None) -> Allow | Deny:
-    """What becomes of a call that a person was asked about."""
-    if verdict.state == "allowed":
-        return Allow(f"approval: {verdict.scope}", arguments)
+def _decided(
+    verdict: Verdict, question: Question | None, arguments: dict[str, object] | None
+) -> Allow | Deny:
+    """What becomes of a call that a person was asked about. ``question``: the tool's own, None:
+    whether the call may run."""
+    permission = question is None or question.kind == "permission"
     if verdict.state == "changed":
         return _CHANGED
-    if verdict.state == "expired":
+    if verdict.state == "denied" and permission:
+        # A word is the reason here, never an answer.
+        reason = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
+        return Deny(
+            "approval",
+            f"the person said no{reason}. Do not try the same by another way; ask what they want"
+            " instead",
+            Layer.PERSON,
+        )
+    if question is None:
+        if verdict.state == "allowed":
+            return Allow(f"approval: {verdict.scope}", arguments)
         return Deny(
             "approval",
             "nobody allowed it in time; it was not run. Go on without it, or ask again when the"
             " person is there",
             Layer.LAPSED,
         )
-    return _refused(verdict)
-
-
-def _refused(verdict: Verdict) -> Deny:
-    said = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
-    return Deny(
-        "approval",
-        f"the person said no{said}. Do not try the same by another way; ask what they want instead",
-        Layer.PERSON,
-    )
+    if verdict.state == "expired":
+        return Deny(
+            "question",
+            "nobody answered in time; go on without the answer, or say what you would have needed",
+            Layer.LAPSED,
+        )
+    if verdict.state == "denied" and not verdict.word:
+        return Deny("question", "the person did not want to answer", Layer.PERSON)
+    return Allow("question", arguments, verdict.word)

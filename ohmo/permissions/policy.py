@@ -1,20 +1,25 @@
 """The decision about a call: sensitive > deny > ask > protected > allow > mode, each part of a
-shell command judged by itself. Pure but for looking at the disk."""
+shell command judged by itself, pure but for looking at the disk; and from a configuration to the
+policies that judge its turns: the present one, and the one a turn began under, as it is stored with
+the turn."""
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal
 
 from channels.record import record
+from ohmo.config.load import Config
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.contracts.tool import CallContext, Footprint, PolicySnapshot
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_policy import CommandPolicy
-from ohmo.permissions.fs_cache import FsCache
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     READERS,
@@ -25,8 +30,9 @@ from ohmo.permissions.rules import (
     host_matches,
     parse_rule,
     path_matches,
+    rule_set,
 )
-from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
 from ohmo.permissions.wording import suggest_rule
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import as_written, real
@@ -90,11 +96,17 @@ class Policy:
         sensitive = self._sensitive_paths(call.name, footprint, paths, context)
         if sensitive is not None:
             return sensitive
-        if context.role == "guest" and not self._public_only(call.name, footprint, paths):
-            why = "guests may only use tools that read public things"
-            return Ruling("deny", "role", "guest", why, remember=False)
         granted: list[Rule] = []
-        if context.role != "guest":
+        if context.role == "guest":
+            public = [
+                path == self._public or path.startswith(self._public + "/") for path in paths.reads
+            ]
+            in_public = bool(public) and all(public) if call.name in PATH_TOOLS else not public
+            harmless = footprint.effect in ("none", "house") and footprint.command is None
+            if not harmless or paths.writes or not in_public:
+                why = "guests may only use tools that read public things"
+                return Ruling("deny", "role", "guest", why, remember=False)
+        else:
             granted = granted_rules(grants, context)
         if context.mode == "plan":
             granted = [rule for rule in granted if rule.tool in READERS]
@@ -136,19 +148,6 @@ class Policy:
             return Ruling("deny", "sensitive", str(path), f"{why}; {_BY_HAND}", remember=False)
         return None
 
-    def _public_only(self, tool: str, footprint: Footprint, paths: Paths) -> bool:
-        if (
-            footprint.effect not in ("none", "house")
-            or footprint.command is not None
-            or paths.writes
-        ):
-            return False
-        if tool in PATH_TOOLS:
-            return bool(paths.reads) and all(
-                path == self._public or path.startswith(self._public + "/") for path in paths.reads
-            )
-        return not paths.reads
-
     def _layers(
         self,
         tool: str,
@@ -178,15 +177,11 @@ class Policy:
         given = self._first(granted, tool, footprint, paths, every=True)
         if given is not None:
             return Ruling("allow", "grant", given.text)
-        if footprint.effect in ("none", "house"):
-            return self._reading(tool, paths, context, (*self._rules.allow, *granted))
-        return by_mode(context)
-
-    def _reading(
-        self, tool: str, paths: Paths, context: CallContext, rules: Sequence[Rule]
-    ) -> Ruling:
-        """What changes nothing is free in the workspace; elsewhere each path needs a rule of its
-        own, or a person's word."""
+        if footprint.effect not in ("none", "house"):
+            return by_mode(context)
+        # What changes nothing is free in the workspace; elsewhere each path needs a rule of its
+        # own, or a person's word.
+        rules = (*self._rules.allow, *granted)
         for path in paths.reads:
             covered = any(path_matches(rule, "read", tool, path) for rule in rules)
             if not covered and self._reach.outside(path, context):
@@ -233,3 +228,68 @@ def granted_rules(grants: Sequence[Grant], context: CallContext) -> list[Rule]:
         except ValueError:
             continue  # written by a later version; without it the person is asked again
     return rules
+
+
+_BUILT = 8  # earlier policies that are kept ready; open turns seldom know more
+
+
+@record
+class Host:
+    """What a policy needs to know of this process."""
+
+    home: Path  # of whoever runs it
+    root: Path  # $OHMO_HOME
+    path: str  # where commands find programs
+
+
+def snapshot_of(config: Config) -> PolicySnapshot:
+    """What of the agent's home lies elsewhere is closed as well: the file of ``--config``, the
+    store, its copies."""
+    rules = config.permissions
+    apart = [(config.file, ""), (config.backups.folder, "/ohmo-*.tar.gz"), (config.database, "*")]
+    return PolicySnapshot(
+        tuple(rules.allow),
+        tuple(rules.ask),
+        tuple(rules.deny),
+        rules.mode,
+        rules.read_outside,
+        config.workspace,
+        tuple(glob.escape(os.path.realpath(path)) + more for path, more in apart if path),
+        config.sessions.busy,
+    )
+
+
+def sensitive_of(snapshot: PolicySnapshot, host: Host) -> SensitivePaths:
+    return SensitivePaths(host.home, host.root, snapshot.closed)
+
+
+def policy_of(snapshot: PolicySnapshot, host: Host) -> Policy:
+    """Raises ValueError with one line for a rule that cannot be read."""
+    places = {
+        "WORKSPACE": str(snapshot.workspace),
+        "HOME": str(host.home),
+        "OHMO_HOME": str(host.root),
+    }
+    rules = rule_set(snapshot.allow, snapshot.ask, snapshot.deny, places)
+    shell = Shell(host.home, host.path)
+    sensitive = sensitive_of(snapshot, host)
+    return Policy(rules, sensitive, shell, snapshot.workspace, snapshot.read_outside)
+
+
+class Policies:
+    """Which policies judge a call."""
+
+    def __init__(self, present: PolicySnapshot, host: Host) -> None:
+        """Raises ValueError, as ``policy_of``."""
+        self._of = lru_cache(_BUILT)(partial(policy_of, host=host))
+        self.adopt(present)
+
+    def adopt(self, present: PolicySnapshot) -> None:
+        """Another configuration holds from now on, also in turns that run. Raises ValueError."""
+        self._of(present)
+        self.present = present
+
+    def judging(self, context: CallContext) -> Sequence[Policy]:
+        """The present one, and the one the turn began under where that is another."""
+        found = dict.fromkeys((self.present, context.policy or self.present))
+        return [self._of(snapshot) for snapshot in found]

@@ -72,7 +72,17 @@ def parse_rule(text: str, places: Mapping[str, str] | None = None) -> Rule:
             f"{text!r}: WebFetch takes domain:HOST, for example WebFetch(domain:example.org)"
         )
     if pattern is not None and match["tool"] in PATH_TOOLS:
-        pattern = _anchored(pattern, places or {})
+        # ``//x`` and ``/x`` are absolute, ``~/x`` the home, ``./x`` and ``x/y`` the workspace, a
+        # bare name any folder.
+        places = places or {}
+        if pattern.startswith("//"):
+            pattern = pattern[1:]
+        elif pattern == "~" or pattern.startswith("~/"):
+            pattern = places.get("HOME", str(Path.home())) + pattern[1:]
+        elif pattern.startswith("./") or ("/" in pattern.rstrip("/") and pattern[0] != "/"):
+            pattern = places.get("WORKSPACE", "**") + "/" + pattern.removeprefix("./")
+        elif not pattern.startswith("/"):
+            pattern = "**/" + pattern
     return Rule(match["tool"], pattern, text.strip())
 
 
@@ -88,20 +98,6 @@ def rule_set(
         tuple(parse_rule(text, places) for text in ask),
         tuple(parse_rule(text, places) for text in deny),
     )
-
-
-def _anchored(pattern: str, places: Mapping[str, str]) -> str:
-    """``//x`` and ``/x`` are absolute, ``~/x`` the home, ``./x`` and ``x/y`` the workspace, a bare
-    name any folder."""
-    if pattern.startswith("//"):
-        return pattern[1:]
-    if pattern == "~" or pattern.startswith("~/"):
-        return places.get("HOME", str(Path.home())) + pattern[1:]
-    if pattern.startswith("/"):
-        return pattern
-    if pattern.startswith("./") or "/" in pattern.rstrip("/"):
-        return places.get("WORKSPACE", "**") + "/" + pattern.removeprefix("./")
-    return "**/" + pattern
 
 
 @lru_cache(maxsize=8192)
@@ -221,6 +217,7 @@ def by_mode(context: CallContext, what: str = "it may change something") -> Ruli
 
 _LETTERS = re.compile(r"(?<!\S)-([A-Za-z]{2,})(?!\S)")
 _OPTION = re.compile(r"(?<!\S)-{1,2}[A-Za-z][\w-]*")
+_MOST_TEXTS = 42  # spellings of a command before those inside wrappers
 
 
 def spellings(simple: Simple) -> tuple[str, ...]:
@@ -231,9 +228,15 @@ def spellings(simple: Simple) -> tuple[str, ...]:
     program, dash, verb = simple.name.partition("-")
     name = (program, verb) if program == "git" and dash else (simple.name,)  # git-push is git push
     bare = (*name, *simple.words[1:])
-    found = [simple.text, " ".join(bare), *_without_options(bare)]
-    found += [" ".join(words) for words in tails(simple.words)]
-    return tuple(dict.fromkeys((*found, *map(_in_order, found))))
+    texts = [simple.text, " ".join(bare)]
+    # ``git -C x push`` and ``git --no-pager push`` as ``git push``: options before the verb left
+    # out, with and without a value each.
+    at = 1
+    while at < len(bare) - 1 and bare[at].startswith("-") and len(texts) < _MOST_TEXTS:
+        texts += [" ".join((bare[0], *bare[after:])) for after in (at + 1, at + 2)]
+        at += 1 if bare[at + 1].startswith("-") else 2
+    texts += [" ".join(words) for words in tails(simple.words)]
+    return tuple(dict.fromkeys((*texts, *map(_in_order, texts))))
 
 
 def covers(rule: Rule, texts: Sequence[str]) -> bool:
@@ -283,28 +286,25 @@ class CommandRules:
         if not self._rules:
             return None
         options: list[str] = _OPTION.findall(text)
+        long = any(option.startswith("--") for option in options)
+        letters = set("".join(option[1:] for option in options))
         for rule in self._rules:
-            if rule.pattern and _speaks(rule.pattern, text, options):
-                return rule
+            pattern = rule.pattern or ""
+            words = [word for word in pattern.removesuffix(":*").split() if "*" not in word]
+            at = 0
+            for word in words:
+                if word.startswith("-"):
+                    continue
+                form = rf"(?<![\w.-]){re.escape(word.rpartition('/')[2])}(?![\w-])"
+                match = re.compile(form, re.IGNORECASE).search(text, at)
+                if match is None:
+                    break
+                at = match.end()
+            else:
+                short = (set(word[1:]) for word in words if _LETTERS.fullmatch(word))
+                if at > 0 and (long or all(each <= letters for each in short)):
+                    return rule
         return None
-
-
-def _speaks(pattern: str, text: str, options: Sequence[str]) -> bool:
-    words = [word for word in pattern.removesuffix(":*").split() if "*" not in word]
-    at = 0
-    for word in words:
-        if not word.startswith("-"):
-            form = rf"(?<![\w.-]){re.escape(word.rpartition('/')[2])}(?![\w-])"
-            found = re.compile(form, re.IGNORECASE).search(text, at)
-            if found is None:
-                return False
-            at = found.end()
-    if at == 0:
-        return False
-    if any(option.startswith("--") for option in options):
-        return True
-    letters = set("".join(option[1:] for option in options))
-    return all(set(word[1:]) <= letters for word in words if _LETTERS.fullmatch(word))
 
 
 class PathRules:
@@ -331,19 +331,3 @@ class PathRules:
             if lower is None and place.fixed.startswith(folder):
                 lower = rule
         return None, lower
-
-
-def _without_options(words: tuple[str, ...]) -> list[str]:
-    """``git -C x push`` and ``git --no-pager push`` as ``git push``: options before the verb left
-    out, with and without a value each."""
-    if len(words) < 3 or not words[1].startswith("-"):
-        return []
-    found: list[str] = []
-    at = 1
-    while at < len(words) - 1 and len(found) < 40:
-        if words[at].startswith("-"):
-            found += [" ".join((words[0], *words[at + step :])) for step in (1, 2)]
-            at += 1 if words[at + 1].startswith("-") else 2
-        else:
-            break
-    return found

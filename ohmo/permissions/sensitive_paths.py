@@ -1,18 +1,25 @@
 """Whether a path, or anything a pattern may become, is a sensitive place: through symlinks, ``..``
-and spellings of case."""
+and spellings of case; and what one judgement has found out about the disk, so that a command of
+thousands of words asks once."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.file_aliases import AgentHome, FileAliases
-from ohmo.permissions.fs_cache import FsCache
-from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, PAGES, Touch
+from ohmo.permissions.sensitive_places import (
+    ABSOLUTE,
+    ANYWHERE,
+    PAGES,
+    AgentHome,
+    FileAliases,
+    Touch,
+)
 from ohmo.shell.patterns import (
     ANY,
     TooWide,
@@ -41,14 +48,6 @@ _OPEN = re.compile(r"/(?:dev/(?:fd|stdin|stdout|stderr)|proc/[^/]+/(?:task/[^/]+
 
 def _place(parts: list[str]) -> str:
     return "/".join(component_expression(part) for part in parts)
-
-
-def _hint(place: list[str]) -> str | None:
-    """A folder or file name that every path to the place holds; None when each of its parts has
-    wildcards."""
-    fixed = [part for part in place if not _WILD & set(part)]
-    rare = [part for part in fixed if part not in _EVERYWHERE]
-    return (rare or fixed or [None])[-1]
 
 
 def names_descriptor(path: str) -> bool:
@@ -83,29 +82,34 @@ class SensitivePaths:
         self._at_home = [f"{glob.escape(str(home))}/{place}" for place in anywhere]
 
     @cached_property
-    def _inside(self) -> re.Pattern[str]:
-        """Made at the first look, like the other two: a start that waits for nobody's command does
-        not pay for them."""
-        return re.compile(
-            f"^/(?:{'|'.join(_place(place) for place in self._absolute)})(?=/|$)"
-            f"|/(?:{'|'.join(_place(place) for place in self._anywhere)})(?=/|$)"
+    def _forms(self) -> tuple[frozenset[str], re.Pattern[str], re.Pattern[str]]:
+        """Names of which a sensitive path holds one, what it holds otherwise, and all of its forms:
+        most paths are told apart by a look at their parts. Made at the first look, like the other
+        two: a start that waits for nobody's command does not pay for them."""
+        names: set[str] = set()
+        loose: list[str] = []
+        for place in (*self._absolute, *self._anywhere):
+            # A folder or file name that every path to the place holds, if a part has no wildcards.
+            fixed = [part for part in place if not _WILD & set(part)]
+            rare = [part for part in fixed if part not in _EVERYWHERE]
+            if fixed:
+                names.add((rare or fixed)[-1])
+            else:
+                loose.append(_place(place))
+        absolute = "|".join(map(_place, self._absolute))
+        anywhere = "|".join(map(_place, self._anywhere))
+        return (
+            frozenset(names),
+            re.compile(f"/(?:{'|'.join(loose)})" if loose else "(?!)"),
+            re.compile(f"^/(?:{absolute})(?=/|$)|/(?:{anywhere})(?=/|$)"),
         )
-
-    @cached_property
-    def _hints(self) -> tuple[frozenset[str], re.Pattern[str]]:
-        """Names of which a sensitive path holds one, and what it holds otherwise: most paths are
-        told apart by a look at their parts."""
-        places = (*self._absolute, *self._anywhere)
-        names = frozenset(hint for place in places if (hint := _hint(place)) is not None)
-        loose = [_place(place) for place in places if _hint(place) is None]
-        return names, re.compile(f"/(?:{'|'.join(loose)})" if loose else "(?!)")
 
     def _named(self, path: str) -> Touch:
         """CLEAR, PAGE or INSIDE, by the letters of an absolute path."""
         plain = folded(path)
-        names, loose = self._hints
+        names, loose, inside = self._forms
         hinted = not names.isdisjoint(plain.removesuffix("\n").split("/"))
-        if (hinted or loose.search(plain) is not None) and self._inside.search(plain) is not None:
+        if (hinted or loose.search(plain) is not None) and inside.search(plain) is not None:
             return Touch.INSIDE
         return self._own.named(path) if self._own is not None else Touch.CLEAR
 
@@ -165,7 +169,13 @@ class SensitivePaths:
         may be unknown (ANY). ``cache``: shared by the calls of one judgement."""
         cache = FsCache() if cache is None else cache
         if _BARE.fullmatch(path) and cwd in cache.folders:
-            return self._touch_bare(path, cache.folders[cwd], cache)
+            # The quick way for a name in a folder that is resolved already.
+            folder = cache.folders[cwd]
+            direct = f"{folder}/{path}"
+            touch = self._named(direct)
+            if touch is not Touch.INSIDE and cache.is_link(folder, path):
+                return self._touch_known(direct, cache)
+            return max(touch, Touch.ABOVE) if folded(direct) in self._above else touch
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if known(whole):
             return self._touch_known(whole, cache)
@@ -211,15 +221,6 @@ class SensitivePaths:
         except TooWide:
             return []  # the sensitive layer has asked a person already
 
-    def _touch_bare(self, name: str, folder: str, cache: FsCache) -> Touch:
-        """The quick way for a name in a folder that is resolved already."""
-        path = f"{folder}/{name}"
-        plain = folded(path)
-        touch = self._named(path)
-        if touch is not Touch.INSIDE and cache.is_link(folder, name):
-            return self._touch_known(path, cache)
-        return max(touch, Touch.ABOVE) if plain in self._above else touch
-
     def _touch_known(self, whole: str, cache: FsCache) -> Touch:
         if _DESCRIPTOR.fullmatch(whole):
             return Touch.CLEAR
@@ -245,3 +246,67 @@ class SensitivePaths:
 
 def _starts(parts: list[str], at: int, place: list[str]) -> bool:
     return len(parts) - at >= len(place) and all(map(overlap, parts[at : at + len(place)], place))
+
+
+_OFTEN = 16  # questions about one folder; from then on its names are read at once
+_MOST_NAMES = 20_000  # names of one folder that are read
+
+
+class FsCache:
+    """For one judgement only: what is remembered is not looked up again."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, str] = {}
+        self._asked: Counter[str] = Counter()
+        self._links: dict[str, frozenset[str] | None] = {}
+
+    def resolved(self, whole: str) -> str:
+        """``realpath`` of an absolute path: most names of one command share their folder. Raises
+        ValueError."""
+        folder, _, name = whole.rpartition("/")
+        if not name or name in (".", ".."):
+            return real(whole)
+        if folder not in self.folders:
+            self.folders[folder] = real(folder or "/")
+        inside = self.folders[folder]
+        path = f"{inside.rstrip('/')}/{name}"
+        return real(path) if self.is_link(inside, name) else path
+
+    def is_link(self, folder: str, name: str) -> bool:
+        """``folder`` resolved. Raises ValueError for a name no system takes."""
+        if folder not in self._links:
+            self._asked[folder] += 1
+            if self._asked[folder] <= _OFTEN:
+                return _reads(f"{folder}/{name}")
+            self._links[folder] = _links_in(folder)
+        links = self._links[folder]
+        if links is not None and name.isascii() and "\0" not in name and name.lower() not in links:
+            return False
+        return _reads(f"{folder}/{name}")
+
+
+def _reads(path: str) -> bool:
+    try:
+        os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return False
+    return True
+
+
+def _links_in(folder: str) -> frozenset[str] | None:
+    """The names of its links in small letters (some disks take both cases for one); None when only
+    each single name can be asked."""
+    names: set[str] = set()
+    try:
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                # A disk may take a name in other letters for the same.
+                if count >= _MOST_NAMES or not entry.name.isascii():
+                    return None
+                if entry.is_symlink():
+                    names.add(entry.name.lower())
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except OSError:
+        return None
+    return frozenset(names)

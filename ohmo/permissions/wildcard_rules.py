@@ -174,7 +174,29 @@ def covers(pattern: str | None, command: Simple, inside: Inside) -> bool:
     free = _free_words(wanted, command.words) if wanted else None
     if free is None:
         return False
-    return not free or _admitted(command, free, inside)
+    # The words that wildcards stand for are to be known to do no more than the rest says.
+    if not free or reading(command) is not None:
+        return True
+    words = command.words
+    name = words[0]
+    if name in WRAPPERS or name in SHELLS or only_reads(name) or 0 in free:
+        return False
+    matched = [words[at] for at in free]
+    for word in matched:
+        path = word.rpartition("=")[2]
+        if _OUTSIDE.match(path) and not inside(path):
+            return False
+    if name in _COMPILERS:
+        return all(_COMPILING.fullmatch(word) or _OPERAND.fullmatch(word) for word in matched)
+    row = next((words[:size] for size in (3, 2, 1) if words[:size] in _rows()), None)
+    if row is not None:
+        return _by_row(row, words, free)
+    listed = any(each[0] == name for each in _rows())
+    begins = 1 in free or words[1] in _RUNNERS or words[1].startswith("-")
+    starts = _VERSION.sub("", name) in _INTERPRETERS or words[1].partition(":")[0] in _STARTERS
+    if begins and (listed or starts):
+        return False
+    return all(_OPERAND.fullmatch(word) and not _VARIABLE.match(word) for word in matched)
 
 
 def family(command: Simple) -> str | None:
@@ -224,32 +246,6 @@ def _free_words(wanted: Sequence[str], words: Sequence[str]) -> tuple[int, ...] 
         return None
     own = () if exact or wanted[0].startswith("-") else (0,)
     return (*own, *(at + 1 for at in rest))
-
-
-def _admitted(command: Simple, free: tuple[int, ...], inside: Inside) -> bool:
-    """Whether the words that wildcards stand for are known to do no more than the rest says."""
-    words = command.words
-    name = words[0]
-    if reading(command) is not None:
-        return True
-    if name in WRAPPERS or name in SHELLS or only_reads(name) or 0 in free:
-        return False
-    told = [words[at] for at in free]
-    for word in told:
-        path = word.rpartition("=")[2]
-        if _OUTSIDE.match(path) and not inside(path):
-            return False
-    if name in _COMPILERS:
-        return all(_COMPILING.fullmatch(word) or _OPERAND.fullmatch(word) for word in told)
-    row = next((words[:size] for size in (3, 2, 1) if words[:size] in _rows()), None)
-    if row is None:
-        listed = any(each[0] == name for each in _rows())
-        begins = 1 in free or words[1] in _RUNNERS or words[1].startswith("-")
-        starts = _VERSION.sub("", name) in _INTERPRETERS or words[1].partition(":")[0] in _STARTERS
-        if begins and (listed or starts):
-            return False
-        return all(_OPERAND.fullmatch(word) and not _VARIABLE.match(word) for word in told)
-    return _by_row(row, words, free)
 
 
 def _by_row(row: tuple[str, ...], words: tuple[str, ...], free: tuple[int, ...]) -> bool:

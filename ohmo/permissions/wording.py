@@ -168,8 +168,11 @@ def visible(text: str, *, exact: bool = False) -> str:
             pieces += map(_written, characters)
         else:
             wide = unicodedata.east_asian_width(before) == "W"  # then fullwidth signs are its own
-            strict = exact and not wide
-            pieces += [_written(one) if strict and _like_sign(one) else one for one in characters]
+            for sign in characters:
+                plain = unicodedata.normalize("NFKC", sign)
+                ascii_form = not sign.isascii() and len(plain) == 1 and plain.isascii()
+                alike = sign in _LIKE_SIGNS or ascii_form
+                pieces.append(_written(sign) if exact and not wide and alike else sign)
         before = characters[-1]
     return "".join(pieces)
 
@@ -200,20 +203,15 @@ def _word(characters: Sequence[str], *, exact: bool) -> Iterator[str]:
     for one in characters:
         if unicodedata.category(one)[0] == "M":
             # What follows would stand on the escape.
-            letter = letter if _may_stand(one, marks) else ""
+            overlay = unicodedata.category(one) == "Me" or unicodedata.combining(one) == _OVERLAY
+            if overlay or one in marks[-1:] or len(marks) >= _MOST_MARKS:
+                letter = ""
             yield one if letter else _written(one)
             marks.append(one)
         else:
             letter, marks = one, []
             known = one.isascii() or scripts is None or _is_of(one, scripts)
             yield one if known else _written(one)
-
-
-def _may_stand(mark: str, below: Sequence[str]) -> bool:
-    """On a letter that bears ``below`` already."""
-    if unicodedata.category(mark) == "Me" or unicodedata.combining(mark) == _OVERLAY:
-        return False
-    return mark not in below[-1:] and len(below) < _MOST_MARKS
 
 
 @lru_cache(maxsize=4096)
@@ -229,9 +227,3 @@ def _is_of(letter: str, scripts: re.Pattern[str]) -> bool:
     if name.startswith("LATIN "):
         return unicodedata.normalize("NFD", letter)[0].isascii()
     return kind == "No" or scripts.match(name) is not None
-
-
-@lru_cache(maxsize=4096)
-def _like_sign(sign: str) -> bool:
-    folded = unicodedata.normalize("NFKC", sign)
-    return sign in _LIKE_SIGNS or (not sign.isascii() and len(folded) == 1 and folded.isascii())

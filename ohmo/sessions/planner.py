@@ -19,7 +19,7 @@ from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.tool import BegunUnder, Mode, PolicySnapshot, Standing, least, strictest
 from ohmo.contracts.turns import Claim, Work
-from ohmo.permissions.policy_of import Policies
+from ohmo.permissions.policy import Policies
 from ohmo.providers.build import Model
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock

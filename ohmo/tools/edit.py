@@ -7,8 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.files.opening import rewrite
-from ohmo.tools.files.text import windows_ends
+from ohmo.tools.files import rewrite, windows_ends
 from ohmo.tools.inputs import PathText
 from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench

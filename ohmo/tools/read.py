@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from channels.durable import replacing
 from ohmo.contracts.messages import Image
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.text import PEEK, Window, coding_of, read_lines, read_piece
+from ohmo.tools.files import PEEK, Opening, Window, coding_of, read_lines, read_piece
 from ohmo.tools.inputs import PathText
 from ohmo.tools.results import (
     ToolError,

@@ -29,10 +29,10 @@ from ohmo.tools.results import (
     tail_cut,
     text_result,
 )
-from ohmo.tools.web.addresses import Ip, literal, name_problem
+from ohmo.tools.web_addresses import Ip, literal, name_problem
 from ohmo.tools.workbench import Resolver, Workbench
 
-_MARKDOWN = "ohmo.tools.web.markdown"
+_MARKDOWN = "ohmo.tools.markdown"
 _MOST_HTML = 2 * 1024 * 1024
 Reachable = Callable[[Ip], bool]
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -18,9 +18,9 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.tool import CallContext, Judged
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import Job, ProcessRunner
-from ohmo.tools.files.opening import FileStamps, Opening
+from ohmo.tools.files import FileStamps, Opening
 from ohmo.tools.results import ToolError
-from ohmo.tools.web.addresses import is_elsewhere
+from ohmo.tools.web_addresses import is_elsewhere
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host and port to IP addresses as text. Raises OSError."""

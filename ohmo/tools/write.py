@@ -7,8 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.files.opening import MOST, Opening, replace_file
-from ohmo.tools.files.text import Coding, decode, encode, windows_ends
+from ohmo.tools.files import MOST, Coding, Opening, decode, encode, replace_file, windows_ends
 from ohmo.tools.inputs import PathText
 from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench

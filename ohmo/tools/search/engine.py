@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.tools.files.opening import Opening
+from ohmo.tools.files import Opening
 from ohmo.tools.results import ToolError, in_thread
 from ohmo.tools.search import inprocess
 from ohmo.tools.search.inprocess import walk

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from channels.record import record
-from ohmo.permissions.file_aliases import FileAliases
-from ohmo.tools.files.opening import Opening
-from ohmo.tools.files.text import coding_of
+from ohmo.permissions.sensitive_places import FileAliases
+from ohmo.tools.files import Opening, coding_of
 from ohmo.tools.isolated import bounded, run_isolated
 from ohmo.tools.results import ToolError
 from ohmo.tools.search.request import Hit, Line, Search

@@ -14,7 +14,7 @@ from channels.registry import discover
 from ohmo.assembly.messages import Wired, roles, wire
 from ohmo.config.load import Config, load
 from ohmo.gateway.access import Policy
-from ohmo.permissions.policy_of import Host, sensitive_of, snapshot_of
+from ohmo.permissions.policy import Host, sensitive_of, snapshot_of
 from ohmo.permissions.sensitive_paths import Touch
 
 

@@ -14,7 +14,6 @@ from permission_house import House
 from test_outside_attacks import DENIED_LINES
 from test_permission_attacks import DENIED, DENY, SENSITIVE, lines
 
-from ohmo.permissions.fs_cache import FsCache
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     CommandRules,
@@ -25,7 +24,7 @@ from ohmo.permissions.rules import (
     path_matches,
     spellings,
 )
-from ohmo.permissions.sensitive_paths import SensitivePaths
+from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import component_matcher

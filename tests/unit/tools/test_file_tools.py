@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tool_calls import Call
 
 from ohmo.tools.edit import replaced
-from ohmo.tools.files.text import decode, encode
+from ohmo.tools.files import decode, encode
 from ohmo.tools.inputs import explain
 from ohmo.tools.results import ToolError
 

@@ -65,7 +65,7 @@ async def test_a_daemon_with_less_memory_than_the_bound_still_turns_pages_into_m
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29)); sys.argv"
         " = ['x']; import runpy; "
     )
-    script += "runpy.run_module('ohmo.tools.web.markdown', run_name='__main__')"
+    script += "runpy.run_module('ohmo.tools.markdown', run_name='__main__')"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )

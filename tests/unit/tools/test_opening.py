@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tool_calls import Call, opening
 
 from ohmo.contracts.tool import Judged
-from ohmo.permissions.file_aliases import FileAliases
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.tools.files.opening import Opening, replace_file
+from ohmo.permissions.sensitive_places import FileAliases
+from ohmo.tools.files import Opening, replace_file
 from ohmo.tools.results import ToolError
 from tests.programs import run_process
 

@@ -16,7 +16,7 @@ from tool_calls import SENSITIVE, Call, judged, opening
 from ohmo.contracts.tool import Judged
 from ohmo.permissions.rules import parse_rule, path_matches
 from ohmo.tools.catalogue import load_tools
-from ohmo.tools.files.opening import Opening
+from ohmo.tools.files import Opening
 from ohmo.tools.results import ToolError
 from ohmo.tools.search import inprocess
 from ohmo.tools.search.engine import SearchEngine, find_ripgrep

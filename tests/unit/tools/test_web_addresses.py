@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ohmo.tools.results import ToolError
-from ohmo.tools.web.addresses import is_elsewhere, is_own, is_public, literal, name_problem
+from ohmo.tools.web_addresses import is_elsewhere, is_own, is_public, literal, name_problem
 from ohmo.tools.webfetch import checked_url
 from tests.programs import run_process
 
@@ -191,7 +191,7 @@ def test_an_address_of_this_machine_is_told_from_others() -> None:
 
 NAMESPACE = textwrap.dedent("""
     import ipaddress, sys
-    from ohmo.tools.web.addresses import is_elsewhere, is_own, is_public
+    from ohmo.tools.web_addresses import is_elsewhere, is_own, is_public
     mine, other = map(ipaddress.ip_address, ("8.8.8.8", "8.8.4.4"))
     assert is_public(mine) and is_own(mine) and not is_elsewhere(mine)
     assert is_elsewhere(other)

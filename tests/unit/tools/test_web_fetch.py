@@ -13,9 +13,9 @@ from tool_calls import Call
 
 from ohmo.contracts.tool import CallContext
 from ohmo.tools.catalogue import load_tools
+from ohmo.tools.markdown import to_markdown
 from ohmo.tools.results import ToolError
-from ohmo.tools.web.addresses import is_public
-from ohmo.tools.web.markdown import to_markdown
+from ohmo.tools.web_addresses import is_public
 from ohmo.tools.webfetch import Fetcher, url_host
 from ohmo.tools.workbench import Limits, Workbench
 

@@ -13,7 +13,7 @@ from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext, Judged, Tool
 from ohmo.permissions.policy import paths_of
 from ohmo.permissions.sensitive_paths import SensitivePaths
-from ohmo.tools.files.opening import Opening
+from ohmo.tools.files import Opening
 from ohmo.tools.workbench import Workbench
 
 Call = Callable[..., Awaitable[ToolResult]]

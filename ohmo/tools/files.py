@@ -1,9 +1,12 @@
-"""Opens what was judged: folder by folder from the root, following no link, and compared once it is
-open; and writes it in one step, whole or not at all, also when the power fails: its coding, line
-ends and mode stay, and nothing is written when it changed since it was read."""
+"""Files as tools read and write them. What was judged is opened folder by folder from the root,
+following no link, and compared once it is open; and written in one step, whole or not at all, also
+when the power fails: its coding, line ends and mode stay, and nothing is written when it changed
+since it was read. Bytes become text and back without losing any of them; of a file of any size a
+window is shown in bounded memory (some lines, or a piece of one long line)."""
 
 from __future__ import annotations
 
+import codecs
 import errno
 import fcntl
 import os
@@ -11,16 +14,15 @@ import stat
 import sys
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
 from channels.durable import replacing
-from ohmo.permissions.file_aliases import FileAliases
-from ohmo.permissions.sensitive_places import Touch
-from ohmo.tools.files.text import decode, encode
+from channels.record import record
+from ohmo.permissions.sensitive_places import FileAliases, Touch
 from ohmo.tools.results import ToolError
 
 # Only to stand in: Linux needs no right to list a folder for that (open(2), O_PATH).
@@ -74,8 +76,17 @@ class Opening:
         here = os.open("/", _FOLDER)
         try:
             for name in path.parts[1:]:
-                above, here = here, _entered(here, name, path, make=make)
-                os.close(above)
+                try:
+                    below = _opened(name, _FOLDER, here, path)
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    # Somebody else may make it meanwhile; what it is, is seen next.
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=here)
+                    below = _opened(name, _FOLDER, here, path)
+                os.close(here)
+                here = below
             if self._aliases.at(self.still(here, path)) is Touch.INSIDE:
                 raise closed(path)
             yield here
@@ -101,10 +112,18 @@ class Opening:
         return status
 
     def still(self, fd: int, path: Path) -> str:
-        """Where the system says that an open file or folder is: at ``path``. Raises ToolError."""
-        there = _place_of(fd)
-        if there is None:  # it does not say; the way was walked without a link
-            return str(path)
+        """Where the system says that an open file or folder is (proc(5); fcntl(2) of macOS): at
+        ``path``. Raises ToolError."""
+        if sys.platform == "darwin":
+            there = os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+        else:
+            try:
+                there = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            except OSError:  # it does not say; the way was walked without a link
+                return str(path)
+            if os.fstat(fd).st_nlink == 0:
+                # What has just been replaced by a newer file was at this path.
+                there = there.removesuffix(" (deleted)")
         if _same(there) != _same(str(path)):
             raise exchanged(path)
         return there
@@ -127,48 +146,21 @@ def unfit(path: Path) -> ToolError:
     return ToolError(f"{path} is a device, pipe or socket; only files can be read")
 
 
-def _entered(folder: int, name: str, path: Path, *, make: bool) -> int:
-    try:
-        return _opened(name, _FOLDER, folder, path)
-    except FileNotFoundError:
-        if not make:
-            raise
-    with suppress(FileExistsError):  # somebody else made it meanwhile; what it is, is seen next
-        os.mkdir(name, dir_fd=folder)
-    return _opened(name, _FOLDER, folder, path)
-
-
 def _opened(name: str, flags: int, folder: int, path: Path) -> int:
     """``name`` is one name, so a link could only stand in its own place."""
     try:
         return os.open(name, flags, dir_fd=folder)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, folder):
-            raise exchanged(path) from error
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            linked = True  # gone again: whatever it was, it was exchanged
+            with suppress(OSError):
+                linked = stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode)
+            if linked:
+                raise exchanged(path) from error
         if error.errno == errno.ENXIO:  # a socket
             raise unfit(path) from error
         error.filename = str(path)
         raise
-
-
-def _is_link(name: str, folder: int) -> bool:
-    try:
-        return stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode)
-    except OSError:
-        return True  # gone again: whatever it was, it was exchanged
-
-
-def _place_of(fd: int) -> str | None:
-    """The path of a descriptor, None where the system does not tell (proc(5); fcntl(2) of
-    macOS)."""
-    if sys.platform == "darwin":
-        return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
-    try:
-        there = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
-    except OSError:
-        return None
-    # What has just been replaced by a newer file was at this path.
-    return there.removesuffix(" (deleted)") if os.fstat(fd).st_nlink == 0 else there
 
 
 def _same(path: str) -> str:
@@ -254,3 +246,153 @@ def rewrite(
             " whole file to change to UTF-8"
         ) from error
     stamps.remember(thread, path, replace_file(opening, path, data, known))
+
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+PEEK = 8192
+
+
+@record
+class Coding:
+    """How a file says text. Latin-1 stands in for unknown eight-bit codings: every byte
+    survives."""
+
+    name: str
+    bom: bytes = b""
+
+
+def coding_of(start: bytes, *, whole: bool) -> Coding | None:
+    """From the first bytes; None: binary. ``whole``: the bytes are the whole file, so a cut
+    character counts as wrong."""
+    for bom, name in _BOMS:
+        if start.startswith(bom):
+            return Coding(name, bom)
+    if b"\0" in start[:PEEK]:
+        return None
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start, final=whole)
+    except UnicodeDecodeError:
+        return Coding("latin-1")
+    return Coding("utf-8")
+
+
+def decode(data: bytes) -> tuple[str, Coding] | None:
+    """The text, line ends as they are. None: binary."""
+    coding = coding_of(data, whole=True)
+    if coding is None:
+        return None
+    try:
+        return data[len(coding.bom) :].decode(coding.name), coding
+    except UnicodeDecodeError:
+        return None
+
+
+def encode(text: str, coding: Coding) -> bytes:
+    """Raises UnicodeEncodeError when the file's coding has no such character."""
+    return coding.bom + text.encode(coding.name)
+
+
+def windows_ends(text: str) -> bool:
+    """Whether every line of the text ends as on Windows."""
+    return "\r\n" in text and text.count("\r\n") == text.count("\n")
+
+
+_CHUNK = 1 << 16
+PIECE = 10_000  # characters of one long line shown at once with char_offset
+
+
+@record
+class Window:
+    """How much of a file is shown."""
+
+    offset: int  # first line, from 1
+    limit: int  # lines
+    line_chars: int  # characters shown of a line
+    most: int  # characters in all
+
+
+def _texts(file: BinaryIO, coding: Coding) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(coding.name)("replace")
+    file.seek(len(coding.bom))
+    while chunk := file.read(_CHUNK):
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+def _lines(file: BinaryIO, coding: Coding, keep: int) -> Iterator[tuple[str, int]]:
+    """Each line's first ``keep`` characters and its length."""
+    start, length = "", 0
+    for text in _texts(file, coding):
+        pieces = text.split("\n")
+        for index, piece in enumerate(pieces):
+            if len(start) < keep:
+                start += piece[: keep - len(start)]
+            length += len(piece)
+            if index < len(pieces) - 1:
+                yield start, length
+                start, length = "", 0
+    if length:
+        yield start, length
+
+
+def read_lines(file: BinaryIO, coding: Coding, window: Window) -> str:
+    """Numbered lines and, when something was left out, a last line that says how to go on. Raises
+    OSError."""
+    shown: list[str] = []
+    used = number = 0
+    for number, (start, length) in enumerate(_lines(file, coding, window.line_chars + 1), 1):
+        if number < window.offset:
+            continue
+        line = start.rstrip("\r")
+        if length > window.line_chars:
+            line = (
+                start[: window.line_chars]
+                + f" [... {length - window.line_chars} more characters: Read with offset={number},"
+                f" char_offset={window.line_chars}]"
+            )
+        if len(shown) >= window.limit or used + len(line) > window.most:
+            return "\n".join([*shown, f"[more lines follow: Read with offset={number}]"])
+        shown.append(f"{number:>6}\t{line}")
+        used += len(line) + 8
+    if not shown:
+        return (
+            f"[the file has {number} lines; offset {window.offset} is past its end]"
+            if number
+            else "[the file is empty]"
+        )
+    return "\n".join(shown)
+
+
+def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
+    """Characters ``start`` to ``start + PIECE`` of one line. Raises OSError."""
+    number = 1
+    at = 0  # characters of the line that went by
+    found = ""
+    more = False
+    for text in _texts(file, coding):
+        for index, piece in enumerate(text.split("\n")):
+            if index:
+                number += 1
+                at = 0
+            if number == line:
+                begin = max(0, start - at)
+                taken = piece[begin : begin + PIECE - len(found)] if begin < len(piece) else ""
+                found += taken
+                at += len(piece)
+                more = at > start + PIECE
+            elif number > line:
+                break
+        if number > line or more:
+            break
+    if not found:
+        return f"[line {line} has no character {start}]"
+    if not more:
+        return f"{found}\n[end of line]"
+    after = start + len(found)
+    return f"{found}\n[the line goes on: Read with offset={line}, char_offset={after}]"

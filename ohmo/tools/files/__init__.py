@@ -1,1 +1,0 @@
-"""Reading and writing text files without losing bytes."""
