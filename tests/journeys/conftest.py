@@ -12,9 +12,11 @@ import pytest
 from ohmo_testing.channels import FakePlatform
 from ohmo_testing.house import ManualClock, ScriptedProvider, World
 
+MakeWorld = Callable[..., World]
+
 
 @pytest.fixture
-def world(tmp_path: Path) -> Callable[..., World]:
+def world(tmp_path: Path) -> MakeWorld:
     """A world with whatever the story changes about it."""
 
     def make(*script: Any, **changes: Any) -> World:

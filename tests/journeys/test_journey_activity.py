@@ -4,22 +4,22 @@ whatever dies in between."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 from ohmo.contracts.errors import BadKey
 from ohmo.contracts.provider import ModelRequest
 from ohmo_testing.channels import EVERYTHING
-from ohmo_testing.house import World, eventually, house
+from ohmo_testing.house import eventually, house
 from ohmo_testing.scripted import Answer, Says
+from tests.journeys.conftest import MakeWorld
 
 LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1))
 LOOK = Says("", calls=(("Glob", {"pattern": "*.py"}),))
 
 
 async def test_the_work_is_seen_while_it_is_done_and_summed_up_beneath_the_answer(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     gate = asyncio.Event()
     life = world(LOOK, Says("There is none.", before=gate.wait), capabilities=LIKE_SLACK)
@@ -36,7 +36,7 @@ async def test_the_work_is_seen_while_it_is_done_and_summed_up_beneath_the_answe
 
 
 async def test_the_lines_stay_where_that_is_wanted_and_count_what_an_earlier_life_did(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     gate = asyncio.Event()
     life = world(
@@ -56,9 +56,7 @@ async def test_the_lines_stay_where_that_is_wanted_and_count_what_an_earlier_lif
     assert done.text.endswith(" · 2 turns · 1 call_")
 
 
-async def test_where_nobody_wants_to_see_it_there_is_only_the_answer(
-    world: Callable[..., World],
-) -> None:
+async def test_where_nobody_wants_to_see_it_there_is_only_the_answer(world: MakeWorld) -> None:
     life = world(LOOK, "There is none.", activity="off")
     async with house(life):
         await life.platform.says("look")
@@ -66,7 +64,7 @@ async def test_where_nobody_wants_to_see_it_there_is_only_the_answer(
     assert life.texts() == ["There is none."]
 
 
-async def test_a_plain_answer_has_no_footer(world: Callable[..., World]) -> None:
+async def test_a_plain_answer_has_no_footer(world: MakeWorld) -> None:
     life = world("Hello.")
     async with house(life):
         await life.platform.says("hi")
@@ -74,9 +72,7 @@ async def test_a_plain_answer_has_no_footer(world: Callable[..., World]) -> None
     assert life.texts() == ["Hello."]
 
 
-async def test_a_turn_that_fails_leaves_what_could_be_read_of_it(
-    world: Callable[..., World],
-) -> None:
+async def test_a_turn_that_fails_leaves_what_could_be_read_of_it(world: MakeWorld) -> None:
     gate = asyncio.Event()
     life = world(capabilities=LIKE_SLACK)
 
@@ -101,9 +97,7 @@ async def test_a_turn_that_fails_leaves_what_could_be_read_of_it(
     )
 
 
-async def test_a_turn_that_goes_on_after_a_restart_grows_in_its_old_draft(
-    world: Callable[..., World],
-) -> None:
+async def test_a_turn_that_goes_on_after_a_restart_grows_in_its_old_draft(world: MakeWorld) -> None:
     first, second = asyncio.Event(), asyncio.Event()
     life = world(
         Says("First try, which takes long", chunks=2, between=first.wait),

@@ -3,14 +3,14 @@ cannot be had."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from channels.errors import Rejected
 from ohmo.contracts.messages import CallResult, Text, UserStep
 from ohmo.contracts.provider import ModelRequest
-from ohmo_testing.house import World, house
+from ohmo_testing.house import house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 
 def told(request: ModelRequest) -> str:
@@ -23,9 +23,7 @@ def told(request: ModelRequest) -> str:
     )
 
 
-async def test_the_model_can_read_a_file_that_came_with_a_message(
-    world: Callable[..., World],
-) -> None:
+async def test_the_model_can_read_a_file_that_came_with_a_message(world: MakeWorld) -> None:
     def read(request: ModelRequest) -> Says:
         path = told(request).split(", ")[-1].rstrip("]")
         return Says("", calls=(("Read", {"file_path": path}),))
@@ -43,9 +41,7 @@ async def test_the_model_can_read_a_file_that_came_with_a_message(
     )
 
 
-async def test_a_file_that_is_gone_is_said_and_the_turn_goes_on(
-    world: Callable[..., World],
-) -> None:
+async def test_a_file_that_is_gone_is_said_and_the_turn_goes_on(world: MakeWorld) -> None:
     life = world("I could not get it.")
     life.platform.fail("fetch", Rejected("it was deleted"))
     async with house(life):

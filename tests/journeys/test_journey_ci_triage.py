@@ -17,8 +17,9 @@ import pytest
 from ohmo.assembly.house import House
 from ohmo.contracts.messages import CallResult
 from ohmo.contracts.provider import ModelRequest
-from ohmo_testing.house import World, eventually, house
+from ohmo_testing.house import eventually, house
 from ohmo_testing.scripted import Answer
+from tests.journeys.conftest import MakeWorld
 from tests.programs import run_process
 
 DAY = 86_400
@@ -136,7 +137,7 @@ async def ended(built: House, count: int) -> tuple[str, str | None]:
 
 
 async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes_and_says_when_it_is_mended(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     ci = Ci()
     life = world(*[repeats_it] * 4, config="owner: ['fake:boss']\n")
@@ -183,7 +184,7 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
     ("says", "above"), [(distorts_it, ""), (sums_it_up, "The index that Ada dropped")]
 )
 async def test_the_report_is_posted_word_for_word_whatever_the_model_makes_of_it(
-    world: Callable[..., World], says: Callable[[ModelRequest], Answer], above: str
+    world: MakeWorld, says: Callable[[ModelRequest], Answer], above: str
 ) -> None:
     ci = Ci()
     life = world(says, says, config="owner: ['fake:boss']\n")

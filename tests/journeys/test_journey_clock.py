@@ -3,7 +3,6 @@ over early, and no job runs twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from ohmo.assembly.house import House
@@ -11,6 +10,7 @@ from ohmo.contracts.errors import Overloaded
 from ohmo.sessions import user_steps
 from ohmo_testing.house import BIRTH, World, eventually, house
 from ohmo_testing.scripted import Says, echo
+from tests.journeys.conftest import MakeWorld
 
 HOUR, YEAR = timedelta(hours=1), timedelta(days=365)
 AGES = BIRTH - datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,9 +28,7 @@ async def connected(built: House) -> None:
     await eventually(lambda: built.board.report()["fake"].state == "connected")
 
 
-async def test_a_question_stays_open_for_as_long_as_it_would_have(
-    world: Callable[..., World],
-) -> None:
+async def test_a_question_stays_open_for_as_long_as_it_would_have(world: MakeWorld) -> None:
     life = world(
         Says(calls=(("Bash", {"command": "touch allowed"}),)),
         "done",
@@ -50,9 +48,7 @@ async def test_a_question_stays_open_for_as_long_as_it_would_have(
         assert (life.work / "allowed").exists()
 
 
-async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(
-    world: Callable[..., World],
-) -> None:
+async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(world: MakeWorld) -> None:
     life = world(config="sessions: {ask_after: 12h}\n")
     life.model.default = lambda request: Overloaded("The model is overloaded.")
     async with house(life) as built:
@@ -70,7 +66,7 @@ async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(
     assert not [text for text in life.texts() if "waited for" in text]
 
 
-async def test_a_slot_runs_once_though_its_hour_comes_again(world: Callable[..., World]) -> None:
+async def test_a_slot_runs_once_though_its_hour_comes_again(world: MakeWorld) -> None:
     life = world("first", "second", config="owner: ['fake:boss']\n")
     job = {
         "name": "brief",
@@ -103,7 +99,7 @@ async def test_a_slot_runs_once_though_its_hour_comes_again(world: Callable[...,
 
 
 async def test_a_year_forward_is_told_as_missed_once_and_the_next_slot_is_on_time(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world("tomorrow's", config="owner: ['fake:boss']\n")
     job = {
@@ -127,7 +123,7 @@ async def test_a_year_forward_is_told_as_missed_once_and_the_next_slot_is_on_tim
 
 
 async def test_a_conversation_is_not_begun_afresh_by_a_clock_that_was_set_only_by_silence(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world("one", "two", "three", config="sessions: {idle_reset: 2h}\n")
     async with house(life) as built:
@@ -143,7 +139,7 @@ async def test_a_conversation_is_not_begun_afresh_by_a_clock_that_was_set_only_b
 
 
 async def test_a_clock_that_is_set_while_ohmo_is_off_ends_no_question_early(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(
         Says(calls=(("Bash", {"command": "touch allowed"}),)),

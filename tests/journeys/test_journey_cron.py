@@ -4,7 +4,6 @@ it fails."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
@@ -17,8 +16,9 @@ from ohmo.assembly.house import House
 from ohmo.config.load import load
 from ohmo.contracts.cron import By, JobRow
 from ohmo.contracts.errors import ConfigError, Refused
-from ohmo_testing.house import BIRTH, World, eventually, house
+from ohmo_testing.house import BIRTH, eventually, house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 DAILY = {
     "name": "brief",
@@ -47,7 +47,7 @@ async def ready(built: House) -> None:
 
 
 async def test_a_job_runs_when_its_time_comes_and_reports_where_it_belongs(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world("CI is green.", "Still green.")
     async with house(life) as built:
@@ -74,7 +74,7 @@ async def test_a_job_runs_when_its_time_comes_and_reports_where_it_belongs(
 
 
 async def test_a_restart_does_not_run_it_again_and_catches_up_what_was_missed(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world("first", "second")
     async with house(life) as built:
@@ -95,9 +95,7 @@ async def test_a_restart_does_not_run_it_again_and_catches_up_what_was_missed(
     assert "coalesced" in str(states[1][1])
 
 
-async def test_what_comes_too_late_is_recorded_as_missed_and_told_once(
-    world: Callable[..., World],
-) -> None:
+async def test_what_comes_too_late_is_recorded_as_missed_and_told_once(world: MakeWorld) -> None:
     life = world(config=OWNER)
     async with house(life) as built:
         await ready(built)
@@ -111,7 +109,7 @@ async def test_what_comes_too_late_is_recorded_as_missed_and_told_once(
     assert len(life.bot("boss")) == 1
 
 
-async def test_only_if_something_is_wrong(world: Callable[..., World]) -> None:
+async def test_only_if_something_is_wrong(world: MakeWorld) -> None:
     life = world("**[SILENT]**", "disk is full")
     async with house(life) as built:
         await ready(built)
@@ -123,7 +121,7 @@ async def test_only_if_something_is_wrong(world: Callable[..., World]) -> None:
     assert life.texts("team") == ["disk is full"]
 
 
-async def test_only_if_something_changed(world: Callable[..., World]) -> None:
+async def test_only_if_something_changed(world: MakeWorld) -> None:
     life = world("two bugs", "two  bugs", "three bugs")
     async with house(life) as built:
         await ready(built)
@@ -141,7 +139,7 @@ async def test_only_if_something_changed(world: Callable[..., World]) -> None:
 
 
 async def test_the_owner_hears_of_a_failing_job_once_and_once_when_it_is_well(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(Refused("no credit"), Refused("no credit"), "well", config=OWNER)
     async with house(life) as built:
@@ -159,9 +157,7 @@ async def test_the_owner_hears_of_a_failing_job_once_and_once_when_it_is_well(
     assert life.texts("team") == ["well"]
 
 
-async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(
-    world: Callable[..., World],
-) -> None:
+async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(world: MakeWorld) -> None:
     calls = (("Bash", {"command": "touch allowed"}), ("Bash", {"command": "rm -rf build"}))
     life = world(Says(calls=calls), "all I could do is done", config=OWNER)
     async with house(life) as built:
@@ -180,7 +176,7 @@ async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(
 
 
 async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_under_its_own_terms(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(
         Says(calls=(("Bash", {"command": "echo $WORD >> said"}),)),
@@ -220,7 +216,7 @@ async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_und
 
 
 async def test_what_a_job_asked_in_a_thread_that_several_jobs_share_can_be_run_afterwards_under_its_own_rules(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     calls = (("Bash", {"command": "touch one"}), ("Bash", {"command": "touch two"}))
     life = world(
@@ -249,7 +245,7 @@ async def test_what_a_job_asked_in_a_thread_that_several_jobs_share_can_be_run_a
 
 
 async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(Says(calls=(("Bash", {"command": "rm -rf build"}),)), "cleaned", config=OWNER)
     async with house(life) as built:
@@ -272,7 +268,7 @@ async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(
 
 
 async def test_a_persons_job_that_was_made_in_a_chat_asks_there_also_after_a_restart(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     asks = Says(
         calls=(
@@ -299,7 +295,7 @@ async def test_a_persons_job_that_was_made_in_a_chat_asks_there_also_after_a_res
     assert life.texts("boss") == []
 
 
-async def test_a_job_that_is_removed_asks_nobody_any_more(world: Callable[..., World]) -> None:
+async def test_a_job_that_is_removed_asks_nobody_any_more(world: MakeWorld) -> None:
     calls = (("Bash", {"command": "rm -rf build"}), ("Bash", {"command": "rm -rf dist"}))
     life = world(Says(calls=calls), "it was not allowed", config=OWNER)
     async with house(life) as built:
@@ -314,7 +310,7 @@ async def test_a_job_that_is_removed_asks_nobody_any_more(world: Callable[..., W
 
 
 async def test_a_secret_that_is_gone_fails_the_run_at_once_and_its_owner_hears_which(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world("never", config=OWNER)
     async with house(life) as built:
@@ -331,9 +327,7 @@ async def test_a_secret_that_is_gone_fails_the_run_at_once_and_its_owner_hears_w
     assert life.model.requests == []
 
 
-def test_a_secret_that_is_not_there_has_its_line_before_anything_starts(
-    world: Callable[..., World],
-) -> None:
+def test_a_secret_that_is_not_there_has_its_line_before_anything_starts(world: MakeWorld) -> None:
     job = {"name": "ci", "every": "1h", "prompt": "x", "secrets": {"GH_TOKEN": "env:NOT_THERE"}}
     life = world()
     life.folder.mkdir(mode=0o700)
@@ -353,7 +347,7 @@ def test_a_secret_that_is_not_there_has_its_line_before_anything_starts(
             specs(config, "UTC", BIRTH)
 
 
-async def test_a_job_that_is_still_running_is_not_run_again(world: Callable[..., World]) -> None:
+async def test_a_job_that_is_still_running_is_not_run_again(world: MakeWorld) -> None:
     life = world(Says(calls=(("AskUser", {"question": "which?"}),)), config=OWNER)
     async with house(life) as built:
         await ready(built)
@@ -371,7 +365,7 @@ async def test_a_job_that_is_still_running_is_not_run_again(world: Callable[...,
         await eventually(skipped)
 
 
-async def test_jobs_of_the_configuration_run_and_go_with_it(world: Callable[..., World]) -> None:
+async def test_jobs_of_the_configuration_run_and_go_with_it(world: MakeWorld) -> None:
     job = "{name: brief, schedule: '0 10 * * *', tz: UTC, prompt: hello, to: 'fake:team'}"
     life = world("from the file", config=f"cron: {{jobs: [{job}]}}\n")
     async with house(life) as built:
@@ -391,9 +385,7 @@ async def test_jobs_of_the_configuration_run_and_go_with_it(world: Callable[...,
         await eventually(gone)
 
 
-async def test_a_job_of_the_configuration_is_what_stands_there_now(
-    world: Callable[..., World],
-) -> None:
+async def test_a_job_of_the_configuration_is_what_stands_there_now(world: MakeWorld) -> None:
     async def times(built: House, every: float) -> dict[str, Any]:
         found: list[JobRow] = []
 
@@ -428,7 +420,7 @@ async def test_a_job_of_the_configuration_is_what_stands_there_now(
         await life.hears("new words", "team")
 
 
-async def test_jobs_of_the_same_moment_are_claimed_together(world: Callable[..., World]) -> None:
+async def test_jobs_of_the_same_moment_are_claimed_together(world: MakeWorld) -> None:
     """Not one commit after the other: the twentieth would begin late."""
     waiting = most = 0
 
@@ -450,7 +442,7 @@ async def test_jobs_of_the_same_moment_are_claimed_together(world: Callable[...,
 
 
 async def test_a_job_whose_zone_is_gone_holds_up_no_other_and_its_owner_hears_of_it(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     """The zones of the machine changed under a job that was made long ago."""
     life = world("CI is green.", config=OWNER)

@@ -3,10 +3,9 @@ there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ohmo_testing.house import World, eventually, house
+from ohmo_testing.house import eventually, house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 WISH = {
     "prompt": "tell me what is new",
@@ -17,7 +16,7 @@ WISH = {
 
 
 async def test_a_job_from_a_chat_is_confirmed_with_its_local_time_and_reports_back_there(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(
         Says(calls=(("CronCreate", WISH),)),
@@ -46,7 +45,7 @@ async def test_a_job_from_a_chat_is_confirmed_with_its_local_time_and_reports_ba
 
 
 async def test_a_guest_has_no_jobs_and_a_person_sees_and_touches_only_their_own(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(config="owner: ['fake:boss']\naccess: {roles: {guest: ['fake:gus']}}\n")
     async with house(life) as built:

@@ -3,19 +3,17 @@ house may be restarted in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 from ohmo_testing.channels import EVERYTHING
-from ohmo_testing.house import World, house
+from ohmo_testing.house import house
+from tests.journeys.conftest import MakeWorld
 
 LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=1))
 
 
-async def test_a_direct_message_is_answered_once_and_typing_ends(
-    world: Callable[..., World],
-) -> None:
+async def test_a_direct_message_is_answered_once_and_typing_ends(world: MakeWorld) -> None:
     life = world("Good morning, Ada.", capabilities=LIKE_SLACK)
     async with house(life):
         await life.platform.says("good morning")
@@ -25,7 +23,7 @@ async def test_a_direct_message_is_answered_once_and_typing_ends(
 
 
 async def test_the_second_message_knows_the_first_one_also_after_a_restart(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world("Noted.", "You said: blue.")
     async with house(life):
@@ -43,7 +41,7 @@ async def test_the_second_message_knows_the_first_one_also_after_a_restart(
 
 
 async def test_what_was_said_while_the_house_was_down_is_answered_when_it_is_up(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world()
     await life.platform.says("are you there?")
@@ -51,7 +49,7 @@ async def test_what_was_said_while_the_house_was_down_is_answered_when_it_is_up(
         await life.hears("echo: are you there?")
 
 
-async def test_a_message_that_comes_twice_is_answered_once(world: Callable[..., World]) -> None:
+async def test_a_message_that_comes_twice_is_answered_once(world: MakeWorld) -> None:
     life = world()
     async with house(life):
         number = await life.platform.says("only once")

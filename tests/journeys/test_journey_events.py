@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 
 from ohmo.contracts.agent import (
     Event,
@@ -24,6 +23,7 @@ from ohmo.contracts.errors import BadKey
 from ohmo.control.responses import encode
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 TODOS = {
     "todos": [
@@ -52,9 +52,7 @@ async def watched(world: World, said: str) -> list[Event]:
     return heard
 
 
-async def test_start_and_end_of_each_call_match_and_the_plan_is_told(
-    world: Callable[..., World],
-) -> None:
+async def test_start_and_end_of_each_call_match_and_the_plan_is_told(world: MakeWorld) -> None:
     calls = (
         ("Glob", {"pattern": "*.py"}),
         ("TodoWrite", TODOS),
@@ -81,7 +79,7 @@ async def test_start_and_end_of_each_call_match_and_the_plan_is_told(
     assert all(json.loads(json.dumps(encode(event)))["turn"] == heard[0].turn for event in heard)
 
 
-async def test_a_turn_that_cannot_go_on_says_so_as_an_error(world: Callable[..., World]) -> None:
+async def test_a_turn_that_cannot_go_on_says_so_as_an_error(world: MakeWorld) -> None:
     heard = await watched(world(BadKey("The key was refused.")), "hello")
     assert [(event.text, event.fatal) for event in heard if isinstance(event, Failure)] == [
         ("The key was refused.", True)

@@ -12,6 +12,7 @@ import pytest
 
 from ohmo_testing.house import World, house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 CANARY = "CANARY needle"
 FILE = {"file_path": "notes/a.txt"}
@@ -47,7 +48,7 @@ def exchanging(life: World, aside: str) -> Callable[[str], None]:
     ],
 )
 async def test_a_folder_that_becomes_a_link_after_the_judgement_leads_nowhere(
-    world: Callable[..., World], tool: str, given: dict[str, Any]
+    world: MakeWorld, tool: str, given: dict[str, Any]
 ) -> None:
     life = world(
         Says("", calls=((tool, given),)),
@@ -72,7 +73,7 @@ async def test_a_folder_that_becomes_a_link_after_the_judgement_leads_nowhere(
 
 @pytest.mark.parametrize("pattern", ["needle", "need.*"])
 async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(
-    world: Callable[..., World], pattern: str
+    world: MakeWorld, pattern: str
 ) -> None:
     calls = (
         ("Grep", {"pattern": pattern, "output_mode": "content"}),
@@ -97,9 +98,7 @@ async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(
     assert not [word for word in ("CANARY", "diary.txt", "x.log") if word in told(life)]
 
 
-async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(
-    world: Callable[..., World],
-) -> None:
+async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(world: MakeWorld) -> None:
     names = """
         twin.txt pipe /dev/fd/3 /proc/self/fd/3 /dev/stdin /proc/self/task/1/fd/3 /dev/zero
     """.split()
@@ -126,7 +125,7 @@ async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(
 
 @pytest.mark.parametrize("moved", [False, True])
 async def test_an_approval_counts_for_the_file_that_stood_on_the_card(
-    world: Callable[..., World], *, moved: bool
+    world: MakeWorld, *, moved: bool
 ) -> None:
     life = world(
         Says("", calls=(("Write", {"file_path": "link.txt", "content": "written"}),)), "Done."

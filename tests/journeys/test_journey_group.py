@@ -3,11 +3,10 @@ scope each has a mind of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest
-from ohmo_testing.house import World, house
+from ohmo_testing.house import house
+from tests.journeys.conftest import MakeWorld
 
 
 def told(request: ModelRequest) -> str:
@@ -21,7 +20,7 @@ def told(request: ModelRequest) -> str:
 
 
 async def test_a_mention_in_a_thread_is_answered_in_that_thread_and_chatter_is_not(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world("It is green.")
     async with house(life):
@@ -33,9 +32,7 @@ async def test_a_mention_in_a_thread_is_answered_in_that_thread_and_chatter_is_n
     assert len(life.model.requests) == 1
 
 
-async def test_two_people_share_a_thread_unless_each_is_to_have_their_own(
-    world: Callable[..., World],
-) -> None:
+async def test_two_people_share_a_thread_unless_each_is_to_have_their_own(world: MakeWorld) -> None:
     life = world(config="sessions: {scope: per_person}\n")
     async with house(life):
         await life.platform.says("@ohmo my secret is blue", chat="team", person="ada")

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 
 from channels.errors import RateLimited
-from ohmo_testing.house import World, eventually, house
+from ohmo_testing.house import eventually, house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 
 async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     gate = asyncio.Event()
     life = world(Says("never", before=gate.wait), config="owner: ['fake:dm:owner']\n")
@@ -42,7 +42,7 @@ async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on
 
 
 async def test_what_could_not_be_said_with_a_revoked_token_goes_out_with_a_new_one(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     gate = asyncio.Event()
     life = world(Says("One.", before=gate.wait))
@@ -62,7 +62,7 @@ async def test_what_could_not_be_said_with_a_revoked_token_goes_out_with_a_new_o
 
 
 async def test_a_burst_in_many_threads_and_a_limited_chat_delay_nobody_else(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world()
     life.platform.fail("send", RateLimited(60.0))
@@ -84,7 +84,7 @@ async def test_a_burst_in_many_threads_and_a_limited_chat_delay_nobody_else(
         assert life.texts("dm:busy") == []  # it waits as it was asked to
 
 
-async def test_what_lies_beyond_the_fence_is_counted_aloud(world: Callable[..., World]) -> None:
+async def test_what_lies_beyond_the_fence_is_counted_aloud(world: MakeWorld) -> None:
     life = world("ok")
     life.model.default = "ok"
     async with house(life):

@@ -5,7 +5,7 @@ real one refuses, never gets a conversation that is not whole."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from ohmo.providers.middleware import Patience
 from ohmo.providers.models import Endpoint
 from ohmo.sessions import user_steps
 from ohmo_testing.house import World, eventually, house
+from tests.journeys.conftest import MakeWorld
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 
@@ -75,7 +76,7 @@ def wire(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def story(
-    world: Callable[..., World],
+    world: MakeWorld,
     wire: str,
     *turns: Any,
     always: Any = None,
@@ -117,9 +118,7 @@ SILENT = {"time-out before the first token", "stall in the stream"}
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_a_fault_that_passes_is_not_seen(
-    world: Callable[..., World], wire: str, fault: str
-) -> None:
+async def test_a_fault_that_passes_is_not_seen(world: MakeWorld, wire: str, fault: str) -> None:
     async with story(world, wire, PASSING[fault], silence=1.0 if fault in SILENT else 20.0) as told:
         await told.says("hello", "echo: hello")
         assert told.server.count == 2
@@ -128,7 +127,7 @@ async def test_a_fault_that_passes_is_not_seen(
 
 @pytest.mark.parametrize("fault", [name for name in PASSING if name != "empty answer"])
 async def test_a_fault_that_stays_is_said_after_four_calls_and_the_message_kept(
-    world: Callable[..., World], wire: str, fault: str
+    world: MakeWorld, wire: str, fault: str
 ) -> None:
     async with story(
         world, wire, always=lambda _: PASSING[fault], silence=0.25 if fault in SILENT else 20.0
@@ -139,16 +138,14 @@ async def test_a_fault_that_stays_is_said_after_four_calls_and_the_message_kept(
 
 
 async def test_answers_that_stay_empty_end_visibly_after_four_calls(
-    world: Callable[..., World], wire: str
+    world: MakeWorld, wire: str
 ) -> None:
     async with story(world, wire, always=lambda _: Turn(empty=True)) as told:
         assert "empty answer" in await told.says("hello", LOST)
         assert told.server.count == 4
 
 
-async def test_a_refusal_is_said_and_not_asked_again(
-    world: Callable[..., World], wire: str
-) -> None:
+async def test_a_refusal_is_said_and_not_asked_again(world: MakeWorld, wire: str) -> None:
     stop = "refusal" if wire == "anthropic" else "content_filter"
     async with story(world, wire, Turn(empty=True, stop=stop)) as told:
         await told.says("hello", "declined to answer")
@@ -168,7 +165,7 @@ ODD = {
 
 @pytest.mark.parametrize("oddity", ODD)
 async def test_an_odd_call_is_answered_and_the_turn_goes_on(
-    world: Callable[..., World], wire: str, oddity: str
+    world: MakeWorld, wire: str, oddity: str
 ) -> None:
     async with story(
         world, wire, Turn(calls=ODD[oddity]), Turn(calls=ODD[oddity]), Turn(text="I see.")
@@ -181,7 +178,7 @@ async def test_an_odd_call_is_answered_and_the_turn_goes_on(
 
 
 async def test_two_hundred_parallel_calls_are_answered_in_their_order(
-    world: Callable[..., World], wire: str
+    world: MakeWorld, wire: str
 ) -> None:
     many = tuple(Call("Glob", {"pattern": f"{number}-*"}) for number in range(200))
     async with story(world, wire, Turn(calls=many), Turn(text="All looked at.")) as told:
@@ -193,7 +190,7 @@ async def test_two_hundred_parallel_calls_are_answered_in_their_order(
 
 
 async def test_the_same_call_with_the_same_result_ends_the_turn_at_the_fifth_time(
-    world: Callable[..., World], wire: str
+    world: MakeWorld, wire: str
 ) -> None:
     """G12. The model is warned from the third time on."""
     async with story(
@@ -209,9 +206,7 @@ async def test_the_same_call_with_the_same_result_ends_the_turn_at_the_fifth_tim
         assert hints == [False, False, True, True, True]
 
 
-async def test_a_loop_that_varies_ends_at_the_limit_of_calls(
-    world: Callable[..., World], wire: str
-) -> None:
+async def test_a_loop_that_varies_ends_at_the_limit_of_calls(world: MakeWorld, wire: str) -> None:
     def varied(asked: Asked) -> Turn:
         return Turn(calls=(Call("Glob", {"pattern": f"{len(asked.body['messages'])}*"}),))
 
@@ -221,7 +216,7 @@ async def test_a_loop_that_varies_ends_at_the_limit_of_calls(
 
 
 async def test_a_turn_that_was_interrupted_gets_no_more_calls_than_one_that_was_not(
-    world: Callable[..., World], wire: str
+    world: MakeWorld, wire: str
 ) -> None:
     """Every question parks the turn, and every answer begins a new run of it."""
 
@@ -260,7 +255,7 @@ WORDINGS = [
 
 @pytest.mark.parametrize("wording", WORDINGS)
 async def test_an_overflow_leaves_out_the_oldest_and_asks_again_whatever_it_is_called(
-    world: Callable[..., World], wire: str, wording: str
+    world: MakeWorld, wire: str, wording: str
 ) -> None:
     async with story(world, wire) as told:
         await told.says("the first thing", "echo: the first thing")
@@ -275,7 +270,7 @@ async def test_an_overflow_leaves_out_the_oldest_and_asks_again_whatever_it_is_c
         assert sum(isinstance(step, ModelStep) for step in await told.steps()) == 3
 
 
-async def test_what_can_never_fit_ends_visibly(world: Callable[..., World], wire: str) -> None:
+async def test_what_can_never_fit_ends_visibly(world: MakeWorld, wire: str) -> None:
     async with story(world, wire, always=lambda _: Turn(status=400, message=WORDINGS[0])) as told:
         assert "longer than the model's window" in await told.says("hello", LOST)
         assert told.server.count <= 4

@@ -4,7 +4,6 @@ be answered ends visibly, also for the owner."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,15 +11,14 @@ from ohmo.contracts.errors import BadKey, CutOff, Overloaded
 from ohmo.contracts.provider import ModelRequest
 from ohmo.sessions import user_steps
 from ohmo_testing.channels import EVERYTHING
-from ohmo_testing.house import World, eventually, house
+from ohmo_testing.house import eventually, house
 from ohmo_testing.scripted import Answer, Says, echo
+from tests.journeys.conftest import MakeWorld
 
 KEPT = user_steps.waiting("x").split(" (")[0]
 
 
-async def test_messages_wait_for_the_model_and_are_answered_in_order(
-    world: Callable[..., World],
-) -> None:
+async def test_messages_wait_for_the_model_and_are_answered_in_order(world: MakeWorld) -> None:
     life = world()
     life.model.default = lambda request: Overloaded("The model is overloaded.")
     async with house(life):
@@ -41,9 +39,7 @@ async def test_messages_wait_for_the_model_and_are_answered_in_order(
     assert [text.split(" (")[0] for text in life.texts()] == [KEPT, "echo: one", "echo: two"]
 
 
-async def test_half_an_answer_and_an_outage_become_one_message_in_the_end(
-    world: Callable[..., World],
-) -> None:
+async def test_half_an_answer_and_an_outage_become_one_message_in_the_end(world: MakeWorld) -> None:
     """The draft that stood when the model went away is what the answer takes the place of."""
     gate = asyncio.Event()
     life = world(capabilities=replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1)))
@@ -66,9 +62,7 @@ async def test_half_an_answer_and_an_outage_become_one_message_in_the_end(
     assert len([text for text in life.texts() if "All of it." in text]) == 1
 
 
-async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(
-    world: Callable[..., World],
-) -> None:
+async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(world: MakeWorld) -> None:
     life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
     async with house(life) as built:
         await eventually(lambda: built.connections.address("fake", "x") is not None)
@@ -80,9 +74,7 @@ async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(
     assert report.endings == {"dead": 1}
 
 
-async def test_an_owner_who_reads_it_in_the_thread_is_not_told_again(
-    world: Callable[..., World],
-) -> None:
+async def test_an_owner_who_reads_it_in_the_thread_is_not_told_again(world: MakeWorld) -> None:
     life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
     async with house(life) as built:
         await eventually(lambda: built.connections.address("fake", "x") is not None)

@@ -3,7 +3,6 @@ request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from ohmo.contracts.provider import ModelRequest
 from ohmo.gateway.access import Policy
 from ohmo.sessions.user_steps import AFTER, BEFORE, CONTEXT_BYTES
 from ohmo_testing.house import House, World, eventually, house
+from tests.journeys.conftest import MakeWorld
 
 
 def told(request: ModelRequest) -> list[str]:
@@ -41,9 +41,7 @@ async def noted(built: House, count: int) -> None:
     await eventually(enough)
 
 
-async def test_it_is_handed_over_with_its_authors_once_and_over_a_restart(
-    world: Callable[..., World],
-) -> None:
+async def test_it_is_handed_over_with_its_authors_once_and_over_a_restart(world: MakeWorld) -> None:
     life = world()
     async with house(life) as built:
         await life.platform.says("lunch at noon?", chat="team", person="bob", mention=False)
@@ -68,7 +66,7 @@ async def test_it_is_handed_over_with_its_authors_once_and_over_a_restart(
 
 
 async def test_nothing_leaks_between_threads_but_a_call_in_the_channel_knows_the_channel(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world()
     async with house(life) as built:
@@ -90,7 +88,7 @@ async def test_nothing_leaks_between_threads_but_a_call_in_the_channel_knows_the
 
 
 async def test_the_first_call_in_a_thread_knows_the_message_it_hangs_on_whoever_of_the_house_said_it(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(policy=Policy(dm="open", groups="open", people=frozenset({"ada", "bob"})))
     async with house(life) as built:
@@ -117,7 +115,7 @@ async def test_the_first_call_in_a_thread_knows_the_message_it_hangs_on_whoever_
             assert overheard(life) == [], "told once"
 
 
-async def test_a_thread_on_our_own_message_knows_what_we_said(world: Callable[..., World]) -> None:
+async def test_a_thread_on_our_own_message_knows_what_we_said(world: MakeWorld) -> None:
     life = world()
     async with house(life):
         await life.platform.says("anything new?", chat="team")
@@ -129,7 +127,7 @@ async def test_a_thread_on_our_own_message_knows_what_we_said(world: Callable[..
         )
 
 
-async def test_what_was_edited_or_deleted_is_told_as_it_stands(world: Callable[..., World]) -> None:
+async def test_what_was_edited_or_deleted_is_told_as_it_stands(world: MakeWorld) -> None:
     life = world()
     async with house(life) as built:
         first = await life.platform.says(
@@ -144,7 +142,7 @@ async def test_what_was_edited_or_deleted_is_told_as_it_stands(world: Callable[.
     assert overheard(life) == ["- 09:00 Bob (bob): at one"]
 
 
-async def test_it_is_bounded_in_number_bytes_and_age(world: Callable[..., World]) -> None:
+async def test_it_is_bounded_in_number_bytes_and_age(world: MakeWorld) -> None:
     life = world()
     async with house(life) as built:
         await life.platform.says("yesterday", chat="team", person="bob", mention=False)
@@ -169,7 +167,7 @@ async def test_it_is_bounded_in_number_bytes_and_age(world: Callable[..., World]
         assert len(told(life.model.requests[-1])[0].encode()) <= CONTEXT_BYTES
 
 
-async def test_people_who_may_not_speak_are_not_read_along(world: Callable[..., World]) -> None:
+async def test_people_who_may_not_speak_are_not_read_along(world: MakeWorld) -> None:
     life = world(policy=Policy(dm="open", groups="open", people=frozenset({"ada", "bob"})))
     async with house(life) as built:
         await life.platform.says("fine", chat="team", person="bob", mention=False)
@@ -183,7 +181,7 @@ async def test_people_who_may_not_speak_are_not_read_along(world: Callable[..., 
     assert overheard(life) == ["- 09:00 Bob (bob): fine"]
 
 
-async def test_a_reaction_is_read_when_the_next_turn_starts(world: Callable[..., World]) -> None:
+async def test_a_reaction_is_read_when_the_next_turn_starts(world: MakeWorld) -> None:
     life = world()
     async with house(life) as built:
         await life.platform.says("hello", chat="team")
@@ -195,7 +193,7 @@ async def test_a_reaction_is_read_when_the_next_turn_starts(world: Callable[...,
     assert overheard(life) == ["- Bob (bob) reacted with 🎉"]
 
 
-async def test_another_bot_is_ignored(world: Callable[..., World]) -> None:
+async def test_another_bot_is_ignored(world: MakeWorld) -> None:
     life = world()
     async with house(life) as built:
         await life.platform.says("beep", chat="team", person="robot", bot=True)
@@ -203,7 +201,7 @@ async def test_another_bot_is_ignored(world: Callable[..., World]) -> None:
         assert life.model.requests == []
 
 
-async def test_a_bot_that_is_answered_gets_ten_turns_in_a_row(world: Callable[..., World]) -> None:
+async def test_a_bot_that_is_answered_gets_ten_turns_in_a_row(world: MakeWorld) -> None:
     life = world(policy=Policy(dm="open", groups="open", bots=True))
     async with house(life):
         for number in range(6):
@@ -226,7 +224,7 @@ async def test_a_bot_that_is_answered_gets_ten_turns_in_a_row(world: Callable[..
 
 @pytest.mark.parametrize(("hours", "asked"), [(1, False), (20, True)])
 async def test_what_was_said_long_ago_is_owned_up_to_and_asked_about(
-    world: Callable[..., World], hours: int, asked: bool
+    world: MakeWorld, hours: int, asked: bool
 ) -> None:
     life = world()
     await life.platform.says("are you there?")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from ohmo.gateway.access import Policy
 from ohmo.gateway.people import PeopleDesk, role_of_next
-from ohmo_testing.house import World, house
+from ohmo_testing.house import house
+from tests.journeys.conftest import MakeWorld
 
 
-async def test_a_stranger_is_let_in_with_the_code_they_were_told(
-    world: Callable[..., World],
-) -> None:
+async def test_a_stranger_is_let_in_with_the_code_they_were_told(world: MakeWorld) -> None:
     life = world(policy=Policy(dm="pairing"))
     async with house(life) as built:
         await life.platform.says("hello?", person="eve", chat="dm:eve")

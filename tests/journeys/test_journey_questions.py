@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ohmo.contracts.messages import CallResult
-from ohmo_testing.house import World, eventually, house
+from ohmo_testing.house import eventually, house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 
 async def test_a_button_pressed_after_a_restart_lets_the_command_run_once(
-    world: Callable[..., World], tmp_path: Path
+    world: MakeWorld, tmp_path: Path
 ) -> None:
     counter = tmp_path / "work" / "counter"
     life = world(
@@ -34,7 +34,7 @@ async def test_a_button_pressed_after_a_restart_lets_the_command_run_once(
     assert [said.choices for said in life.bot()] == [(), ()]
 
 
-async def test_no_is_a_result_and_nothing_runs(world: Callable[..., World], tmp_path: Path) -> None:
+async def test_no_is_a_result_and_nothing_runs(world: MakeWorld, tmp_path: Path) -> None:
     life = world(
         Says("", calls=(("Bash", {"command": "echo x >> counter", "description": "count"}),)),
         "As you wish.",
@@ -48,7 +48,7 @@ async def test_no_is_a_result_and_nothing_runs(world: Callable[..., World], tmp_
     assert card.choices
 
 
-async def test_a_stranger_to_the_question_may_not_answer_it(world: Callable[..., World]) -> None:
+async def test_a_stranger_to_the_question_may_not_answer_it(world: MakeWorld) -> None:
     life = world(
         Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Touched."
     )
@@ -62,7 +62,7 @@ async def test_a_stranger_to_the_question_may_not_answer_it(world: Callable[...,
         await life.hears("Touched.", "team")
 
 
-async def test_the_agent_s_question_is_answered_in_words(world: Callable[..., World]) -> None:
+async def test_the_agent_s_question_is_answered_in_words(world: MakeWorld) -> None:
     life = world(Says("", calls=(("AskUser", {"question": "Which branch?"}),)), "Main it is.")
     async with house(life):
         await life.platform.says("deploy")
@@ -75,7 +75,7 @@ async def test_the_agent_s_question_is_answered_in_words(world: Callable[..., Wo
     assert results == ["main"]
 
 
-async def test_an_unanswered_question_expires_as_a_denial(world: Callable[..., World]) -> None:
+async def test_an_unanswered_question_expires_as_a_denial(world: MakeWorld) -> None:
     life = world(
         Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)),
         "Nobody was there.",
@@ -90,7 +90,7 @@ async def test_an_unanswered_question_expires_as_a_denial(world: Callable[..., W
 
 @pytest.mark.parametrize("door", ["button", "word"])
 async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(
-    world: Callable[..., World], tmp_path: Path, door: str
+    world: MakeWorld, tmp_path: Path, door: str
 ) -> None:
     call = ("Bash", {"command": "echo x >> counter", "description": "count"})
     life = world(Says("", calls=(call,)), "Nobody was there.", "Counted after all.")
@@ -128,7 +128,7 @@ async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(
 
 
 async def test_what_is_run_afterwards_is_judged_by_the_rules_of_now(
-    world: Callable[..., World], tmp_path: Path
+    world: MakeWorld, tmp_path: Path
 ) -> None:
     life = world(
         Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)),
@@ -153,7 +153,7 @@ async def test_what_is_run_afterwards_is_judged_by_the_rules_of_now(
     [("👍", True), ("👍🏽", True), (":white_check_mark:", True), ("👎", False), ("x", False)],
 )
 async def test_a_thumb_on_the_card_is_an_answer_also_after_a_restart(
-    world: Callable[..., World], tmp_path: Path, emoji: str, ran: bool
+    world: MakeWorld, tmp_path: Path, emoji: str, ran: bool
 ) -> None:
     life = world(
         Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done."
@@ -169,7 +169,7 @@ async def test_a_thumb_on_the_card_is_an_answer_also_after_a_restart(
 
 
 async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts(
-    world: Callable[..., World], tmp_path: Path
+    world: MakeWorld, tmp_path: Path
 ) -> None:
     life = world(
         Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done."
@@ -185,7 +185,7 @@ async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts
 
 
 async def test_a_thumb_counts_only_on_the_card_and_from_whoever_may_answer(
-    world: Callable[..., World], tmp_path: Path
+    world: MakeWorld, tmp_path: Path
 ) -> None:
     life = world(
         Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done."

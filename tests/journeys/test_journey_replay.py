@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,8 +15,9 @@ import pytest
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
 from ohmo.providers.models import Endpoint
-from ohmo_testing.house import World, house
+from ohmo_testing.house import house
 from tests.faults.daemon import Daemon, until
+from tests.journeys.conftest import MakeWorld
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 from tests.programs import OHMO, run_process
@@ -136,7 +136,7 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_again(
-    world: Callable[..., World], wire: str
+    world: MakeWorld, wire: str
 ) -> None:
     async with serving(ModelServer()) as server:
         endpoint = Endpoint(wire, (WIRES[wire],), server.url, "k", window=6_000)

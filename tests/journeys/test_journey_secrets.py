@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,8 +12,9 @@ import pytest
 
 from ohmo.logs.redaction import REDACTED
 from ohmo_testing.channels import EVERYTHING
-from ohmo_testing.house import World, house
+from ohmo_testing.house import house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 from tests.unit.logs.test_assigned_secrets import SECRETS as ASSIGNED
 from tests.unit.logs.test_logs import SHAPES
 
@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("activity", ["live", "keep"])
-async def test_no_token_comes_through(world: Callable[..., World], activity: str) -> None:
+async def test_no_token_comes_through(world: MakeWorld, activity: str) -> None:
     life = world(
         Says(
             "",

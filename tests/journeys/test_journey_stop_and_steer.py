@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from ohmo.contracts.messages import Text, UserStep
 from ohmo_testing.house import World, eventually, house
 from ohmo_testing.scripted import Says
+from tests.journeys.conftest import MakeWorld
 
 
 def words_of(life: World) -> list[str]:
@@ -24,7 +24,7 @@ def words_of(life: World) -> list[str]:
 
 
 async def test_stop_in_the_middle_of_an_answer_ends_it_and_the_next_message_is_answered(
-    world: Callable[..., World],
+    world: MakeWorld,
 ) -> None:
     life = world(Says("Once upon a time", between=asyncio.Event().wait))
     async with house(life) as built:
@@ -46,9 +46,7 @@ async def test_stop_in_the_middle_of_an_answer_ends_it_and_the_next_message_is_a
     assert "stopped" in told[2][1]
 
 
-async def test_what_was_said_before_a_newer_message_interrupted_it_stays(
-    world: Callable[..., World],
-) -> None:
+async def test_what_was_said_before_a_newer_message_interrupted_it_stays(world: MakeWorld) -> None:
     life = world(
         Says("Once upon a time", between=asyncio.Event().wait),
         config="sessions: {busy: interrupt}\n",
@@ -64,9 +62,7 @@ async def test_what_was_said_before_a_newer_message_interrupted_it_stays(
     ]  # type: ignore[union-attr]
 
 
-async def test_new_forgets_and_stop_with_nothing_running_says_so(
-    world: Callable[..., World],
-) -> None:
+async def test_new_forgets_and_stop_with_nothing_running_says_so(world: MakeWorld) -> None:
     life = world()
     async with house(life):
         await life.platform.says("remember seven")
@@ -80,7 +76,7 @@ async def test_new_forgets_and_stop_with_nothing_running_says_so(
         await life.hears("Nothing was running here.")
 
 
-async def test_words_said_while_a_tool_runs_steer_the_turn(world: Callable[..., World]) -> None:
+async def test_words_said_while_a_tool_runs_steer_the_turn(world: MakeWorld) -> None:
     gate = asyncio.Event()
     life = world(
         Says("", calls=(("Glob", {"pattern": "*"}),), before=gate.wait),
@@ -100,7 +96,7 @@ async def test_words_said_while_a_tool_runs_steer_the_turn(world: Callable[..., 
 
 @pytest.mark.parametrize("ways", [["/steer but quietly"], ["/steer", "but quietly"]])
 async def test_steer_is_read_by_the_turn_that_runs_already(
-    world: Callable[..., World], ways: list[str]
+    world: MakeWorld, ways: list[str]
 ) -> None:
     gate = asyncio.Event()
     life = world(Says("", calls=(("Glob", {"pattern": "*"}),), before=gate.wait), "Quietly done.")
@@ -119,9 +115,7 @@ async def test_steer_is_read_by_the_turn_that_runs_already(
     assert len(life.model.requests) == 2, "no turn of its own"
 
 
-async def test_steer_with_words_and_nothing_to_steer_is_a_message(
-    world: Callable[..., World],
-) -> None:
+async def test_steer_with_words_and_nothing_to_steer_is_a_message(world: MakeWorld) -> None:
     life = world()
     async with house(life):
         await life.platform.says("/steer what time is it?")

@@ -4,7 +4,6 @@ for the session, also over kill -9, and what was sent before it stays byte for b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ohmo.providers.build import manifests, model
 from ohmo.providers.models import Endpoint
 from ohmo_testing.house import World, house
 from tests.faults.daemon import Daemon, until
+from tests.journeys.conftest import MakeWorld
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 
@@ -61,7 +61,7 @@ def says(result: Asked) -> str:
 
 
 async def test_a_tool_is_found_once_for_the_session_and_its_earlier_bytes_stay(
-    world: Callable[..., World], wire: str
+    world: MakeWorld, wire: str
 ) -> None:
     found = Turn(calls=(Call("ToolSearch", {"query": "select:CronList"}),))
     async with serving(
@@ -108,7 +108,7 @@ async def test_a_tool_is_found_once_for_the_session_and_its_earlier_bytes_stay(
 
 
 async def test_a_tool_that_was_never_searched_runs_or_says_what_it_wants(
-    world: Callable[..., World], wire: str
+    world: MakeWorld, wire: str
 ) -> None:
     wrong, right = (
         Turn(calls=(Call("CronToggle", {"job": 1}),)),
@@ -139,9 +139,7 @@ async def test_a_tool_that_was_never_searched_runs_or_says_what_it_wants(
     assert len({tuple(names(asked)) for asked in server.asked}) == 1
 
 
-async def test_permissions_judge_a_found_tool_as_any_other(
-    world: Callable[..., World], wire: str
-) -> None:
+async def test_permissions_judge_a_found_tool_as_any_other(world: MakeWorld, wire: str) -> None:
     job = {"name": "tea", "prompt": "tea!", "every": "1h", "to": "fake:elsewhere"}
     script = [
         Turn(calls=(Call("ToolSearch", {"query": "make a job"}),)),

@@ -3,12 +3,12 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
 from ohmo_testing.house import World, eventually, house
+from tests.journeys.conftest import MakeWorld
 
 TEAM = Address("fake", "bot", ChatId("team"))
 
@@ -18,9 +18,7 @@ def wake(life: World, deliver: Address | None) -> Wake:
     return Wake("api:1", "api", place, deliver, "owner", "how is CI?", life.clock())
 
 
-async def test_an_answer_is_delivered_where_the_wake_says_and_once(
-    world: Callable[..., World],
-) -> None:
+async def test_an_answer_is_delivered_where_the_wake_says_and_once(world: MakeWorld) -> None:
     life = world("CI is green.")
     async with house(life) as built:
         first = await built.bus.publish_wake(wake(life, TEAM))
@@ -31,9 +29,7 @@ async def test_an_answer_is_delivered_where_the_wake_says_and_once(
     assert life.texts("team") == ["CI is green."]
 
 
-async def test_a_wake_that_is_to_be_told_to_nobody_ends_silently(
-    world: Callable[..., World],
-) -> None:
+async def test_a_wake_that_is_to_be_told_to_nobody_ends_silently(world: MakeWorld) -> None:
     life = world("nothing to report")
     async with house(life) as built:
         accepted = await built.bus.publish_wake(replace(wake(life, None), key="api:2"))
