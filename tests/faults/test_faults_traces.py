@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.faults.conftest import Stage
 from tests.faults.daemon import until
-from tests.faults.test_faults_backup import FREELY
+from tests.faults.test_faults_upgrade import FREELY
 
 
 class Collector:

@@ -1,12 +1,15 @@
-"""The model is away: one honest line, the messages kept and answered in order; and what can never
-be answered ends visibly, also for the owner."""
+"""The model is away, rows are damaged, tokens revoked, bursts and gaps: what waits is answered in
+order, what never can be ends visibly, and each is always said aloud."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
+from channels.errors import RateLimited
 from ohmo.contracts.errors import BadKey, CutOff, Overloaded
 from ohmo.contracts.provider import ModelRequest
 from ohmo.sessions import user_steps
@@ -83,3 +86,88 @@ async def test_an_owner_who_reads_it_in_the_thread_is_not_told_again(world: Make
         await life.platform.says("again", chat="dm:owner", person="dm:owner")
         await life.hears("echo: again", "dm:owner")
     assert len(life.texts("dm:owner")) == 2
+
+
+async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on(
+    world: MakeWorld,
+) -> None:
+    gate = asyncio.Event()
+    life = world(Says("never", before=gate.wait), config="owner: ['fake:dm:owner']\n")
+    async with house(life, drain=0.0):
+        await life.platform.says("one")
+        await eventually(lambda: len(life.model.requests) == 1)
+    with closing(sqlite3.connect(life.folder / "ohmo.db")) as store, store:
+        assert (
+            store.execute("UPDATE inbox SET body = 'nonsense' WHERE kind = 'message'").rowcount == 1
+        )
+    async with house(life) as built:
+        await life.platform.says("another", chat="dm:bob", person="bob")
+        await life.hears("echo: another", "dm:bob")
+
+        def said() -> bool:
+            life.clock.tick(1)  # its tries are spaced by the clock
+            return any("cannot be read any more" in text for text in life.texts())
+
+        await eventually(said)
+        await life.hears("failed for good", "dm:owner")
+        await life.platform.says("two")
+        await life.hears("echo: two")
+        report = await built.store.audit_report()
+    assert report.endings == {"dead": 1, "answered": 2}
+
+
+async def test_what_could_not_be_said_with_a_revoked_token_goes_out_with_a_new_one(
+    world: MakeWorld,
+) -> None:
+    gate = asyncio.Event()
+    life = world(Says("One.", before=gate.wait))
+    async with house(life) as built:
+        await life.platform.says("one")
+        await eventually(lambda: len(life.model.requests) == 1)
+        life.platform.revoke()
+        gate.set()
+        await eventually(lambda: built.board.report()["fake"].state == "auth_failed")
+        tries = len([call for call in life.platform.calls if call.method == "connect"])
+        assert tries <= 2
+        assert life.texts() == []
+    life.platform.revoke(False)
+    async with house(life):
+        await life.hears("One.")
+    assert life.texts() == ["One."]
+
+
+async def test_a_burst_in_many_threads_and_a_limited_chat_delay_nobody_else(
+    world: MakeWorld,
+) -> None:
+    life = world()
+    life.platform.fail("send", RateLimited(60.0))
+    async with house(life):
+        await life.platform.says("first", chat="dm:busy", person="busy")
+        await eventually(lambda: any(call.method == "send" for call in life.platform.calls))
+        for number in range(100):
+            await life.platform.says(
+                f"noise {number}", chat=f"dm:noise{number % 10}", person="noisy"
+            )
+        await life.platform.says("am I heard?")
+        await life.hears("echo: am I heard?")
+        answered = sum(len(life.texts(f"dm:noise{number}")) for number in range(10))
+        assert answered < 100  # long before the burst was over
+        await eventually(
+            lambda: sum(len(life.texts(f"dm:noise{number}")) for number in range(10)) == 100
+        )
+        assert life.texts("dm:noise3") == [f"echo: noise {number}" for number in range(3, 100, 10)]
+        assert life.texts("dm:busy") == []  # it waits as it was asked to
+
+
+async def test_what_lies_beyond_the_fence_is_counted_aloud(world: MakeWorld) -> None:
+    life = world("ok")
+    life.model.default = "ok"
+    async with house(life):
+        await life.platform.says("hello")
+        await life.hears("ok")
+    for number in range(103):
+        await life.platform.says(f"{number}")
+    async with house(life) as built:
+        await life.hears("Not read: 3 messages said here")
+        await eventually(lambda: len(life.model.requests) == 101)
+        assert len(await built.store.inbox(limit=1_000)) == 101

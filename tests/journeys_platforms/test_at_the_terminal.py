@@ -14,9 +14,8 @@ from tests.children import die_with_parent
 from tests.faults.daemon import PATIENCE, until
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
-from tests.journeys_platforms.test_people_files_and_questions import ohmo
 from tests.journeys_platforms.test_trying_again import REFUSED
-from tests.programs import OHMO, environ
+from tests.programs import OHMO, environ, ohmo
 
 
 class Talk:
@@ -106,7 +105,9 @@ async def test_a_new_conversation_begins_while_something_runs(stage: Stage) -> N
             await at.says("m-1-cafe0001 #wait{60} the secret is green")
             await scene.models_asked(1)
             (session,) = (await scene.daemon.call("GET", "/api/v1/sessions"))[1]["sessions"]
-            await ohmo(scene, "sessions", "reset", session["thread"])
+            home = scene.daemon.home
+            reset = ("sessions", "reset", session["thread"])
+            await asyncio.to_thread(ohmo, home, *reset, code=0)
             await scene.stopped()
             await at.says("m-2-cafe0002")
             await at.until("echo: m-2-cafe0002")
@@ -193,3 +194,20 @@ async def test_what_failed_is_tried_again_by_a_word(stage: Stage) -> None:
             await until("it is tried again", tried)
             await at.until("echo: m-1-cafe0001")
             assert await at.ends() == 0
+
+
+NAMES = {
+    "telegram": "@ohmo_test_bot (7000001)",
+    "discord": "@ohmo (1000000000000000001)",
+    "slack": "@ohmo (",
+    "feishu": "@ohmo (",
+    "matrix": "@ohmo",
+}
+
+
+@pytest.mark.parametrize("on", NAMES)
+async def test_a_channel_says_its_name(stage: Stage, on: str) -> None:
+    async with stage(on) as scene:
+        done = await asyncio.to_thread(ohmo, scene.daemon.home, "channels", "test", on, code=0)
+        assert done.stderr == ""
+        assert done.stdout.startswith(f"{on}: connected as {NAMES[on]}")

@@ -1,4 +1,5 @@
-"""Of the calls of one step, what reads a file comes after what changes it, asked about or not."""
+"""Order: of the calls of one step what reads a file comes after what changes it, and what lay beyond
+the limit of catch-up comes before what was said after it."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.daemon import until
 from tests.faults.directed_model import results
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 from tests.platforms.model.script import Call, Turn
+from tests.platforms.slack.server import Fault
 
 
 def allow(home: Path, *rules: str) -> None:
@@ -77,3 +80,38 @@ async def test_a_read_waits_for_a_write_that_a_person_is_asked_about(
         said = results(scene.model.asked[-1].body)
         assert "new text" in said[1]
         assert (work / "f.txt").read_text() == "new text"
+
+
+HISTORY = frozenset({"conversations.history"})
+
+
+async def test_what_slack_brings_itself_of_an_absence_is_heard_in_its_place(stage: Stage) -> None:
+    async with stage("slack", slack={"catch_up": {"max_messages": 2}}) as scene:
+        rig = scene.rigs["slack"]
+        await scene.daemon.start()
+        await scene.says("hello", on="slack")
+        await scene.answered()
+        await scene.daemon.stop()
+        missed = [await scene.says(f"number {number}", on="slack") for number in range(4)]
+        # of the direct message and the channel
+        rig.server.faults += [Fault("limit", 3, HISTORY)] * 2
+        await scene.daemon.start(ready=False)
+
+        async def reading() -> bool:
+            return not rig.server.faults
+
+        await until("history is asked for, and has to wait", reading, every=0.05)
+        for marker in missed[:2]:
+            await rig.redeliver(scene.messages[marker])
+        await scene.answered(*missed)
+        await scene.quiet()
+        asked = [json.dumps(one.body["messages"][-1]) for one in scene.model.asked]
+        order = [
+            next(marker for marker in missed if marker in one)
+            for one in asked
+            if any(marker in one for marker in missed)
+        ]
+        assert order == missed
+        said = [one.text for one in await rig.visible() if one.by_bot]
+        assert not [text for text in said if text.startswith("Not read")], "nothing was left out"
+        await scene.check()

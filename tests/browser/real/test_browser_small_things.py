@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from tests.browser.real.conftest import OpenPage
 from tests.browser.real.daemon import Daemon
 from tests.browser.real.test_browser_dashboard_real import go
 from tests.browser.real.test_browser_on_the_real_house import send
+from tests.faults.directed_model import results
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
 
@@ -140,3 +142,105 @@ async def test_a_job_of_every_few_seconds_says_what_that_means_before_it_is_made
     await page.get_by_label("When").fill("0 9 * * *")
     await expect(page.locator(".preview li").first).to_be_visible()
     await expect(warning).to_have_count(0)
+
+
+async def test_notices_and_jobs_have_names_and_the_page_does_not_open_on_them(
+    page: Page, pages: OpenPage, daemon: Daemon, model: ModelServer
+) -> None:
+    model.next(Turn(status=400, kind="invalid_request_error", message="no"))
+    await daemon.ask(
+        "cron", "add", "0 5 * * *", "--prompt", "Look at the night.", "--name", "nightly"
+    )
+    await daemon.ask("cron", "run", "nightly")
+    chats = page.locator("#chats")
+    await expect(chats.get_by_text("Notices")).to_be_visible(timeout=40_000)
+    fresh = await pages(daemon.url)
+    await expect(fresh.locator("#empty")).to_be_visible()
+    await expect(fresh.locator("#title")).to_have_text("New chat")
+    await fresh.close()
+    await send(page, "where I was")
+    await expect(page.get_by_text("echo: where I was")).to_be_visible()
+    again = await pages(daemon.url)
+    await expect(again.get_by_text("echo: where I was")).to_be_visible()
+    await again.goto(f"{daemon.url}/#/threads")
+    await expect(
+        again.locator("#board-body").get_by_text("nightly", exact=True).first
+    ).to_be_visible()
+    await again.close()
+
+
+LABELS = (
+    "Allow once",
+    "Allow for this session",
+    "Always allow",
+    "Allow all edits in this workspace",
+)
+
+
+@pytest.mark.person("allow", "always", on="page")
+async def test_every_button_runs_the_call_and_what_it_left_behind_can_be_revoked(
+    daemon: Daemon, model: ModelServer, page: Page
+) -> None:
+    for number, label in enumerate(LABELS):
+        file = daemon.workspace / f"{number}.txt"
+        model.next(
+            Turn(calls=(Call("Write", {"file_path": str(file), "content": label}),)),
+            Turn(text=f"Heard {number}."),
+        )
+        await send(page, f"write {number}")
+        await page.get_by_role("button", name=label, exact=True).click()
+        await expect(page.locator("#transcript .agent").last).to_contain_text(f"Heard {number}.")
+        assert file.read_text() == label
+        [heard] = results(model.asked[-1].body)
+        assert "restart" not in heard
+        assert "Not allowed" not in heard
+    await page.goto(f"{page.url.split('#')[0]}#/permissions")
+    rows = page.locator("#board .rows li")
+    await expect(rows).to_have_count(3)
+    await expect(rows.filter(has_text="always")).to_contain_text(
+        f"changes to {daemon.workspace}/2.txt"
+    )
+    everything = rows.filter(has_text=f"Edit({daemon.workspace}/**)")
+    await everything.get_by_role("button", name="Revoke").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    await expect(rows).to_have_count(2)
+    kept = await daemon.ask("permissions", "list")
+    assert [one["rule"] for one in kept] == [
+        f"Edit({daemon.workspace}/{number}.txt)" for number in (1, 2)
+    ]
+
+
+WHY = "the kettle is on fire"
+
+
+async def stands(page: Page) -> int:
+    """How often the page says it, wherever."""
+    return (await page.inner_text("body")).count(WHY)
+
+
+@pytest.mark.person("retry", on="page")
+async def test_a_failure_stands_once_before_and_after_a_reload_and_is_tried_again(
+    page: Page, model: ModelServer
+) -> None:
+    model.next(Turn(status=400, kind="invalid_request_error", message=WHY))
+    await page.evaluate(
+        """why => { window.most = 0; new MutationObserver(() => {
+        window.most = Math.max(window.most, document.body.innerText.split(why).length - 1); })
+        .observe(document.body, {subtree: true, childList: true, characterData: true}); }""",
+        WHY,
+    )
+    await send(page, "boil some water")
+    await expect(page.get_by_text(WHY)).to_have_count(1)
+    again = page.get_by_role("button", name="Try again")
+    await expect(again).to_be_visible()
+    assert await page.evaluate("window.most") == 1, "it stood there twice, if only for a moment"
+    await page.reload()
+    await expect(page.get_by_text(WHY)).to_have_count(1)
+    assert await stands(page) == 1
+    await again.click()
+    await expect(page.get_by_text("echo: boil some water")).to_be_visible()
+    await expect(again).to_have_count(0)
+    await expect(page.get_by_text("Tried again")).to_have_count(1)
+    await page.reload()
+    await expect(page.get_by_text("echo: boil some water")).to_be_visible()
+    await expect(again).to_have_count(0)
