@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -70,7 +70,8 @@ class Outages:
             return None
         if not others:
             self._why = failed.reason
-        return max(failed.retry_after or 0.0, backoff(waiting.tries - 1, first=5.0, most=300.0))
+        pause = backoff(waiting.tries - 1, first=5.0, most=300.0)
+        return max(failed.retry_after or 0.0, pause)
 
 
 class PoisonTurns:
@@ -113,7 +114,8 @@ class PoisonTurns:
         if turn in self._stepped_back:
             return None
         fair = float(starts - TRUSTED) if others or self._stepped_back else 0.0
-        pause = max(fair, QUIET.get(starts - 1, 0.0) - (self._now() - self._born))
+        lived = self._now() - self._born
+        pause = max(fair, QUIET.get(starts - 1, 0.0) - lived)
         if pause <= 0:
             return None
         self._stepped_back.add(turn)
@@ -127,7 +129,9 @@ class PoisonTurns:
             self._alone = suspect
         try:
             if suspect:
-                await self._others_end()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._patience), self._changed:
+                        await self._changed.wait_for(lambda: self._running == 0)
             self._running += 1
             try:
                 yield
@@ -139,27 +143,20 @@ class PoisonTurns:
             async with self._changed:
                 self._changed.notify_all()
 
-    async def _others_end(self) -> None:
-        try:
-            async with asyncio.timeout(self._patience), self._changed:
-                await self._changed.wait_for(lambda: self._running == 0)
-        except TimeoutError:
-            return
-
 
 def late(work: Work, now: datetime, after: timedelta | None) -> Question | None:
     """What to ask before an old message is answered; None: it is young enough, or nobody can be
     asked."""
     first = work.arrivals[0]
-    if (
-        after is None
-        or not isinstance(first, Inbound)
-        or first.person.bot
-        or now - first.at <= after
-    ):
+    if after is None or not isinstance(first, Inbound) or first.person.bot:
         return None
-    hours = round((now - first.at).total_seconds() / 3600)
-    text = first.text if len(first.text) <= LATE_SHOWN else first.text[:LATE_SHOWN] + "…"
+    age = now - first.at
+    if age <= after:
+        return None
+    hours = round(age.total_seconds() / 3600)
+    text = first.text
+    if len(text) > LATE_SHOWN:
+        text = text[:LATE_SHOWN] + "…"
     quoted = "\n".join(f"> {line}" for line in text.splitlines())
     choices = (Choice("once", LATE_ANSWER, "good"), Choice("deny", "Leave it", "danger"))
     return Question(

@@ -14,7 +14,7 @@ from ohmo.ambient import derived
 from ohmo.contracts.agent import OpenCall, RunEnding, TurnEnded
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import Report
-from ohmo.contracts.inwriter import Closing, Rest, in_writer
+from ohmo.contracts.inwriter import Rest, in_writer
 from ohmo.contracts.messages import CallResult, Layer, Step, ToolCall, ToolResult
 from ohmo.contracts.outbox import Ask, OutRow, PostRow
 from ohmo.contracts.tool import Question
@@ -48,11 +48,9 @@ class Exits:
         posts, report = await self._answer(run, ledger, text)
         deps.ambient.failpoint("outbox.before")
         steps, spent = ledger.unwritten
-        ledger.written(
-            await deps.store.finish(
-                self._claim, run.turn, steps, posts, End("done", report=report), usage=spent
-            )
-        )
+        end = End("done", report=report)
+        numbers = await deps.store.finish(self._claim, run.turn, steps, posts, end, usage=spent)
+        ledger.written(numbers)
         deps.ambient.failpoint("outbox.committed")
         self._over(run.turn, "answered", text)
 
@@ -62,24 +60,30 @@ class Exits:
         is told. Restart: nothing; the button, ``/retry`` or ``ohmo inbox retry`` brings the
         messages back."""
         steps = closed(transcript.open_calls())
-        scheduled, partial = is_scheduled(work), await self._readable(work.turn)
-        said = user_steps.failed(reason, guest=self._deps.output.guest(work))
+        scheduled = is_scheduled(work)
+        output = self._deps.output
+        text = user_steps.failed(reason, guest=output.guest(work))
+        # What a person could read so far is not taken away from them.
+        draft = await self._deps.store.drafted(work.turn)
+        if draft is not None and (draft.state != "ready" or draft.parts):
+            partial = output.grown(draft.row.id) or draft.row.outbound.text
+            if partial:
+                text = f"{partial}\n\n_{text}_"
         posts: list[PostRow] = []
-        for post in self._posts(work, f"{partial}\n\n_{said}_" if partial else said):
+        for post in self._posts(work, text):
             failure = post.outbound
             if not scheduled:
                 button = user_steps.again(work.turn)
                 failure = replace(failure, choices=(button,), hint=Hint.RETRY)
             posts.append(replace(post, id=derived("failed", work.turn), outbound=failure))
         report = Report(reason, failed=True) if scheduled else None
-        numbers = await self._deps.store.finish(
-            self._claim, work.turn, steps, posts, End("failed", reason, report)
-        )
+        end = End("failed", reason, report)
+        numbers = await self._deps.store.finish(self._claim, work.turn, steps, posts, end)
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         self._over(work.turn, "failed", reason)
         if not scheduled:  # of a job the owner hears by its incident
-            await self._deps.output.dead(self._claim.address, reply_address(work), reason)
+            await output.dead(self._claim.address, reply_address(work), reason)
 
     async def unwanted(self, run: Run, reason: str, text: str) -> None:
         """Before the model was asked: bots among themselves, or a message too old. Stored: turn and
@@ -108,10 +112,10 @@ class Exits:
         """The store cannot read what the turn took. Stored: it ends as dead, unread. Seen: a notice
         that asks to say it again; the owner is told. Restart: nothing; what was said after it goes
         on."""
-        deps, place = self._deps, self._claim.address
-        posts = [
-            PostRow(deps.ambient.new_id(), "notice", Outbound(place, user_steps.unreadable(reason)))
-        ]
+        deps = self._deps
+        place = self._claim.address
+        notice = Outbound(place, user_steps.unreadable(reason))
+        posts = [PostRow(deps.ambient.new_id(), "notice", notice)]
         if await deps.store.bury(self._claim, reason, posts):
             await deps.output.dead(place, place, reason)
 
@@ -129,13 +133,23 @@ class Exits:
             Ask(deps.ambient.new_id(), call.id, question, str(run.plan.cwd))
             for call, question in questions
         ]
-        timeout = self._deps.limits.patience(questions[0][0].name, run.plan.until)
-        standing = _standing(deps.output.closing, quote_thinking(run.transcript.final_text()))
+        first_call, first_question = questions[0]
+        timeout = deps.limits.patience(first_call.name, run.plan.until)
+        text = quote_thinking(run.transcript.final_text())
+
+        @in_writer
+        def standing(row: OutRow) -> PostRow:
+            """The turn is not over: its draft stands with the words of the step that asks, or what
+            it said first."""
+            closed_draft = deps.output.closing(row)
+            shown = text or row.row.outbound.text
+            return replace(closed_draft, outbound=replace(closed_draft.outbound, text=shown))
+
         await deps.store.park(
             self._claim, run.turn, asks, timeout=timeout, card=deps.output.card, closing=standing
         )
         deps.ambient.failpoint("approval.stored")
-        self._over(run.turn, "parked", questions[0][1].title)
+        self._over(run.turn, "parked", first_question.title)
 
     async def waiting(self, work: Work, reason: str, retry_after: float) -> None:
         """The model, or a file, cannot be had now. Stored: a notice, once per turn; the thread is
@@ -144,9 +158,9 @@ class Exits:
         address = reply_address(work)
         if address is not None:
             text = user_steps.waiting(reason, guest=self._deps.output.guest(work))
-            await self._deps.store.post(
-                [PostRow(derived("waiting", work.turn), "notice", Outbound(address, text))]
-            )
+            notice = Outbound(address, text)
+            row = PostRow(derived("waiting", work.turn), "notice", notice)
+            await self._deps.store.post([row])
         await self._deps.store.release(self._claim, work.turn, retry_after=retry_after)
         self._over(work.turn, "released", reason)
 
@@ -156,9 +170,8 @@ class Exits:
         on after a moment, its open calls closed first."""
         text = None if isinstance(error, Unavailable) else f"{type(error).__name__}: {error}"
         try:
-            await self._deps.store.release(
-                self._claim, turn, retry_after=backoff(1, first=1.0, most=5.0), error=text
-            )
+            pause = backoff(1, first=1.0, most=5.0)
+            await self._deps.store.release(self._claim, turn, retry_after=pause, error=text)
         finally:
             self._over(turn, "released")
 
@@ -192,24 +205,25 @@ class Exits:
     ) -> tuple[list[PostRow], Report | None]:
         """The answer's posts; of a turn that nobody sits in front of as its terms want it, with
         what its history keeps."""
-        deps, first = self._deps, run.work.arrivals[0]
+        deps = self._deps
+        first = run.work.arrivals[0]
         if not isinstance(first, Wake) or first.terms is None or deps.report is None:
-            return self._posts(
-                run.work,
-                quote_thinking(text) or user_steps.NO_ANSWER,
-                await self._footnote(run, ledger),
-            ), None
+            answer = quote_thinking(text) or user_steps.NO_ANSWER
+            footnote = await self._footnote(run, ledger)
+            if footnote:
+                answer = f"{answer}\n\n{footnote}"
+            return self._posts(run.work, answer), None
         refused = [f"{call.name}: {summary(call)}" for call in run.transcript.refused()]
         calls = run.transcript.ended_calls()
-        said = without_thinking(text) or (
-            "" if deps.report.stands(first, calls) else user_steps.NO_ANSWER
-        )
-        outbound, report = await deps.report(first, said, refused, calls)
+        answer = without_thinking(text)
+        if not answer and not deps.report.stands(first, calls):
+            answer = user_steps.NO_ANSWER
+        outbound, report = await deps.report(first, answer, refused, calls)
         if is_scheduled(run.work):
             deps.ambient.failpoint("cron.ran")
-        return (
-            [PostRow(deps.ambient.new_id(), "message", outbound)] if outbound is not None else []
-        ), report
+        if outbound is None:
+            return [], report
+        return [PostRow(deps.ambient.new_id(), "message", outbound)], report
 
     async def _footnote(self, run: Run, ledger: TurnLedger) -> str:
         """Over restarts and questions too: what earlier runs of the turn cost is in the store."""
@@ -221,49 +235,23 @@ class Exits:
             past = await self._deps.store.turn_cost(self._claim.thread, run.turn)
             cost = past.and_then(*ledger.unwritten)
         else:
-            cost = replace(
-                cost,
-                seconds=asyncio.get_running_loop().time()
-                - run.deadline
-                + self._deps.limits.turn_timeout,
-            )
+            began = run.deadline - self._deps.limits.turn_timeout
+            cost = replace(cost, seconds=asyncio.get_running_loop().time() - began)
         return self._deps.output.footnote(address, cost)
 
-    async def _readable(self, turn: str) -> str:
-        """What a person could read so far of an answer that will not be finished: it is not taken
-        away from them."""
-        draft = await self._deps.store.drafted(turn)
-        if draft is None or (draft.state == "ready" and not draft.parts):
-            return ""
-        return self._deps.output.grown(draft.row.id) or draft.row.outbound.text
-
-    def _posts(self, work: Work, text: str, footnote: str = "") -> list[PostRow]:
+    def _posts(self, work: Work, text: str) -> list[PostRow]:
         answer = reply(work)
-        said = f"{text}\n\n{footnote}" if footnote else text
-        return (
-            [PostRow(self._deps.ambient.new_id(), "message", replace(answer, text=said))]
-            if answer is not None
-            else []
-        )
+        if answer is None:
+            return []
+        return [PostRow(self._deps.ambient.new_id(), "message", replace(answer, text=text))]
 
 
 def closed(calls: Sequence[OpenCall]) -> list[Step]:
     """Results for calls that will not run any more."""
     steps: list[Step] = []
-    for one in calls:
-        text = user_steps.STOPPED_TOOL if one.started else user_steps.NOT_RUN
-        layer = Layer.UNKNOWN if one.started else Layer.STOPPED
-        steps.append(CallResult(ToolResult(one.call.id, text, error=True, refused=layer)))
+    for open_call in calls:
+        text = user_steps.STOPPED_TOOL if open_call.started else user_steps.NOT_RUN
+        layer = Layer.UNKNOWN if open_call.started else Layer.STOPPED
+        result = ToolResult(open_call.call.id, text, error=True, refused=layer)
+        steps.append(CallResult(result))
     return steps
-
-
-def _standing(closing: Closing, said: str) -> Closing:
-    """A parked turn is not over: its draft stands with the words of the step that asks, or what it
-    said first."""
-
-    @in_writer
-    def close(row: OutRow) -> PostRow:
-        made = closing(row)
-        return replace(made, outbound=replace(made.outbound, text=said or row.row.outbound.text))
-
-    return close

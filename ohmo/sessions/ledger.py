@@ -15,7 +15,7 @@ from ohmo.contracts.errors import TooLong
 from ohmo.contracts.inwriter import ToStep, in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, Text, ToolCall, Usage, UserStep
 from ohmo.contracts.outbox import PostRow
-from ohmo.contracts.provider import ModelRequest, ToolSpec
+from ohmo.contracts.provider import ModelRequest
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.contracts.turns import Claim, TurnCost, Work
@@ -39,7 +39,8 @@ class TurnControl:
 
     def called(self) -> bool:
         """Once for each call."""
-        called, self._called = self._called, False
+        called = self._called
+        self._called = False
         return called
 
 
@@ -71,30 +72,24 @@ def reply(work: Work) -> Outbound | None:
     address = reply_address(work)
     if address is None:
         return None
-    heard = [
-        one
-        for one in work.arrivals
-        if isinstance(one, Inbound) and one.address == address and not one.private
+    messages = [
+        arrival
+        for arrival in work.arrivals
+        if isinstance(arrival, Inbound) and arrival.address == address and not arrival.private
     ]
-    if not heard:
+    if not messages:
         return Outbound(address, "")
-    people = tuple(dict.fromkeys(one.person.id for one in heard))
-    return Outbound(
-        address,
-        "",
-        mentions=() if any(one.person.bot for one in heard) else people,
-        reply_to=heard[0].message,
-    )
+    mentions = tuple(dict.fromkeys(message.person.id for message in messages))
+    if any(message.person.bot for message in messages):
+        mentions = ()
+    return Outbound(address, "", mentions=mentions, reply_to=messages[0].message)
 
 
 def allowed_before(work: Work) -> Again | None:
     """The call a turn begins with: somebody allowed it too late for an earlier one."""
     first = work.arrivals[0]
-    return (
-        first.again
-        if isinstance(first, Wake) and first.again is not None and first.again.name
-        else None
-    )
+    again = first.again if isinstance(first, Wake) else None
+    return again if again is not None and again.name else None
 
 
 def is_scheduled(work: Work) -> bool:
@@ -117,9 +112,8 @@ class PartialAnswer:
         """``kept``: what a model call that ended with this event said is written."""
         match event:
             case TextDelta(_, text):
-                return replace(
-                    self, text=text if self.over else self.text + text, kept=False, over=False
-                )
+                text = text if self.over else self.text + text
+                return replace(self, text=text, kept=False, over=False)
             case ModelDone(_, text):
                 return replace(self, text=text, kept=kept, over=True)
             case TextReset():
@@ -129,12 +123,11 @@ class PartialAnswer:
 
     def steps(self) -> tuple[ModelStep | UserStep, ...]:
         """For the next request: what was said and is not written, and that it was stopped."""
-        said = (
-            ()
-            if self.kept or not self.text.strip()
-            else (ModelStep((Text(self.text.strip()),), self.model, "end"),)
-        )
-        return (*said, UserStep((Text(user_steps.CUT_OFF),), "house", "notice"))
+        cut_off = UserStep((Text(user_steps.CUT_OFF),), "house", "notice")
+        text = self.text.strip()
+        if self.kept or not text:
+            return (cut_off,)
+        return ModelStep((Text(text),), self.model, "end"), cut_off
 
 
 def again_of(turn: str) -> str:
@@ -165,9 +158,9 @@ class TurnLedger:
         self._final: ModelStep | None = None
         self._spent: Usage | None = None
         self._cost = TurnCost()  # of this run of the turn
-        self._interrupted = frozenset(
-            one.call.id for one in run.transcript.open_calls()
-        )  # of an earlier run of this turn
+        open_calls = run.transcript.open_calls()
+        # of an earlier run of this turn
+        self._interrupted = frozenset(open_call.call.id for open_call in open_calls)
 
     @property
     def unwritten(self) -> tuple[tuple[Step, ...], Usage | None]:
@@ -188,7 +181,8 @@ class TurnLedger:
     async def flush(self) -> None:
         """The turn goes on, or stays open, after what looked like its end."""
         if self._final is not None:
-            step, spent = self._final, self._spent
+            step = self._final
+            spent = self._spent
             self._final = self._spent = None
             await self._append((step,), (), spent)
 
@@ -200,10 +194,16 @@ class TurnLedger:
                 " anew with /new"
             )
         plan = self._plan
+        # The core, then what was found, last found last: what was sent before stays where it was.
+        tools = plan.tools
+        if plan.deferred:
+            deferred = {tool.name: tool for tool in plan.deferred}
+            names = [name for name in self._transcript.found if name in deferred]
+            tools = (*plan.core, *(deferred[name] for name in names))
         return ModelRequest(
             model=plan.model,
             system=plan.system,
-            tools=self._shown(),
+            tools=tools,
             steps=self._transcript.visible(),
             max_output=plan.max_output,
             effort=plan.effort,
@@ -211,34 +211,19 @@ class TurnLedger:
             deferred=plan.deferred,
         )
 
-    def _shown(self) -> tuple[ToolSpec, ...]:
-        """The core, then what was found, last found last: what was sent before stays where it
-        was."""
-        plan = self._plan
-        if not plan.deferred:
-            return plan.tools
-        kept_back = {tool.name: tool for tool in plan.deferred}
-        return (
-            *plan.core,
-            *(kept_back[name] for name in self._transcript.found if name in kept_back),
-        )
-
     def open_calls(self) -> tuple[OpenCall, ...]:
         return tuple(
-            OpenCall(one.call, one.started, interrupted=one.call.id in self._interrupted)
-            for one in self._transcript.open_calls()
+            replace(open_call, interrupted=open_call.call.id in self._interrupted)
+            for open_call in self._transcript.open_calls()
         )
 
     async def record(self, *steps: Step, usage: Usage | None = None) -> None:
         await self.flush()
         last = steps[-1]
-        if (
-            len(steps) == 1
-            and isinstance(last, ModelStep)
-            and is_final(last)
-            and self._plan.busy != "steer"
-        ):
-            self._final, self._spent = last, usage
+        alone = len(steps) == 1 and self._plan.busy != "steer"
+        if alone and isinstance(last, ModelStep) and is_final(last):
+            self._final = last
+            self._spent = usage
             return
         await self._append(steps, (), usage)
 
@@ -247,7 +232,8 @@ class TurnLedger:
 
     async def answered(self, call: str, digest: str) -> Verdict | None:
         again = self._again
-        if again is not None and (call, digest) == (again_of(self._turn), again.digest):
+        first_call = again_of(self._turn)
+        if again is not None and call == first_call and digest == again.digest:
             return Verdict("allowed", "once", "", again.by)
         if call not in self._interrupted:  # a question ends the run: nobody was asked about it yet
             return None
@@ -279,7 +265,9 @@ class TurnLedger:
         return self._transcript.model_calls() + (self._final is not None)
 
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
-        plan, claim = self._plan, self._claim
+        plan = self._plan
+        claim = self._claim
+        found = self._transcript.found
         mode, role = plan.capped(plan.mode_at(self._clock()), plan.role)
         return CallContext(
             turn=self._turn,
@@ -296,9 +284,7 @@ class TurnLedger:
             rules=plan.rules,
             secrets=plan.secrets,
             tools=plan.tools,
-            hidden=frozenset(
-                tool.name for tool in plan.deferred if tool.name not in self._transcript.found
-            ),
+            hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in found),
         )
 
     async def _append(

@@ -14,7 +14,7 @@ from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.values import Secret
 from ohmo.context import Persona, system_prompt, tokens_of
-from ohmo.contracts.arrivals import Arrival, Terms, Wake
+from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.tool import BegunUnder, Mode, PolicySnapshot, Standing, least, strictest
@@ -47,9 +47,8 @@ class TurnPlan:
     rules: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     until: datetime | None = None  # it may start and ask until then; None: as every turn
-    free_until: datetime | None = (
-        None  # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
-    )
+    # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
+    free_until: datetime | None = None
     mode_after: Mode = "default"
     policy: PolicySnapshot | None = None  # the one the turn began under, None: not known
     # what the configuration that holds at a call leaves of mode and role
@@ -57,7 +56,8 @@ class TurnPlan:
 
     def mode_at(self, now: datetime) -> Mode:
         """What holds for a call that is made now."""
-        return self.mode if self.free_until is None or now < self.free_until else self.mode_after
+        over = self.free_until is not None and now >= self.free_until
+        return self.mode_after if over else self.mode
 
     @property
     def core(self) -> tuple[ToolSpec, ...]:
@@ -107,8 +107,10 @@ class Planner:
         return self.of(replace(claim, settings=claim.settings.at(self._clock())), work)
 
     def of(self, claim: Claim, work: Work) -> TurnPlan:
-        """The plan of a turn as of the time of its claim."""
-        first, settings = work.arrivals[0], claim.settings
+        """The plan of a turn as of the time of its claim. Raises ConfigError: a secret of its job
+        leads to nothing any more."""
+        first = work.arrivals[0]
+        settings = claim.settings
         present = self._policies.present
         under = work.under or self.under(first)
         configured = strictest((present.mode, under.policy.mode))
@@ -118,8 +120,23 @@ class Planner:
             cwd.mkdir(parents=True, exist_ok=True)
         model = settings.model or self._model.model
         system = self._prompt(claim, cwd, mode)
-        terms = first.terms if isinstance(first, Wake) else None
         max_output = min(8_192, known(model).max_output)
+        # ``CHANNEL:PERSON``, the name under which permissions are remembered
+        speaker = first.person if isinstance(first, Wake) else first.person.id
+        person = f"{claim.address.channel}:{speaker}"
+        terms = None
+        if isinstance(first, Wake):
+            terms = first.terms
+            if ":" in first.person and (first.again is None or terms is not None):
+                person = first.person
+        until = None
+        secrets: dict[str, str] = {}
+        if terms is not None:
+            for name, reference in terms.secrets:
+                secrets[name] = self._config.vault.reveal(Secret(reference))
+            if terms.deadline is not None:
+                length = timedelta(seconds=terms.deadline)
+                until = first.at + length + self._clock.set_since(first.at)
         return TurnPlan(
             model=model,
             system=system,
@@ -130,11 +147,11 @@ class Planner:
             cwd=cwd,
             mode=mode,
             role=under.role,
-            person=_person_of(claim, first),
+            person=person,
             busy=settings.busy or under.policy.busy,
             rules=terms.rules if terms is not None else (),
-            secrets=self._secrets(terms),
-            until=self._until(first, terms),
+            secrets=secrets,
+            until=until,
             free_until=settings.free_until if mode == "full_auto" else None,
             mode_after=configured,
             policy=under.policy,
@@ -153,65 +170,35 @@ class Planner:
 
         return capped
 
-    def _until(self, first: Arrival, terms: Terms | None) -> datetime | None:
-        if terms is None or terms.deadline is None:
-            return None
-        return first.at + timedelta(seconds=terms.deadline) + self._clock.set_since(first.at)
-
     def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
         window = self._model.window(model)
         reserve = min(self._config.limits.compaction_reserve, window // 4)
-        fixed = self._tool_tokens + sum(tokens_of(section.text) for section in system)
-        return max(LEAST_BUDGET, window - reserve - min(max_output, window // 4) - fixed)
+        answer = min(max_output, window // 4)
+        prompt = sum(tokens_of(section.text) for section in system)
+        return max(LEAST_BUDGET, window - reserve - answer - prompt - self._tool_tokens)
 
     @cached_property
     def _tool_tokens(self) -> int:
-        tools = self._all_tools()
-        kept_back = sum(_tokens(spec) for spec in tools if spec.deferred)
-        return sum(_tokens(spec) for spec in tools if not spec.deferred) + min(
-            FOUND_TOKENS, kept_back
-        )
+        shown = 0
+        deferred = 0
+        for spec in self._all_tools():
+            tokens = tokens_of(f"{spec.name} {spec.description} {spec.schema}")
+            if spec.deferred:
+                deferred += tokens
+            else:
+                shown += tokens
+        return shown + min(FOUND_TOKENS, deferred)
 
     def _prompt(self, claim: Claim, cwd: Path, mode: str) -> tuple[Section, ...]:
         key = (claim.thread, claim.session_seq, str(cwd), mode)
-        found = self._prompts.pop(key, None)
-        if found is None:
-            found = system_prompt(
-                self._persona, cwd, f"{platform.system()} {platform.machine()}", mode
-            )
-            newest = next(reversed(self._prompts.values()), found)
-            found = newest if newest == found else found  # the sessions of a day share one
-        self._prompts[key] = found
+        prompt = self._prompts.pop(key, None)
+        if prompt is None:
+            machine = f"{platform.system()} {platform.machine()}"
+            prompt = system_prompt(self._persona, cwd, machine, mode)
+            newest = next(reversed(self._prompts.values()), prompt)
+            if newest == prompt:
+                prompt = newest  # the sessions of a day share one
+        self._prompts[key] = prompt
         if len(self._prompts) > 2_000:
             self._prompts.pop(next(iter(self._prompts)))
-        return found
-
-    def _secrets(self, terms: Terms | None) -> dict[str, str]:
-        """Raises ConfigError: a reference leads to nothing any more."""
-        return (
-            {
-                name: self._config.vault.reveal(Secret(reference))
-                for name, reference in terms.secrets
-            }
-            if terms is not None
-            else {}
-        )
-
-
-def _tokens(spec: ToolSpec) -> int:
-    return tokens_of(f"{spec.name} {spec.description} {spec.schema}")
-
-
-def _person_of(claim: Claim, first: Arrival) -> str:
-    """``CHANNEL:PERSON``, the name under which permissions are remembered."""
-    if (
-        isinstance(first, Wake)
-        and ":" in first.person
-        and (first.again is None or first.terms is not None)
-    ):
-        return first.person
-    return f"{claim.address.channel}:{_person(first)}"
-
-
-def _person(arrival: Arrival) -> str:
-    return arrival.person if isinstance(arrival, Wake) else arrival.person.id
+        return prompt

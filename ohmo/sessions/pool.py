@@ -105,7 +105,8 @@ class Pool:
     def chose(self, thread: str, busy: Busy | None) -> None:
         """What later messages do was chosen: it holds for the turn that runs there, too. None: as
         the configuration says."""
-        if (running := self._running.get(thread)) is not None:
+        running = self._running.get(thread)
+        if running is not None:
             running.session.control.busy = busy or self._deps.limits.busy
 
     async def stopped(self, thread: str) -> None:
@@ -156,9 +157,16 @@ class Pool:
                 group.create_task(self._renewing(), name="sessions.renew")
                 while True:
                     self._wake.clear()
-                    due, self._due = self._due, 0
+                    due = self._due
+                    self._due = 0
                     self._ready.clear()
-                    if self._gives_way():
+                    # A burst is acknowledged before it is answered; one that does not end holds
+                    # nobody up for longer than ``PATIENCE``.
+                    if not self._crowded():
+                        self._pressed = None
+                    elif self._pressed is None:
+                        self._pressed = time.monotonic()
+                    if self._pressed is not None and time.monotonic() - self._pressed < PATIENCE:
                         await asyncio.sleep(BREATH)
                         continue
                     async with self._claiming:
@@ -179,7 +187,8 @@ class Pool:
         self._draining = True
         async with self._claiming:  # what was taken already is running now
             pass
-        if tasks := [running.task for running in self._running.values()]:
+        tasks = [running.task for running in self._running.values()]
+        if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         rest = list(self._running.values())
         for running in rest:
@@ -203,17 +212,18 @@ class Pool:
             seat.kind in ("message", "wake") and not seat.hold and seat.ending is None
             for _, seat in batch
         )
-        if begins:
-            self._due += sum(
-                isinstance(one, Wake) and one.occurrence is not None for one, _ in batch
-            )
-            self._ring()
+        if not begins:
+            return
+        for arrival, _ in batch:
+            self._due += isinstance(arrival, Wake) and arrival.occurrence is not None
+        self._ring()
 
     async def _claim(self, group: asyncio.TaskGroup, due: int) -> bool:
         """``due``: so many jobs want to begin now, together: else the last of them would wait for
         the first words of the others. True: there may be more to take at once."""
         places = (self._narrow or self._width) - len(self._running)
-        limit = min(max(self._at_once, min(AT_ONCE, due)), places)
+        at_once = max(self._at_once, min(AT_ONCE, due))
+        limit = min(at_once, places)
         if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:
@@ -232,25 +242,18 @@ class Pool:
             former = self._running.get(thread)
             if former is not None:  # it lost its lease, or nobody could have claimed the thread
                 _end(former, "lost")
-            running = self._running[thread] = _Running(session)
+            running = _Running(session)
+            self._running[thread] = running
             running.task = group.create_task(self._one(running, former), name=f"turn.{thread}")
         self._at_once = min(AT_ONCE, 2 * limit) if taken == limit else 2
         return taken == limit
 
-    def _gives_way(self) -> bool:
-        """A burst is acknowledged before it is answered; one that does not end holds nobody up for
-        longer than ``PATIENCE``."""
-        if not self._crowded():
-            self._pressed = None
-            return False
-        if self._pressed is None:
-            self._pressed = time.monotonic()
-        return time.monotonic() - self._pressed < PATIENCE
-
     async def _begin(self, limit: int) -> tuple[list[Session], int]:
         """Threads with their work, and how many were taken. When the work of one cannot be read,
         claims alone: then each fails for itself."""
-        deps, store, begun = self._deps, self._store, list[tuple[Claim, Work | None]]()
+        deps = self._deps
+        store = self._store
+        begun: list[tuple[Claim, Work | None]] = []
 
         async def begin() -> None:
             turns = [deps.ambient.new_id() for _ in range(limit)]
@@ -290,14 +293,15 @@ class Pool:
                 log.error("store_unavailable", doing="renew", error=str(error))
 
     async def _renew(self) -> None:
-        asked = self._clock()
-        held = list(self._running.values())
-        claims = [running.session.claim for running in held]
-        lost = await self._store.renew(claims, TTL) if held else set[Claim]()
-        self._renewed = asked
-        for running in held:
-            if running.session.claim in lost and not running.task.done():
-                log.warning("lease_lost", thread=running.session.claim.thread)
+        asked_at = self._clock()
+        turns = list(self._running.values())
+        claims = [running.session.claim for running in turns]
+        lost = await self._store.renew(claims, TTL) if claims else set[Claim]()
+        self._renewed = asked_at
+        for running in turns:
+            claim = running.session.claim
+            if claim in lost and not running.task.done():
+                log.warning("lease_lost", thread=claim.thread)
                 _end(running, "lost")
 
     async def _one(self, running: _Running, former: _Running | None) -> None:
@@ -347,9 +351,9 @@ class Pool:
             else:
                 await session.exits.waiting(work, outcome.reason, pause)
         else:
-            by_model = isinstance(outcome, Parked) or (
-                isinstance(outcome, Answered) and not outcome.alone
-            )
+            by_model = isinstance(outcome, Parked)
+            if isinstance(outcome, Answered):
+                by_model = not outcome.alone
             self._outages.over(claim.thread, answered=by_model)
 
     @property
@@ -361,10 +365,12 @@ class Pool:
     async def _broken(self, session: Session, error: Exception) -> None:
         """An exception ended the step: somebody else's turn is let go, what cannot be read is
         buried, everything else is tried again."""
-        thread, turn = session.claim.thread, session.turn
+        thread = session.claim.thread
+        turn = session.turn
+        exits = session.exits
         if isinstance(error, LeaseLost):
             log.warning("lease_lost", thread=thread, turn=turn)
-            session.exits.lost(turn)
+            exits.lost(turn)
             return
         if isinstance(error, Damaged) and turn is None:
             # no turn whose tries could be counted: they are counted here
@@ -372,19 +378,14 @@ class Pool:
             if tries < TRIES:
                 self._unreadable[thread] = tries
             else:
-                left = await failure_of(session.exits.unreadable(str(error)))
+                left = await failure_of(exits.unreadable(str(error)))
                 why = str(left) if left is not None else ""
                 log.error("unreadable", thread=thread, error=str(error), left=why)
                 if left is None:
                     return
-        log.error(
-            "turn_failed",
-            thread=thread,
-            turn=turn,
-            error=f"{type(error).__name__}: {error}",
-            exc_info=error,
-        )
-        left = await failure_of(session.exits.broken(turn, error))
+        reason = f"{type(error).__name__}: {error}"
+        log.error("turn_failed", thread=thread, turn=turn, error=reason, exc_info=error)
+        left = await failure_of(exits.broken(turn, error))
         if left is not None:
             log.error("turn_left_open", thread=thread, turn=turn, error=str(left))
 

@@ -85,7 +85,9 @@ class Session:
                 under=deps.under,
             )
         if work is not None:
-            self._work, self.turn, self.suspect = work, work.turn, work.starts > 2
+            self._work = work
+            self.turn = work.turn
+            self.suspect = work.starts > 2
         return work
 
     async def run(self, work: Work, transcript: Transcript) -> Outcome | Unwanted | None:
@@ -95,15 +97,12 @@ class Session:
         decides."""
         deps = self._deps
         if work.starts > DEATHS or work.attempts >= TRIES:
-            await failure_of(
-                self._catch_up(work, transcript)
-            )  # what breaks the turn may be in there
-            what = (
-                f"it ended the process {work.starts - 1} times"
-                if work.starts > DEATHS
-                else f"it failed {work.attempts} times"
-            )
-            await self.exits.failed(work, transcript, what)
+            # What breaks the turn may be in there.
+            await failure_of(self._catch_up(work, transcript))
+            reason = f"it failed {work.attempts} times"
+            if work.starts > DEATHS:
+                reason = f"it ended the process {work.starts - 1} times"
+            await self.exits.failed(work, transcript, reason)
             return None
         try:
             plan = deps.plan(self.claim, work)
@@ -113,10 +112,17 @@ class Session:
             return None
         transcript.refit(plan.budget)
         await self._catch_up(work, transcript)
-        if plan.until is not None and plan.until <= deps.ambient.clock() and not transcript.begun():
+        too_late = plan.until is not None and plan.until <= deps.ambient.clock()
+        if too_late and not transcript.begun():
             await self.exits.failed(work, transcript, user_steps.TOO_LATE)
             return None
-        deps.output.emit(self.claim.thread, _started(work, plan.person))
+        started = TurnStarted(work.turn, plan.person)
+        answer = reply(work)
+        if answer is not None:
+            started = replace(
+                started, address=answer.address, reply_to=answer.reply_to, mentions=answer.mentions
+            )
+        deps.output.emit(self.claim.thread, started)
         run = Run(
             self.claim,
             work,
@@ -133,7 +139,9 @@ class Session:
             clock=deps.ambient.clock,
         )
         await self._begin_again(run)
-        outcome = self._stood(run, await self._before(run) or await self._drive(run, ledger))
+        outcome = await self._before(run)
+        if outcome is None:
+            outcome = await self._drive(run, ledger)
         await self._leave(run, ledger, outcome)
         return outcome
 
@@ -152,81 +160,69 @@ class Session:
     @in_writer
     def remains(self, turn: str, note: str) -> Remains:
         """What is kept of the turn when a person stops it now; ``note`` says so to who reads it."""
-        work, saying = self._work, self._saying
+        work = self._work
         if work is None or work.turn != turn:
             return Remains()
-        first, answer = work.arrivals[0], reply(work)
-        if (
-            not saying.text.strip()
-            or answer is None
-            or (isinstance(first, Wake) and first.terms is not None)
-        ):
+        saying = self._saying
+        text = saying.text.strip()
+        first = work.arrivals[0]
+        answer = reply(work)
+        under_terms = isinstance(first, Wake) and first.terms is not None
+        if not text or answer is None or under_terms:
             return Remains(saying.steps())
-        said = replace(answer, text=f"{saying.text.strip()}\n\n_{note}_")
-        return Remains(saying.steps(), PostRow(self._deps.ambient.new_id(), "message", said))
+        outbound = replace(answer, text=f"{text}\n\n_{note}_")
+        return Remains(saying.steps(), PostRow(self._deps.ambient.new_id(), "message", outbound))
 
     @in_writer
     def _rest(self, turn: str) -> Remains:
-        return self.remains(turn, "stopped") if self._saying.text else Remains()
+        if not self._saying.text:
+            return Remains()
+        return self.remains(turn, "stopped")
 
     async def _before(self, run: Run) -> Parked | Unwanted | None:
         """What stands between a message and its turn: a conversation of machines, or an age at
         which nobody may want it any more."""
-        deps, transcript = self._deps, run.transcript
+        deps = self._deps
+        transcript = run.transcript
         bots = transcript.bots_in_a_row()
         if bots > BOT_TURNS:
-            return Unwanted(
-                "a conversation with a bot",
-                user_steps.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "",
-            )
+            text = user_steps.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else ""
+            return Unwanted("a conversation with a bot", text)
         question = deps.limits.late(run.work)
         if question is None or transcript.answered_once():
             return None
         call = f"{run.turn}.late"
-        wanted = UserStep((Text(user_steps.STILL_WANTED),), "house", "notice")
-        if transcript.heard_since(wanted):
+        still_wanted = UserStep((Text(user_steps.STILL_WANTED),), "house", "notice")
+        if transcript.heard_since(still_wanted):
             return None
         verdict = await deps.store.consume(self.claim, run.turn, call, question.digest)
         if verdict is None or verdict.state == "changed":
             return Parked(((ToolCall(call, admission.LATE_CALL, {}, call), question),))
         if verdict.state == "allowed":
-            await self._record(run, [wanted])
+            await self._record(run, [still_wanted])
             return None
-        said = (
-            "nobody said in time that it is still wanted"
-            if verdict.state == "expired"
-            else "not wanted any more"
-        )
-        return Unwanted(f"too old, and {said}", "")
+        if verdict.state == "expired":
+            return Unwanted("too old, and nobody said in time that it is still wanted", "")
+        return Unwanted("too old, and not wanted any more", "")
 
     async def _begin_again(self, run: Run) -> None:
         """The turn begins with a call that somebody allowed too late for an earlier one, or with
         the one that a job's report is made of: as if the model had made it."""
-        again, first, report = allowed_before(run.work), run.work.arrivals[0], self._deps.report
         if run.transcript.begun():
             return
+        again = allowed_before(run.work)
+        first = run.work.arrivals[0]
+        report = self._deps.report
         if again is not None:
             call = ToolCall(again_of(run.turn), again.name, again.arguments, "")
-        elif (
-            isinstance(first, Wake)
-            and report is not None
-            and (arguments := report.first(first)) is not None
-        ):
+        elif isinstance(first, Wake) and report is not None:
+            arguments = report.first(first)
+            if arguments is None:
+                return
             call = ToolCall(f"{run.turn}.first", "Bash", arguments, "")
         else:
             return
         await self._record(run, [ModelStep((call,), run.plan.model, "tools")])
-
-    def _stood(self, run: Run, outcome: Outcome | Unwanted) -> Outcome | Unwanted:
-        """A report that needs no word of the model does not wait for it, nor fail with it."""
-        first, report = run.work.arrivals[0], self._deps.report
-        if not isinstance(outcome, Failed) or not isinstance(first, Wake) or report is None:
-            return outcome
-        return (
-            Answered("", alone=True)
-            if report.stands(first, run.transcript.ended_calls())
-            else outcome
-        )
 
     async def _catch_up(self, work: Work, transcript: Transcript) -> None:
         """A transcript that is whole and was kept since the last turn lacks only what this one
@@ -234,17 +230,19 @@ class Session:
         if transcript.whole and not work.resumed:
             transcript.add(work.steps)
         else:
-            transcript.add(await self._deps.store.steps(self.claim.thread, transcript.last + 1))
+            steps = await self._deps.store.steps(self.claim.thread, transcript.last + 1)
+            transcript.add(steps)
             transcript.whole = True
 
     async def _prepare(self, run: Run) -> None:
         """Calls an earlier turn left open are closed, and files are fetched. Done again after a
         restart, it says nothing twice."""
-        if abandoned := closed(run.transcript.abandoned_calls()):
+        abandoned = closed(run.transcript.abandoned_calls())
+        if abandoned:
             await self._record(run, abandoned)
-        missing = [
-            line for arrival in run.work.arrivals for line in await self._deps.input.fetch(arrival)
-        ]
+        missing: list[str] = []
+        for arrival in run.work.arrivals:
+            missing += await self._deps.input.fetch(arrival)
         notice = UserStep((Text("\n".join(missing)),), "house", "notice")
         if missing and notice not in run.transcript:
             await self._record(run, [notice])
@@ -252,28 +250,45 @@ class Session:
     async def _drive(self, run: Run, ledger: TurnLedger) -> Outcome:
         deps = self._deps
         outcome: Outcome = Failed("the agent ended without an outcome")
-        limit, self._saying = asyncio.timeout_at(run.deadline), PartialAnswer(run.plan.model)
+        limit = asyncio.timeout_at(run.deadline)
+        self._saying = PartialAnswer(run.plan.model)
         try:
             async with limit:
                 try:
                     await self._prepare(run)
                 except ChannelError as error:  # a file cannot be fetched yet
-                    return Failed(str(error), retry_after=10.0)
-                async with aclosing(closable(deps.agent.run(run.turn, ledger))) as items:
-                    async for item in items:
-                        if isinstance(item, Ended):
-                            outcome = item.outcome
-                        else:
-                            self._saying = self._saying.after(item, kept=not ledger.unwritten[0])
-                            deps.output.emit(self.claim.thread, item)
+                    outcome = Failed(str(error), retry_after=10.0)
+                else:
+                    events = closable(deps.agent.run(run.turn, ledger))
+                    async with aclosing(events):
+                        async for event in events:
+                            if isinstance(event, Ended):
+                                outcome = event.outcome
+                                continue
+                            unwritten, _ = ledger.unwritten
+                            self._saying = self._saying.after(event, kept=not unwritten)
+                            deps.output.emit(self.claim.thread, event)
         except TimeoutError:
             if not limit.expired():
                 raise
-            return Failed(user_steps.overdue(deps.limits.turn_timeout / 60))
-        return outcome
+            outcome = Failed(user_steps.overdue(deps.limits.turn_timeout / 60))
+        # A report that needs no word of the model does not wait for it, nor fail with it.
+        first = run.work.arrivals[0]
+        report = deps.report
+        if not isinstance(outcome, Failed) or not isinstance(first, Wake) or report is None:
+            return outcome
+        stands = report.stands(first, run.transcript.ended_calls())
+        return Answered("", alone=True) if stands else outcome
 
     async def _leave(self, run: Run, ledger: TurnLedger, outcome: Outcome | Unwanted) -> None:
-        await self._tell_left_out(run)
+        # Said in the thread once per session, also over restarts.
+        address = reply_address(run.work)
+        transcript = run.transcript
+        if transcript.cut and not transcript.told and address is not None:
+            once = derived("left out", self.claim.thread, str(self.claim.session_seq))
+            row = PostRow(once, "notice", Outbound(address, user_steps.LEFT_OUT))
+            await self._deps.store.post([row])
+            transcript.told = True
         match outcome:
             case Answered(text):
                 await self.exits.answered(run, ledger, text)
@@ -287,17 +302,6 @@ class Session:
             case Failed():
                 await ledger.flush()  # the pool lets it wait and tries again
 
-    async def _tell_left_out(self, run: Run) -> None:
-        """Said in the thread once per session, also over restarts."""
-        address, transcript = reply_address(run.work), run.transcript
-        if not transcript.cut or transcript.told or address is None:
-            return
-        once = derived("left out", self.claim.thread, str(self.claim.session_seq))
-        await self._deps.store.post(
-            [PostRow(once, "notice", Outbound(address, user_steps.LEFT_OUT))]
-        )
-        transcript.told = True
-
     async def _record(self, run: Run, steps: Sequence[Step]) -> None:
         """What was committed is in the transcript, also when the turn is stopped in between."""
         await unbroken(self._commit(run, steps))
@@ -305,10 +309,3 @@ class Session:
     async def _commit(self, run: Run, steps: Sequence[Step]) -> None:
         numbers = await self._deps.store.record(self.claim, run.turn, steps)
         run.transcript.add(list(zip(numbers, steps, strict=True)))
-
-
-def _started(work: Work, person: str) -> TurnStarted:
-    answer = reply(work)
-    if answer is None:
-        return TurnStarted(work.turn, person)
-    return TurnStarted(work.turn, person, answer.address, answer.reply_to, answer.mentions)

@@ -50,8 +50,8 @@ def is_steering(text: str) -> bool:
 
 
 def _words(text: str) -> str:
-    found = _STEERING.match(text)
-    return text[found.end() :] if found is not None else text
+    match = _STEERING.match(text)
+    return text[match.end() :] if match is not None else text
 
 
 def steers(arrival: Arrival) -> bool:
@@ -82,25 +82,14 @@ class StepWriter:
             case Inbound():
                 return self._message(arrival)
             case Edited():
-                text = (
-                    "(deleted their message)"
-                    if arrival.text is None
-                    else f"(edited their message; it now says:)\n{self._cut(_words(arrival.text))}"
-                )
+                text = "(deleted their message)"
+                if arrival.text is not None:
+                    now = self._cut(_words(arrival.text))
+                    text = f"(edited their message; it now says:)\n{now}"
                 return UserStep((Text(text),), arrival.person.id, "message")
             case Reacted():
-                verb = "reacted with" if arrival.added else "took back"
-                return UserStep(
-                    (
-                        Text(
-                            self._redact(
-                                f"({_line(arrival.person.name)} {verb} {_line(arrival.emoji)})"
-                            )
-                        ),
-                    ),
-                    arrival.person.id,
-                    "message",
-                )
+                text = self._redact(f"({_line(arrival.person.name)} {_reaction(arrival)})")
+                return UserStep((Text(text),), arrival.person.id, "message")
             case Answer():
                 return UserStep((Text(self._redact(arrival.choice)),), arrival.person.id, "message")
 
@@ -110,15 +99,22 @@ class StepWriter:
         it can pass for a request."""
         lines: list[str] = []
         room = CONTEXT_BYTES - len((BEFORE + AFTER).encode()) - 2
-        for one in reversed(heard):
-            line = self._redact(_overheard(one))
+        for arrival in reversed(heard):
+            # One labelled line; further lines of its text are indented, so that nobody can write a
+            # label or the end of the context.
+            author = f"{_line(arrival.person.name)} ({_line(arrival.person.id)})"
+            if isinstance(arrival, Reacted):
+                line = f"- {author} {_reaction(arrival)}"
+            else:
+                files = "".join(f" [file: {_line(file.name)}]" for file in arrival.attachments)
+                text = "\n    ".join((clean(arrival.text) + files).splitlines())
+                line = f"- {arrival.at:%H:%M} {author}: {text}"
+            line = self._redact(line)
             size = len(line.encode("utf-8", "surrogatepass")) + 1
             if size > room:
                 if not lines:  # even the newest alone is too long
-                    lines.append(
-                        line.encode("utf-8", "ignore")[: room - 16].decode("utf-8", "ignore")
-                        + "… (cut)"
-                    )
+                    cut = line.encode("utf-8", "ignore")[: room - 16]
+                    lines.append(cut.decode("utf-8", "ignore") + "… (cut)")
                 break
             lines.append(line)
             room -= size
@@ -130,20 +126,19 @@ class StepWriter:
         blocks: list[Text | Image] = []
         head = [] if said.private else [f"{_line(said.person.name)}:"]
         if said.quoted:
-            head.append(
-                "(in reply to: " + "\n    ".join(self._cut(said.quoted)[:2_000].splitlines()) + ")"
-            )
+            quoted = "\n    ".join(self._cut(said.quoted)[:2_000].splitlines())
+            head.append(f"(in reply to: {quoted})")
         files = [
             f"[file: {_line(file.name)}, {_line(file.media_type)},"
             f" {self._media.path(said.address, file)}]"
             for file in said.attachments
         ]
-        blocks += [Text("\n".join([*head, *files]))] if head or files else []
-        blocks += [
-            Image(self._media.path(said.address, file), file.media_type)
-            for file in said.attachments
-            if is_picture(file)
-        ]
+        if head or files:
+            blocks.append(Text("\n".join([*head, *files])))
+        for file in said.attachments:
+            if is_picture(file):
+                path = self._media.path(said.address, file)
+                blocks.append(Image(path, file.media_type))
         if said.text or not blocks:
             blocks.append(Text(self._cut(_words(said.text))))
         return UserStep(tuple(blocks), said.person.id, "message", bot=said.person.bot)
@@ -152,7 +147,8 @@ class StepWriter:
         text = self._redact(clean(text))
         if len(text) <= LONGEST:
             return text
-        return f"{text[:LONGEST]}\n(cut: {len(text) - LONGEST} of {len(text)} characters left out)"
+        left_out = len(text) - LONGEST
+        return f"{text[:LONGEST]}\n(cut: {left_out} of {len(text)} characters left out)"
 
 
 def attachments(arrival: Arrival) -> tuple[Attachment, ...]:
@@ -160,16 +156,9 @@ def attachments(arrival: Arrival) -> tuple[Attachment, ...]:
     return arrival.attachments if isinstance(arrival, Inbound) else ()
 
 
-def _overheard(one: Inbound | Reacted) -> str:
-    """One labelled line; further lines of its text are indented, so that nobody can write a label
-    or the end of the context."""
-    who = f"{_line(one.person.name)} ({_line(one.person.id)})"
-    if isinstance(one, Reacted):
-        return f"- {who} {'reacted with' if one.added else 'took back'} {_line(one.emoji)}"
-    files = "".join(f" [file: {_line(file.name)}]" for file in one.attachments)
-    return f"- {one.at:%H:%M} {who}: " + "\n    ".join(
-        (clean(one.text) + files).splitlines() or [""]
-    )
+def _reaction(reacted: Reacted) -> str:
+    verb = "reacted with" if reacted.added else "took back"
+    return f"{verb} {_line(reacted.emoji)}"
 
 
 def _line(name: str) -> str:
