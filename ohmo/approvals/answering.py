@@ -92,7 +92,8 @@ class Approvals:
         scope = decision.scope
         grant = None
         if asked is not None:
-            if (refused := await self._refused(asked, decision, by)) is not None:
+            refused = await self._refused(asked, decision, by)
+            if refused is not None:
                 return refused
             scope = remembered(asked, scope)
             if decision.verdict == "allowed":
@@ -100,7 +101,14 @@ class Approvals:
         ruling = Ruling(
             decision.approval, decision.verdict, by.person, decision.word, scope, grant, by.arrival
         )
-        note = by.note or _note(decision, scope, by.name)
+        if by.note:
+            note = by.note
+        elif decision.verdict == "denied":
+            note = f"Denied by {by.name}"
+        elif decision.word:
+            note = f"{by.name}: {decision.word[:200]}"
+        else:
+            note = _ALLOWED[scope].format(by.name)
         outcome = await self._store.answer(
             ruling, late=by.late, card=self.card, closing=closing(self._new_id, note)
         )
@@ -116,7 +124,8 @@ class Approvals:
             for asked in await self._store.open_questions():
                 if asked.turn in turns and asked.state == "asked":
                     denied = Decide(asked.ask.id, "denied", word="the job was removed")
-                    ended = await self.answer(denied, house) == "ok" or ended
+                    if await self.answer(denied, house) == "ok":
+                        ended = True
 
     async def _refused(self, asked: Asked, decision: Decide, by: Answerer) -> Refused | None:
         if not by.may(asked):
@@ -136,19 +145,12 @@ class Approvals:
         clock, where it tells when it showed the card."""
         if asked.ask.question.kind != "permission":
             return False
-        if (row := await self._store.post_row(asked.ask.id)) is None:
+        row = await self._store.post_row(asked.ask.id)
+        if row is None:
             return False
         receipts = [state.receipt for state in row.parts if state.receipt is not None]
         shown = [receipt.at for receipt in receipts if receipt.at is not None]
         return bool(shown) and said_at < min(shown)
-
-
-def _note(decision: Decide, scope: Scope, name: str) -> str:
-    if decision.verdict == "denied":
-        return f"Denied by {name}"
-    if decision.word:
-        return f"{name}: {decision.word[:200]}"
-    return _ALLOWED[scope].format(name)
 
 
 @record
@@ -163,26 +165,26 @@ class Granting:
         """None: nothing to remember. Whoever answers, it is given to the person who asked."""
         if asked is None or remembered(asked, scope) == "once":
             return None
-        info = await self.thread(asked.thread)
-        session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
+        grant_scope = "*"
+        if scope != "always":
+            info = await self.thread(asked.thread)
+            session_seq = info.session_seq if info is not None else 0
+            grant_scope = f"{asked.thread}.{session_seq}"
         question = asked.ask.question
+        rule = question.wider if scope == "workspace" else question.rule
         channel = asked.address.channel
-        # A job's person has the name of their platform already.
-        theirs = channel == "house" and ":" in asked.person
-        return Grant(
-            self.new_id(),
-            "*" if scope == "always" else session,
-            question.wider if scope == "workspace" else question.rule,
-            asked.person if theirs else f"{channel}:{asked.person}",
-            self.clock(),
-        )
+        person = asked.person
+        if channel != "house" or ":" not in person:
+            person = f"{channel}:{person}"  # a job's has the name of their platform already
+        return Grant(self.new_id(), grant_scope, rule, person, self.clock())
 
 
 def remembered(asked: Asked, scope: Scope) -> Scope:
     """What an answer can cover: without a rule there is nothing to remember, whatever was asked
     for."""
     question = asked.ask.question
-    return scope if (question.wider if scope == "workspace" else question.rule) else "once"
+    rule = question.wider if scope == "workspace" else question.rule
+    return scope if rule else "once"
 
 
 async def remembered_by(store: Store, person: str = "") -> list[Remembered]:
@@ -190,13 +192,13 @@ async def remembered_by(store: Store, person: str = "") -> list[Remembered]:
     ``CHANNEL:PERSON``."""
     return [
         Remembered(
-            one.id,
-            one.rule,
-            in_words(one.rule),
-            "always" if one.scope == "*" else "session",
-            one.person,
-            one.at,
+            grant.id,
+            grant.rule,
+            in_words(grant.rule),
+            "always" if grant.scope == "*" else "session",
+            grant.person,
+            grant.at,
         )
-        for one in await store.grants()
-        if person in ("", one.person)
+        for grant in await store.grants()
+        if person in ("", grant.person)
     ]

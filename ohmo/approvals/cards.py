@@ -13,7 +13,6 @@ from channels.text import literal
 from ohmo.ambient import NewId
 from ohmo.contracts.inwriter import Card, Closing, in_writer
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, OutRow, PostRow
-from ohmo.contracts.tool import Question
 from ohmo.sessions import admission
 
 # Characters of a question in a chat: some messages of a small platform, one of a large.
@@ -84,8 +83,8 @@ class JobPeople:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], JobPerson] = {}
 
-    def learn(self, thread: Address, whom: JobPerson) -> None:
-        self._known[thread.chat, whom.person] = whom
+    def learn(self, thread: Address, person: JobPerson) -> None:
+        self._known[thread.chat, person.person] = person
 
     @in_writer
     def of(self, asked: Asked) -> JobPerson | None:
@@ -98,7 +97,14 @@ class JobPeople:
 @in_writer
 def card(asked: Asked) -> PostRow:
     """The card of a question; its row has the question's id, its choices are ``<number>:<id>``."""
-    return _card(asked, asked.address, _hint(asked.ask.question))
+    question = asked.ask.question
+    if question.digest == admission.LATE_DIGEST:
+        hint = Hint.WANTED
+    elif question.kind == "permission":
+        hint = Hint.DECIDE if question.rule else Hint.DECIDE_ONCE
+    else:
+        hint = Hint.CHOOSE if question.choices else Hint.SAY
+    return _card(asked, asked.address, hint)
 
 
 def routed(owner: Callable[[], Address], job_people: JobPeople) -> Card:
@@ -110,34 +116,27 @@ def routed(owner: Callable[[], Address], job_people: JobPeople) -> Card:
         kind, colon, name = asked.address.chat.partition(":")
         if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
             return card(asked)
-        whom = job_people.of(asked)
-        place = whom.place if whom is not None else owner()
+        person = job_people.of(asked)
+        place = person.place if person is not None else owner()
         name = name.partition(":")[0]  # behind it: whose, or for what
-        who = f"The {'job' if kind == 'cron' else 'webhook'} {name} asks:"
-        return _card(asked, place, _hint_of_job(asked.ask.question, kind), who)
+        question = asked.ask.question
+        if question.kind != "permission":
+            hint = Hint.CHOOSE_JOB if question.choices else Hint.SAY_JOB
+        elif kind == "cron":
+            hint = Hint.DECIDE_JOB if question.rule else Hint.DECIDE_ONCE_JOB
+        else:
+            hint = Hint.DECIDE_HOOK if question.rule else Hint.DECIDE_ONCE_HOOK
+        asker = "job" if kind == "cron" else "webhook"
+        return _card(asked, place, hint, f"The {asker} {name} asks:")
 
     return made
 
 
-def _hint(question: Question) -> Hint:
-    if question.digest == admission.LATE_DIGEST:
-        return Hint.WANTED
-    if question.kind == "permission":
-        return Hint.DECIDE if question.rule else Hint.DECIDE_ONCE
-    return Hint.CHOOSE if question.choices else Hint.SAY
-
-
-def _hint_of_job(question: Question, kind: str) -> Hint:
-    if question.kind != "permission":
-        return Hint.CHOOSE_JOB if question.choices else Hint.SAY_JOB
-    if kind == "cron":
-        return Hint.DECIDE_JOB if question.rule else Hint.DECIDE_ONCE_JOB
-    return Hint.DECIDE_HOOK if question.rule else Hint.DECIDE_ONCE_HOOK
-
-
-def _card(asked: Asked, place: Address, hint: Hint, who: str = "") -> PostRow:
+def _card(asked: Asked, place: Address, hint: Hint, heading: str = "") -> PostRow:
     question = asked.ask.question
-    title = literal(question.title.strip()) if question.kind == "permission" else question.title
+    title = question.title
+    if question.kind == "permission":
+        title = literal(title.strip())
     detail = question.detail
     choices = list(enumerate(question.choices))
     if not is_whole(asked, place):
@@ -146,11 +145,12 @@ def _card(asked: Asked, place: Address, hint: Hint, who: str = "") -> PostRow:
         hint = Hint.REFUSE
         choices = [(number, choice) for number, choice in choices if choice.value == "deny"]
     buttons = tuple(
-        Choice(f"{number}:{asked.ask.id}", one.label, one.style) for number, one in choices
+        Choice(f"{number}:{asked.ask.id}", choice.label, choice.style) for number, choice in choices
     )
-    text = "\n\n".join(filter(None, (who, f"**{title}**", detail)))
-    said = Outbound(place, text, choices=buttons, card=True, hint=hint)
-    return PostRow(asked.ask.id, "message", said, ttl=TTL)
+    parts = (heading, f"**{title}**", detail)
+    text = "\n\n".join(part for part in parts if part)
+    outbound = Outbound(place, text, choices=buttons, card=True, hint=hint)
+    return PostRow(asked.ask.id, "message", outbound, ttl=TTL)
 
 
 def stands(row: OutRow) -> Address:
@@ -183,8 +183,10 @@ def elsewhere(asked: Asked) -> str:
 def parse_choice(text: str) -> tuple[int, str] | None:
     """Number and question id of a pressed button; None: not one of ours."""
     number, colon, ask = text.partition(":")
-    ours = colon and number.isascii() and number.isdigit() and len(number) <= 3
-    return (int(number), ask) if ours else None
+    a_number = number.isascii() and number.isdigit() and len(number) <= 3
+    if not colon or not a_number:
+        return None
+    return int(number), ask
 
 
 def tried_again(new_id: NewId) -> Closing:
@@ -200,10 +202,10 @@ def closing(
 
     @in_writer
     def close(row: OutRow) -> PostRow:
-        said = row.row.outbound
+        outbound = row.row.outbound
         grown = newest(row.row.id) if row.row.kind == "draft" else None
-        text = f"{grown or said.text}\n\n_{note}_"
-        closed = replace(said, text=text, choices=(), files=(), replaces=(), hint=None)
+        text = f"{grown or outbound.text}\n\n_{note}_"
+        closed = replace(outbound, text=text, choices=(), files=(), replaces=(), hint=None)
         return PostRow(new_id(), "edit", closed, target=row.row.id)
 
     return close
@@ -214,7 +216,11 @@ def worded(said: Outbound, *, buttons: bool) -> Outbound:
     question that takes words are left."""
     if said.hint is None:
         return said
-    how = _WORDS[said.hint][0 if buttons else 1]
-    between = " " if said.hint in _BEHIND else "\n\n"
+    with_buttons, without = _WORDS[said.hint]
+    how = with_buttons if buttons else without
+    text = said.text
+    if how:
+        between = " " if said.hint in _BEHIND else "\n\n"
+        text = f"{text}{between}{how}"
     choices = said.choices if buttons or said.hint in _IN_WORDS else ()
-    return replace(said, text=f"{said.text}{between}{how}" if how else said.text, choices=choices)
+    return replace(said, text=text, choices=choices)

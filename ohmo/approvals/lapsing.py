@@ -8,7 +8,7 @@ so and, where that is possible, has a button for a late answer: a new request, w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -22,9 +22,9 @@ from ohmo.approvals.cards import closing, elsewhere, is_whole
 from ohmo.commands.contract import Standing
 from ohmo.contracts.arrivals import Again, Terms, Wake
 from ohmo.contracts.inwriter import Card, Closing, in_writer
-from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Lapsed, OutRow, PostRow
 from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.store import Hint as StoreHint
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted
 from ohmo.lifecycle import within
@@ -92,19 +92,22 @@ def lapsing(new_id: NewId) -> Closing:
     @in_writer
     def close(row: OutRow) -> PostRow:
         lapse = _LAPSES.get(row.row.outbound.hint, _GONE)
-        made = closing(new_id, lapse.note)(row)
+        close = closing(new_id, lapse.note)
+        closed = close(row)
         if lapse.hint is None:
-            return made
+            return closed
         button = Choice(f"{_RUN}{row.row.id}", lapse.label)
-        said = replace(made.outbound, choices=(button,), hint=lapse.hint)
-        return replace(made, outbound=said)
+        outbound = replace(closed.outbound, choices=(button,), hint=lapse.hint)
+        return replace(closed, outbound=outbound)
 
     return close
 
 
 def parse_run(choice: str) -> str | None:
     """The id of the question whose late answer a button gives; None: another button."""
-    return choice.removeprefix(_RUN) if choice.startswith(_RUN) else None
+    if not choice.startswith(_RUN):
+        return None
+    return choice.removeprefix(_RUN)
 
 
 async def expire(store: Store, card: Card, new_id: NewId) -> None:
@@ -137,12 +140,12 @@ class LateAnswers:
         could have answered the question. Done twice it is the same: its key is the question's.
         Raises Unavailable."""
         asked = lapsed.asked
-        wanted = lapsed.call is None
+        old_message = lapsed.call is None
         if not may:
             return False, NOT_YOURS.text
         if not is_whole(asked, said.address):
             return False, elsewhere(asked)
-        if wanted and asked.ask.question.digest != admission.LATE_DIGEST:
+        if old_message and asked.ask.question.digest != admission.LATE_DIGEST:
             return False, "What this was about is not kept any more."
         wake = await self._again(said, lapsed)
         if wake is None:
@@ -151,12 +154,14 @@ class LateAnswers:
         name = said.person.name or said.person.id
         card = await self._deps.store.post_row(asked.ask.id)
         if card is not None:
-            note = f"Answered now: {name} wants it" if wanted else f"Run now: allowed by {name}"
+            note = f"Run now: allowed by {name}"
+            if old_message:
+                note = f"Answered now: {name} wants it"
             close = closing(lambda: derived("again", asked.ask.id), note)
             await self._deps.store.post([close(card)])
         if published.duplicate:
-            return False, "It was answered already." if wanted else "It was run already."
-        if wanted:
+            return False, "It was answered already." if old_message else "It was run already."
+        if old_message:
             return True, "It is answered now."
         return True, f"It runs now: {literal(asked.ask.question.title)}"
 
@@ -177,17 +182,13 @@ class LateAnswers:
         )
         # Else somebody sits there, at the keyboard.
         of_job = asked.address.chat.startswith(("cron:", "hook:"))
-        if asked.address.channel == "house" and of_job and call is not None:
-            return await self._of_job(wake, said, lapsed, call)
-        return await self._of_person(wake, said, lapsed)
-
-    async def _of_job(self, wake: Wake, said: Said, lapsed: Lapsed, call: ToolCall) -> Wake | None:
-        """It runs under the job's terms, and what comes of it goes where its reports go."""
-        asked = lapsed.asked
-        found = await self._deps.terms(asked.address, asked.person, lapsed.job)
-        if found is None:
+        if asked.address.channel != "house" or not of_job or call is None:
+            return await self._of_person(wake, said, lapsed)
+        # It runs under the job's terms, and what comes of it goes where its reports go.
+        job = await self._deps.terms(asked.address, asked.person, lapsed.job)
+        if job is None:
             return None
-        terms, account = found
+        terms, account = job
         digest = asked.ask.question.digest
         # As whom a job acts is looked up when it runs.
         again = Again(call.name, call.arguments, digest, said.person.id, "guest")
@@ -220,11 +221,12 @@ async def expiry(
 ) -> None:
     """Sleeps until the next question is overdue; ``expire`` then ends it."""
     changed = asyncio.Event()
-    stop_hearing = store.listen(
-        lambda hints: (
-            changed.set() if any(hint.kind in ("approval", "any") for hint in hints) else None
-        )
-    )
+
+    def hear(hints: Sequence[StoreHint]) -> None:
+        if any(hint.kind in ("approval", "any") for hint in hints):
+            changed.set()
+
+    stop_hearing = store.listen(hear)
     try:
         while True:
             changed.clear()

@@ -67,26 +67,28 @@ class Shown:
         return self._same_chat(here) and topic == self.place.topic
 
     def _same_chat(self, here: Address) -> bool:
-        place = self.place
-        return (place.channel, place.account, place.chat) == (here.channel, here.account, here.chat)
+        return _chat(self.place) == _chat(here)
 
     def chosen(self, said: Inbound) -> str | None:
         """The choice whose label was said, as it is written on the card."""
         word = said.text.strip().casefold()
-        return next(
-            (one.label for one in self.asked.ask.question.choices if one.label.casefold() == word),
-            None,
-        )
+        for choice in self.asked.ask.question.choices:
+            if choice.label.casefold() == word:
+                return choice.label
+        return None
 
 
 def aimed(shown: Sequence[Shown], said: Inbound) -> Shown | None:
     """The question for words whose card ``said`` replies to, or one of whose choices it says beside
     the card."""
-    free = [one for one in shown if one.asked.ask.question.kind == "question"]
-    meant = next((one for one in free if one.meant(said)), None)
-    return meant or next(
-        (one for one in free if one.near(said) and one.chosen(said) is not None), None
-    )
+    free = [card for card in shown if card.asked.ask.question.kind == "question"]
+    for card in free:
+        if card.meant(said):
+            return card
+    for card in free:
+        if card.near(said) and card.chosen(said) is not None:
+            return card
+    return None
 
 
 class OpenQuestions:
@@ -108,18 +110,22 @@ class OpenQuestions:
     def may_ask(self, place: Address) -> bool:
         """Whether the card of a permission may stand in a chat, whatever its thread; also while
         nobody knows, because a commit is not read yet."""
-        here = (place.channel, place.account, place.chat)
-        open_now = (one for asked in self._asked.values() for one in asked)
-        places = [one.address for one in open_now if one.ask.question.kind == "permission"]
-        places += [one.place for one in self._shown if one.asked.ask.question.kind == "permission"]
         if self._reading or self._changed.is_set():
             return True
-        return any((where.channel, where.account, where.chat) == here for where in places)
+        chats: set[tuple[str, str, str]] = set()
+        for questions in self._asked.values():
+            for asked in questions:
+                if asked.ask.question.kind == "permission":
+                    chats.add(_chat(asked.address))
+        for card in self._shown:
+            if card.asked.ask.question.kind == "permission":
+                chats.add(_chat(card.place))
+        return _chat(place) in chats
 
     def aimed(self, said: Inbound) -> Asked | None:
         """The question of a job or webhook that plain words answer."""
-        found = aimed(self._shown, said)
-        return found.asked if found is not None else None
+        card = aimed(self._shown, said)
+        return card.asked if card is not None else None
 
     async def shown(self) -> tuple[Shown, ...]:
         """Cards that stand elsewhere than their question, as the store has them now. Raises
@@ -148,25 +154,29 @@ class OpenQuestions:
 
     async def refresh(self) -> None:
         rows = await self._store.open_questions()
-        found: dict[Address, tuple[Asked, ...]] = {}
+        by_place: dict[Address, tuple[Asked, ...]] = {}
         for asked in rows:
             if asked.state == "asked":
-                found[asked.address] = (*found.get(asked.address, ()), asked)
+                by_place[asked.address] = (*by_place.get(asked.address, ()), asked)
         shown = await self._cards(rows)
-        self._asked = found
+        self._asked = by_place
         self._shown = shown
 
     async def _cards(self, rows: Sequence[Asked]) -> tuple[Shown, ...]:
-        found: list[Shown] = []
+        cards: list[Shown] = []
         for asked in rows:
             if asked.state != "asked" or asked.address.channel != "house":
                 continue
-            if (row := await self._store.post_row(asked.ask.id)) is not None:
-                names = tuple(
-                    state.receipt.message for state in row.parts if state.receipt is not None
-                )
-                found.append(Shown(asked, stands(row), names))
-        return tuple(found)
+            row = await self._store.post_row(asked.ask.id)
+            if row is not None:
+                receipts = [state.receipt for state in row.parts if state.receipt is not None]
+                names = tuple(receipt.message for receipt in receipts)
+                cards.append(Shown(asked, stands(row), names))
+        return tuple(cards)
+
+
+def _chat(place: Address) -> tuple[str, str, str]:
+    return place.channel, place.account, place.chat
 
 
 def verdict_of(emoji: str) -> Literal["allowed", "denied"] | None:
@@ -203,7 +213,6 @@ async def _look(store: Store, reacted: Reacted) -> tuple[Asked | None, bool]:
     """The permission; and, where none was found, whether a card of this chat is on its way."""
     if verdict_of(reacted.emoji) is None:
         return None, False
-    here = (reacted.address.channel, reacted.address.account, reacted.address.chat)
     nameless = False
     for asked in await store.open_questions():
         if asked.state != "asked" or asked.ask.question.kind != "permission":
@@ -212,12 +221,10 @@ async def _look(store: Store, reacted: Reacted) -> tuple[Asked | None, bool]:
         if row is None:
             continue
         place = stands(row)  # a job's card stands where its person is
-        if (place.channel, place.account, place.chat) != here:
+        if _chat(place) != _chat(reacted.address):
             continue
-        if any(
-            state.receipt is not None and state.receipt.message == reacted.message
-            for state in row.parts
-        ):
-            return asked, False
+        for state in row.parts:
+            if state.receipt is not None and state.receipt.message == reacted.message:
+                return asked, False
         nameless = nameless or row.state == "sending"
     return None, nameless

@@ -42,8 +42,7 @@ from ohmo.gateway.sending import Pace, Rate, Sender, Sent, TimedSender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.media import Media
 from ohmo.sessions.admission import late
-from ohmo.sessions.deps import SessionDeps, TurnInput, TurnLimits, TurnOutput
-from ohmo.sessions.planner import Planner
+from ohmo.sessions.planner import Planner, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.user_steps import StepWriter
 from ohmo.upkeep.full_auto import FullAuto

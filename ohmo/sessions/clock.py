@@ -150,9 +150,15 @@ class Clockwatch:
         if by < _NONE:
             self._clock.follow(by)
             self._owed += by
-        owed = self._owed if self._owed else by
-        if owed and not await self._move_by(owed):
-            return
+        owed = self._owed or by
+        if owed:
+            # Whoever dies in the middle, when nobody knows whether the rows went, leaves no mark:
+            # by an old one they would go once more.
+            mark = self._marks.take() if self._marks is not None else None
+            if not await self._move(owed.total_seconds()):
+                if self._marks is not None and mark is not None:
+                    self._marks.write(mark)
+                return
         self._owed = _NONE
         if by > _NONE and owed == by:
             self._clock.follow(by)
@@ -160,15 +166,6 @@ class Clockwatch:
             self._marks.write(self._clock.mark())
         if owed:
             self._followed()
-
-    async def _move_by(self, owed: timedelta) -> bool:
-        """Whoever dies in the middle, when nobody knows whether the rows went, leaves no mark: by
-        an old one they would go once more."""
-        old = self._marks.take() if self._marks is not None else None
-        moved = await self._move(owed.total_seconds())
-        if not moved and self._marks is not None and old is not None:
-            self._marks.write(old)
-        return moved
 
     async def _move(self, seconds: float | None) -> bool:
         try:

@@ -22,8 +22,8 @@ from ohmo.contracts.turns import Claim, End, Work
 from ohmo.engine.executor import summary
 from ohmo.lifecycle import backoff
 from ohmo.sessions import user_steps
-from ohmo.sessions.deps import SessionDeps
 from ohmo.sessions.ledger import Run, TurnLedger, is_scheduled, reply, reply_address
+from ohmo.sessions.planner import SessionDeps
 from ohmo.sessions.transcript import Transcript
 
 

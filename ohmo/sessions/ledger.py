@@ -21,8 +21,7 @@ from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.contracts.turns import Claim, TurnCost, Work
 from ohmo.lifecycle import unbroken
 from ohmo.sessions import user_steps
-from ohmo.sessions.deps import Busy
-from ohmo.sessions.planner import TurnPlan
+from ohmo.sessions.planner import Busy, TurnPlan
 from ohmo.sessions.transcript import Transcript, is_final, text_of
 
 

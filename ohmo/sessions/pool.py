@@ -21,7 +21,7 @@ from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import Claim, Seat, Work
 from ohmo.lifecycle import failure_of
 from ohmo.sessions.admission import Outages, PoisonTurns
-from ohmo.sessions.deps import Busy, SessionDeps
+from ohmo.sessions.planner import Busy, SessionDeps
 from ohmo.sessions.session import TRIES, Session, Why
 from ohmo.sessions.transcript import TranscriptCache
 

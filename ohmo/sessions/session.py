@@ -23,7 +23,6 @@ from ohmo.engine.concurrency import closable
 from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import admission, user_steps
 from ohmo.sessions.admission import DEATHS
-from ohmo.sessions.deps import Busy, SessionDeps
 from ohmo.sessions.exits import Exits, closed
 from ohmo.sessions.ledger import (
     PartialAnswer,
@@ -35,6 +34,7 @@ from ohmo.sessions.ledger import (
     reply,
     reply_address,
 )
+from ohmo.sessions.planner import Busy, SessionDeps
 from ohmo.sessions.transcript import Transcript
 
 Why = Literal["stopped", "interrupted", "shutdown", "lost"]

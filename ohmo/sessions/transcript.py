@@ -94,7 +94,8 @@ class Transcript:
         return step in self._steps
 
     def _forget(self) -> None:
-        if gone := self._window.forget():
+        gone = self._window.forget()
+        if gone:
             del self._steps[:gone]
             self.weight = sum(map(_weight, self._steps))
             self.cut = True
@@ -149,18 +150,20 @@ class Transcript:
         """Calls since the last words of a person, or of what woke the turn, with what came of
         them."""
         calls: dict[str, ToolCall] = {}
-        found: list[tuple[ToolCall, ToolResult]] = []
+        ended: list[tuple[ToolCall, ToolResult]] = []
         for step in self._steps:
             match step:
                 case UserStep(source="message" | "wake"):
-                    calls, found = {}, []
+                    calls = {}
+                    ended = []
                 case ModelStep(blocks, _, _):
                     calls |= {block.id: block for block in blocks if isinstance(block, ToolCall)}
                 case CallResult(result) if result.call in calls:
-                    found.append((calls[result.call], result))
+                    call = calls[result.call]
+                    ended.append((call, result))
                 case _:
                     continue
-        return found
+        return ended
 
     def refused(self) -> list[ToolCall]:
         """Those of them that were not allowed."""
@@ -191,27 +194,26 @@ class Transcript:
 
     def answered_once(self) -> bool:
         """The model was asked since somebody last spoke."""
-        last = next(
-            (
-                step
-                for step in reversed(self._steps)
-                if isinstance(step, ModelStep)
-                or (isinstance(step, UserStep) and step.source != "notice")
-            ),
-            None,
-        )
-        return isinstance(last, ModelStep)
+        for step in reversed(self._steps):
+            if isinstance(step, ModelStep):
+                return True
+            if isinstance(step, UserStep) and step.source != "notice":
+                return False
+        return False
 
     def final_text(self) -> str:
         """Words of the last model step."""
-        last = next((step for step in reversed(self._steps) if isinstance(step, ModelStep)), None)
-        return text_of(last) if last is not None else ""
+        for step in reversed(self._steps):
+            if isinstance(step, ModelStep):
+                return text_of(step)
+        return ""
 
 
 def _weight(step: Step) -> int:
     """Rough bytes in memory: of the objects, of their text as it is counted in tokens, and of what
     the model never sees."""
-    return 400 + 8 * step_tokens(step) + (len(step.digest) if isinstance(step, CallStarted) else 0)
+    digest = step.digest if isinstance(step, CallStarted) else ""
+    return 400 + 8 * step_tokens(step) + len(digest)
 
 
 @dataclass(slots=True)
@@ -225,11 +227,12 @@ class TranscriptCache:
     def take(self, claim: Claim) -> Transcript:
         """The cached one, when nobody else had the thread in between and the session is the same;
         else an empty one."""
-        known = self.transcripts.pop(claim.thread, None)
-        if known is not None:
-            self.weight -= known.weight
-            if known.session_seq == claim.session_seq and known.generation == claim.generation - 1:
-                return known
+        cached = self.transcripts.pop(claim.thread, None)
+        if cached is not None:
+            self.weight -= cached.weight
+            nobody_since = cached.generation == claim.generation - 1
+            if nobody_since and cached.session_seq == claim.session_seq:
+                return cached
         return Transcript(claim.session_seq)
 
     def clear(self) -> None:

@@ -55,8 +55,7 @@ from ohmo.contracts.turns import Accepted, Claim, Seat, Work
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine, Reasoner
 from ohmo.sessions.admission import PoisonTurns
-from ohmo.sessions.deps import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput
-from ohmo.sessions.planner import TurnPlan
+from ohmo.sessions.planner import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput, TurnPlan
 from ohmo.sessions.pool import Pool
 from ohmo_testing.house import ManualClock, eventually
 from ohmo_testing.scripted import ScriptedProvider
