@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from channels.contract import Manifest
 from channels.platform_calls import is_loopback
@@ -14,45 +13,42 @@ FEISHU, LARK = "https://open.feishu.cn", "https://open.larksuite.com"
 _CREDENTIALS = "Developer Console, your app, Credentials & Basic Info"
 
 
-def _app_id(text: str) -> str:
-    text = text.strip()
-    if not text.startswith("cli_"):
-        raise ValueError(f"is no app id: it starts with cli_, see {_CREDENTIALS}")
-    return text
-
-
-def _secret(text: str) -> str:
-    text = text.strip()
-    if not text or any(character.isspace() for character in text):
-        raise ValueError(f"is no app secret: see {_CREDENTIALS}")
-    return text
-
-
-def _origin(url: str) -> str:
-    """The SDK wants an origin without a path; plain http would show the secret to everybody on the
-    way, so it is for loopback only."""
-    parts = urlsplit(url.rstrip("/"))
-    safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
-    if (
-        not safe
-        or not parts.hostname
-        or parts.path
-        or parts.query
-        or parts.fragment
-        or "@" in parts.netloc
-    ):
-        raise ValueError(f"is no such origin: write {FEISHU} (Feishu) or {LARK} (Lark)")
-    return f"{parts.scheme}://{parts.netloc}"
-
-
 class Settings(BaseModel):
     """What stands under ``channels.feishu``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    app_id: Annotated[str, AfterValidator(_app_id)]
-    app_secret: Annotated[str, AfterValidator(_secret)] = Field(repr=False)
-    domain: Annotated[str, AfterValidator(_origin)] = FEISHU
+    app_id: str
+    app_secret: str = Field(repr=False)
+    domain: str = FEISHU
+
+    @field_validator("app_id")
+    @classmethod
+    def _an_app_id(cls, text: str) -> str:
+        text = text.strip()
+        if not text.startswith("cli_"):
+            raise ValueError(f"is no app id: it starts with cli_, see {_CREDENTIALS}")
+        return text
+
+    @field_validator("app_secret")
+    @classmethod
+    def _a_secret(cls, text: str) -> str:
+        text = text.strip()
+        if not text or any(character.isspace() for character in text):
+            raise ValueError(f"is no app secret: see {_CREDENTIALS}")
+        return text
+
+    @field_validator("domain")
+    @classmethod
+    def _an_origin(cls, url: str) -> str:
+        """The SDK wants an origin without a path; plain http would show the secret to everybody on
+        the way, so it is for loopback only."""
+        parts = urlsplit(url.rstrip("/"))
+        safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
+        rest = parts.path or parts.query or parts.fragment
+        if not safe or not parts.hostname or rest or "@" in parts.netloc:
+            raise ValueError(f"is no such origin: write {FEISHU} (Feishu) or {LARK} (Lark)")
+        return f"{parts.scheme}://{parts.netloc}"
 
 
 MANIFEST = Manifest(

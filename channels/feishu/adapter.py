@@ -71,9 +71,7 @@ CAPABILITIES = Capabilities(
     topics=True,
     typing=timedelta(seconds=30),
     max_file=_LARGEST_FILE,
-    silence=timedelta(
-        seconds=30
-    ),  # each ping of ours is answered, one goes out every 10 s (Pace.ping)
+    silence=timedelta(seconds=30),  # each ping is answered, one goes out every 10 s (Pace.ping)
 )
 
 
@@ -112,7 +110,8 @@ class Feishu:
             asking = self._wire.call("GET", "/open-apis/bot/v3/info")
             who = await checked("Feishu", 2 * self._pace.connect, asking, _NO_BOT)
             about = soft(who, "bot") or who
-            self._bot, self._handle = word(about, "open_id"), word(about, "app_name")
+            self._bot = word(about, "open_id")
+            self._handle = word(about, "app_name")
             if not self._bot:
                 raise NotReady("Feishu: bot/v3/info: answered without open_id")
             # What is said from now on waits in it for receive().
@@ -121,17 +120,18 @@ class Feishu:
 
     async def receive(self, context: ChannelContext) -> None:
         await self._typing.tidy()
-        line, self._line = self._line, None
-        clock = self._options.clock
-        await Listening(
+        line = self._line
+        self._line = None
+        listening = Listening(
             self._wire,
             context,
             self._bot,
             names=self._names,
             own=self._own,
             presses=self._presses,
-            clock=clock,
-        ).run(line)
+            clock=self._options.clock,
+        )
+        await listening.run(line)
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)
@@ -146,9 +146,8 @@ class Feishu:
         try:
             size = path.stat().st_size  # noqa: ASYNC240 - one stat of a local file
             if path.suffix.lower() in _PICTURES and 0 < size <= _LARGEST_PICTURE:
-                made = await self._wire.upload(
-                    "/open-apis/im/v1/images", {"image_type": "message"}, "image", path
-                )
+                fields = {"image_type": "message"}
+                made = await self._wire.upload("/open-apis/im/v1/images", fields, "image", path)
                 return _handle("image", "image_key", word(made, "image_key"))
             if not 0 < size <= _LARGEST_FILE:
                 raise Rejected(
@@ -178,7 +177,16 @@ class Feishu:
             case "edit":
                 return await self._edit(render.message_of(cast("str", part.target)), body["card"])
             case "delete":
-                return await self._delete(cast("MessageId", part.target))
+                message = render.message_of(cast("str", part.target))
+                await self._streams.end(message)
+                try:
+                    await self._wire.call(
+                        "DELETE", f"{_MESSAGES}/:message_id", paths={"message_id": message}
+                    )
+                except Refused as refused:
+                    if refused.code not in _GONE:
+                        raise
+                return Receipt(cast("MessageId", part.target))
             case "file":
                 if not handle:
                     raise Rejected(
@@ -237,13 +245,13 @@ class Feishu:
     def parse_address(self, text: str) -> Address:
         """``oc_…`` (a chat), ``oc_…/om_…`` (the thread of a message), ``ou_…`` (a person, whose
         chat with the bot is meant)."""
-        found = _ADDRESS.fullmatch(text)
-        if found is None:
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
             raise ValueError(
                 f"{text!r} is no Feishu address: say oc_… (a chat), oc_…/om_… (a thread) or ou_… (a"
                 " person)"
             )
-        chat, root = found.groups()
+        chat, root = match.groups()
         return Address("feishu", self._app, ChatId(chat), TopicId(root) if root else None)
 
     async def _show(self, body: Body, kind: str, content: Body, key: str) -> Receipt:
@@ -253,23 +261,21 @@ class Feishu:
             "content": json.dumps(content, ensure_ascii=False, separators=(",", ":")),
             "uuid": key,
         }
-        if root := body.get("reply"):
-            in_thread = {"reply_in_thread": True} if body.get("in_thread") else {}
+        root = body.get("reply")
+        if root:
+            uri = f"{_MESSAGES}/:message_id/reply"
+            paths = {"message_id": root}
+            reply = message | ({"reply_in_thread": True} if body.get("in_thread") else {})
             try:
-                uri = f"{_MESSAGES}/:message_id/reply"
-                return self._receipt(
-                    await self._wire.call(
-                        "POST", uri, paths={"message_id": root}, body=message | in_thread, once=True
-                    )
-                )
+                sent = await self._wire.call("POST", uri, paths=paths, body=reply, once=True)
+                return self._receipt(sent)
             except Refused as refused:
                 if refused.code not in _GONE:
                     raise  # else what it answers is gone, and it is said in the chat
         chat = str(body["chat"])
         query = {"receive_id_type": {"ou": "open_id", "on": "union_id"}.get(chat[:2], "chat_id")}
-        sent = await self._wire.call(
-            "POST", _MESSAGES, query=query, body=message | {"receive_id": chat}, once=True
-        )
+        message["receive_id"] = chat
+        sent = await self._wire.call("POST", _MESSAGES, query=query, body=message, once=True)
         receipt = self._receipt(sent)
         there = word(sent, "chat_id")
         return receipt if there in ("", chat) else replace(receipt, chat=ChatId(there))
@@ -279,7 +285,8 @@ class Feishu:
         if not message:
             raise Ambiguous("Feishu: im/v1/messages: answered without message_id")
         self._own.said(message)
-        if chat := word(data, "chat_id"):
+        chat = word(data, "chat_id")
+        if chat:
             topic = word(data, "root_id") if word(data, "thread_id") else ""
             self._own.place(message, chat, topic or None)
         try:
@@ -315,18 +322,6 @@ class Feishu:
             paths={"message_id": message},
             body={"content": content},
         )
-
-    async def _delete(self, target: MessageId) -> Receipt:
-        message = render.message_of(target)
-        await self._streams.end(message)
-        try:
-            await self._wire.call(
-                "DELETE", f"{_MESSAGES}/:message_id", paths={"message_id": message}
-            )
-        except Refused as refused:
-            if refused.code not in _GONE:
-                raise
-        return Receipt(target)
 
 
 def _body(part: Part) -> Body:

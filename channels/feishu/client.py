@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Literal, cast
@@ -70,11 +70,9 @@ class Wire:
         self.pace = pace
         self.app = app_id
         self._config = sdk.Config()
-        self._config.app_id, self._config.app_secret, self._config.domain = (
-            app_id,
-            app_secret,
-            domain,
-        )
+        self._config.app_id = app_id
+        self._config.app_secret = app_secret
+        self._config.domain = domain
         self._console = f"Developer Console ({domain}/app/{app_id})"
         self._transport: Transport | None = None
         # monotonic; the SDK's own cache is one for the process and blind to domains and revocations
@@ -84,23 +82,24 @@ class Wire:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        self._transport = Transport(self._config, self.pace)
-        self._token, self._until = "", 0.0
+        self._transport = transport = Transport(self._config, self.pace)
+        self._token = ""
+        self._until = 0.0
         try:
             yield
         finally:
-            transport, self._transport = self._transport, None
+            self._transport = None
             await transport.close()
 
     async def name_of(self, person: str) -> str:
         """Obtain user information, by open_id; "" when it tells no name."""
-        found = await self.call(
+        answer = await self.call(
             "GET",
             "/open-apis/contact/v3/users/:user_id",
             paths={"user_id": person},
             query={"user_id_type": "open_id"},
         )
-        user = soft(found, "user")
+        user = soft(answer, "user")
         return word(user, "name") or word(user, "nickname") or word(user, "en_name")
 
     async def call(
@@ -132,34 +131,23 @@ class Wire:
         method = _method(uri)
         for last in (False, True):
             token = await self._tenant_token()
-            answer = await self._fetched(
-                self._request("GET", uri, paths, query, None, None), token, into, limit
-            )
-            if isinstance(answer, str):
-                return answer
+            request = self._request("GET", uri, paths, query, None, None)
+            try:
+                async with self._open_transport().asked(request, token) as response:
+                    media_type = response.headers.get("content-type", "")
+                    if response.status == HTTPStatus.OK and "application/json" not in media_type:
+                        await save("Feishu", response.content.iter_chunked(1 << 16), into, limit)
+                        return media_type.partition(";")[0].strip()
+                    answer = self._judge(method, await _whole(response), once=False)
+            except (ClientError, TimeoutError) as error:
+                raise failure(method, error, once=False) from error
+            except OSError as error:
+                raise Rejected(f"Feishu: {into} cannot be written: {error.strerror}") from error
             if answer.get("code") not in _STALE or last:
                 self._data(method, answer, once=False)
                 raise Rejected(f"Feishu: {method}: no file came back")
             self._token = "" if token == self._token else self._token
         raise AssertionError("unreachable")
-
-    async def _fetched(
-        self, request: sdk.BaseRequest, token: str, into: Path, limit: int
-    ) -> str | Body:
-        """The media type, or the answer that came instead of a file."""
-        wire, method = self._open_transport(), _method(request.uri or "")
-        try:
-            async with wire.asked(request, token) as response:
-                if response.status != HTTPStatus.OK or "application/json" in response.headers.get(
-                    "content-type", ""
-                ):
-                    return self._judge(method, await _whole(response), once=False)
-                await save("Feishu", response.content.iter_chunked(1 << 16), into, limit)
-                return response.headers.get("content-type", "").partition(";")[0].strip()
-        except (ClientError, TimeoutError) as error:
-            raise failure(method, error, once=False) from error
-        except OSError as error:
-            raise Rejected(f"Feishu: {into} cannot be written: {error.strerror}") from error
 
     async def endpoint(self) -> tuple[str, sdk.ClientConfig | None]:
         """Where the long connection is opened, and how Feishu wants it kept; each address serves
@@ -175,16 +163,12 @@ class Wire:
         code = answer.get("code")
         if code != 0:
             raise self.no_line(code if isinstance(code, int) else -1, word(answer, "msg"))
-        found = sdk.EndpointResp({"code": 0, "data": soft(answer, "data")}).data
-        if (
-            found is None
-            or not isinstance(found.URL, str)
-            or not found.URL.startswith(("wss://", "ws://"))
-        ):
+        endpoint = sdk.EndpointResp({"code": 0, "data": soft(answer, "data")}).data
+        url = None if endpoint is None else endpoint.URL
+        if endpoint is None or not isinstance(url, str) or not url.startswith(("wss://", "ws://")):
             raise NotReady("Feishu: long connection: answered without an address")
-        return found.URL, (
-            found.ClientConfig if isinstance(found.ClientConfig, sdk.ClientConfig) else None
-        )
+        config = endpoint.ClientConfig
+        return url, config if isinstance(config, sdk.ClientConfig) else None
 
     def no_line(self, code: int, reason: str) -> ChannelError:
         """Why there is no address, or a handshake was refused (the SDK's ClientException and
@@ -193,11 +177,9 @@ class Wire:
             return self._no_credentials("long connection", code, reason)
         if code in _SLOW:
             return RateLimited(5.0)
-        more = (
-            ": the app has more than 50 connections: is another process using the same app?"
-            if code == TOO_MANY
-            else ""
-        )
+        more = ""
+        if code == TOO_MANY:
+            more = ": the app has more than 50 connections: is another process using the same app?"
         return NotReady(f"Feishu: long connection: {code} {reason}{more}")
 
     async def _asked(
@@ -218,10 +200,9 @@ class Wire:
             answer = await self._send(method, request, token, once=once)
             if answer.get("code") not in _STALE or last:
                 return self._data(method, answer, once=once)
-            self._token = (
-                "" if token == self._token else self._token
-            )  # it was revoked before its time
-            # refused before anything was carried out: asking again shows nothing twice
+            # It was revoked before its time. Nothing was carried out: asking again shows nothing
+            # twice.
+            self._token = "" if token == self._token else self._token
         raise AssertionError("unreachable")
 
     def _request(
@@ -234,12 +215,12 @@ class Wire:
         files: Body | None,
     ) -> sdk.BaseRequest:
         request = sdk.BaseRequest()
-        request.http_method, request.uri, request.token_types = (
-            sdk.HttpMethod[verb],
-            uri,
-            {sdk.AccessTokenType.TENANT},
-        )
-        request.paths, request.body, request.files = dict(paths or {}), body, files
+        request.http_method = sdk.HttpMethod[verb]
+        request.uri = uri
+        request.token_types = {sdk.AccessTokenType.TENANT}
+        request.paths = dict(paths or {})
+        request.body = body
+        request.files = files
         for name, value in (query or {}).items():
             request.add_query(name, value)
         return request
@@ -251,30 +232,24 @@ class Wire:
             if self._token and time.monotonic() < self._until:
                 return self._token
             request = sdk.CreateSelfTenantTokenRequest()
-            request.http_method, request.uri = (
-                sdk.HttpMethod.POST,
-                "/open-apis/auth/v3/tenant_access_token/internal",
-            )
+            request.http_method = sdk.HttpMethod.POST
+            request.uri = "/open-apis/auth/v3/tenant_access_token/internal"
             request.body = {"app_id": self._config.app_id, "app_secret": self._config.app_secret}
             answer = await self._send("tenant_access_token", request, None, once=False)
-            found = sdk.AccessTokenResponse(answer)
-            if (
-                not found.success()
-                or not isinstance(found.tenant_access_token, str)
-                or not found.tenant_access_token
-            ):
-                code = found.code if isinstance(found.code, int) else -1
-                if code in _LATER or code == -1 or found.success():
+            made = sdk.AccessTokenResponse(answer)
+            token = made.tenant_access_token
+            if not made.success() or not isinstance(token, str) or not token:
+                code = made.code if isinstance(made.code, int) else -1
+                if code in _LATER or code == -1 or made.success():
                     raise NotReady(
-                        f"Feishu: tenant_access_token: {code} {found.msg}: answered without a token"
+                        f"Feishu: tenant_access_token: {code} {made.msg}: answered without a token"
                     )
-                raise self._no_credentials("tenant_access_token", code, str(found.msg))
-            lives = float(found.expire) if isinstance(found.expire, int | float) else 7200.0
-            self._token, self._until = (
-                found.tenant_access_token,
-                time.monotonic() + max(1.0, lives - min(self.pace.early, lives / 2)),
-            )
-            return self._token
+                raise self._no_credentials("tenant_access_token", code, str(made.msg))
+            lives = float(made.expire) if isinstance(made.expire, int | float) else 7200.0
+            early = min(self.pace.early, lives / 2)
+            self._token = token
+            self._until = time.monotonic() + max(1.0, lives - early)
+            return token
 
     async def _send(
         self, method: str, request: sdk.BaseRequest, token: str | None, *, once: bool
@@ -286,9 +261,8 @@ class Wire:
                 answer = await _whole(response)
         except (ClientError, TimeoutError) as error:
             raise failure(method, error, once=once) from error
-        except (
-            UnicodeEncodeError
-        ) as error:  # half a character in an id that a stranger made up: nothing was sent
+        except UnicodeEncodeError as error:
+            # Half a character in an id that a stranger made up: nothing was sent.
             raise Rejected(f"Feishu: {method}: {error.reason}") from error
         return self._judge(method, answer, once=once)
 
@@ -301,7 +275,11 @@ class Wire:
             body = None
         code = cast("Body", body).get("code") if isinstance(body, dict) else None
         if response.status == HTTPStatus.TOO_MANY_REQUESTS or code in _SLOW:
-            raise RateLimited(_seconds(response.headers, 5.0 if code in {None, 99991400} else 1.0))
+            wait = 5.0 if code in {None, 99991400} else 1.0
+            with suppress(ValueError):
+                wait = float(response.headers.get("x-ogw-ratelimit-reset", wait))
+                wait = min(3600.0, max(0.1, wait))
+            raise RateLimited(wait)
         if isinstance(code, int) and response.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return cast("Body", body)
         if HTTPStatus.BAD_REQUEST <= response.status < HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -310,35 +288,24 @@ class Wire:
         raise Ambiguous(text) if once else NotReady(text)
 
     def _data(self, method: str, answer: Body, *, once: bool) -> Body:
-        code, reason = int(answer["code"]), word(answer, "msg")
-        if code in _STALE:
-            raise self._no_credentials(method, code, reason)
-        if code == 0:
-            return (
-                soft(answer, "data") if "data" in answer else answer
-            )  # "Obtain bot information" has no data
-        if code in _CREDENTIALS:
+        code = int(answer["code"])
+        reason = word(answer, "msg")
+        if code == 0:  # "Obtain bot information" has no data
+            return soft(answer, "data") if "data" in answer else answer
+        if code in _STALE | _CREDENTIALS:
             raise self._no_credentials(method, code, reason)
         if code in _LATER:
             text = f"Feishu: {method}: {code} {reason}"
             raise Ambiguous(text) if once else NotReady(text)
         if code in _SCOPES:
-            wanted = [
-                word(one, "subject")
-                for one in rows_of(soft(answer, "error"), "permission_violations")
-            ]
-            which = (
-                f"one of the scopes {', '.join(filter(None, wanted))}"
-                if any(wanted)
-                else "the scope it names"
-            )
-            raise Refused(
-                method,
-                code,
-                reason,
+            violations = rows_of(soft(answer, "error"), "permission_violations")
+            scopes = ", ".join(filter(None, (word(row, "subject") for row in violations)))
+            which = f"one of the scopes {scopes}" if scopes else "the scope it names"
+            advice = (
                 f": give the app {which} in the {self._console}, Permissions & Scopes, and publish"
-                " a version",
+                " a version"
             )
+            raise Refused(method, code, reason, advice)
         raise Refused(method, code, reason)
 
     def _no_credentials(self, method: str, code: int, reason: str) -> AuthFailed:
@@ -363,18 +330,7 @@ def failure(method: str, error: ClientError | TimeoutError, *, once: bool) -> Ch
     reason = str(error) or type(error).__name__
     if isinstance(error, ClientConnectorError | ConnectionTimeoutError | InvalidURL):
         return NotReady(f"Feishu: {method}: cannot connect: {reason}")
-    return (
-        Ambiguous(f"Feishu: {method}: no answer: {reason}")
-        if once
-        else NotReady(f"Feishu: {method}: no answer: {reason}")
-    )
-
-
-def _seconds(headers: Mapping[str, str], otherwise: float) -> float:
-    try:
-        return min(3600.0, max(0.1, float(headers.get("x-ogw-ratelimit-reset", otherwise))))
-    except ValueError:
-        return otherwise
+    return (Ambiguous if once else NotReady)(f"Feishu: {method}: no answer: {reason}")
 
 
 def _method(uri: str) -> str:

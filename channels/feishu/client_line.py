@@ -12,7 +12,6 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -20,7 +19,7 @@ from websockets.exceptions import WebSocketException
 
 from channels.errors import NotReady
 from channels.feishu import client_sdk as sdk
-from channels.feishu.client import TOO_MANY, Pace, Wire
+from channels.feishu.client import TOO_MANY, Wire
 from channels.payloads import SIZE, Body
 from channels.record import record
 
@@ -85,7 +84,7 @@ class _Socket(sdk.Client):
         await self.write(sdk.new_ping_frame(int(self._service_id or 0)).SerializeToString())
 
     @property
-    def wanted(self) -> float:
+    def ping_interval(self) -> float:
         """Seconds between them, as Feishu asked."""
         return self._ping_interval
 
@@ -107,8 +106,8 @@ class _Socket(sdk.Client):
 
     def _configure(self, conf: Any) -> None:
         """What Feishu asks for, in bounds: zero would ping without a pause."""
-        wanted = getattr(conf, "PingInterval", None)
-        self._ping_interval = min(300, max(5, wanted)) if isinstance(wanted, int) else 120
+        seconds = getattr(conf, "PingInterval", None)
+        self._ping_interval = min(300, max(5, seconds)) if isinstance(seconds, int) else 120
 
     async def _receive_message_loop(self) -> None:
         self.reading = asyncio.current_task()
@@ -129,7 +128,7 @@ class Line:
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: dict[str, tuple[float, list[bytes | None]]] = {}
         self._ended = False
-        self._told = 0
+        self._frames = 0  # how many came
         self._answers_pings = False
         self.pongs = 0
 
@@ -147,23 +146,22 @@ class Line:
         # 403, or 514 for too many connections: the SDK's way to say which of the two 514s it was
         except sdk.ClientException as refused:
             code = TOO_MANY if refused.code == HANDSHAKE_REFUSED else refused.code
-            raise self._wire.no_line(
-                code, str(refused.args[0] if refused.args else "")
-            ) from refused
+            reason = str(refused.args[0]) if refused.args else ""
+            raise self._wire.no_line(code, reason) from refused
         except sdk.ServerException as refused:
             raise NotReady(f"Feishu: long connection: {refused}") from refused
         except (WebSocketException, OSError, KeyError, ValueError) as error:
             raise NotReady(f"Feishu: long connection: {type(error).__name__}: {error}") from error
-        self._tasks = [asyncio.create_task(self._beat(socket), name="feishu heartbeat")]
-        self._tasks.append(
-            asyncio.create_task(self._ping_frames(socket), name="feishu ping frames")
-        )
+        self._tasks = [
+            asyncio.create_task(self._beat(socket), name="feishu heartbeat"),
+            asyncio.create_task(self._ping_frames(socket), name="feishu ping frames"),
+        ]
 
     async def hear(self, message: str | bytes) -> None:
         """A frame that cannot be read goes on as such: it is kept aside, and the connection goes
         on."""
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
-        self._told += 1
+        self._frames += 1
         try:
             frame: Any = sdk.Frame()
             frame.ParseFromString(data)
@@ -181,62 +179,54 @@ class Line:
             await self._heard.put(Delivery(self, "", raw=data[:SIZE]))
             return
         if kind == sdk.FrameType.CONTROL:
-            await self._control(frame, headers)
+            is_pong = headers.get(sdk.HEADER_TYPE) == sdk.MessageType.PONG.value
+            if is_pong and self._socket is not None:
+                self.pongs += 1
+                self._answers_pings = True
+                with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+                    await self._socket.settings(frame)  # a pong may bring other ones
             return
         payload = self._joined(frame, headers)
         if payload is not None:
-            await self._heard.put(
-                Delivery(
-                    self, headers.get(sdk.HEADER_TYPE) or "event", payload, frame, time.monotonic()
-                )
-            )
-
-    async def _control(self, frame: Any, headers: dict[str, str]) -> None:
-        """A pong may bring other settings."""
-        if headers.get(sdk.HEADER_TYPE) == sdk.MessageType.PONG.value and self._socket is not None:
-            self.pongs += 1
-            self._answers_pings = True
-            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
-                await self._socket.settings(frame)
+            name = headers.get(sdk.HEADER_TYPE) or "event"
+            await self._heard.put(Delivery(self, name, payload, frame, time.monotonic()))
 
     def _joined(self, frame: Any, headers: dict[str, str]) -> bytes | None:
         """Long payloads come in parts of one message_id; None while some are missing. Answered
         once, by the frame that completes it."""
         try:
-            count, number = (
-                int(headers.get(sdk.HEADER_SUM, "1")),
-                int(headers.get(sdk.HEADER_SEQ, "0")),
-            )
+            count = int(headers.get(sdk.HEADER_SUM, "1"))
+            number = int(headers.get(sdk.HEADER_SEQ, "0"))
         except ValueError:
-            count, number = 1, 0
+            count = 1
+            number = 0
         if count <= 1:
             return bytes(frame.payload)
-        now, name = time.monotonic(), headers.get(sdk.HEADER_MESSAGE_ID, "")
-        self._parts = {one: kept for one, kept in self._parts.items() if now - kept[0] < PATIENCE}
-        if not 0 <= number < count <= MOST_PARTS or (
-            name not in self._parts and len(self._parts) >= MOST_PARTS
-        ):
+        now = time.monotonic()
+        for message, (began, _) in list(self._parts.items()):
+            if now - began >= PATIENCE:
+                del self._parts[message]
+        message = headers.get(sdk.HEADER_MESSAGE_ID, "")
+        is_full = message not in self._parts and len(self._parts) >= MOST_PARTS
+        if is_full or not 0 <= number < count <= MOST_PARTS:
             return None  # never answered: Feishu delivers it again
-        parts = self._parts.setdefault(name, (now, [None] * count))[1]
+        _, parts = self._parts.setdefault(message, (now, [None] * count))
         if number < len(parts):
             parts[number] = bytes(frame.payload)
-        if (
-            any(part is None for part in parts)
-            and sum(len(part or b"") for part in parts) <= LARGEST
-        ):
+        there = [part for part in parts if part is not None]
+        if len(there) < len(parts) and sum(map(len, there)) <= LARGEST:
             return None
-        del self._parts[name]
-        return b"".join(part or b"" for part in parts)
+        del self._parts[message]
+        return b"".join(there)
 
     async def answer(self, delivery: Delivery, code: int, result: Body | None = None) -> None:
         """200 after the commit; 500 makes Feishu deliver again. A line that is gone makes it
         deliver again, too: nothing to do here."""
         if delivery.frame is None or self._socket is None or self._ended:
             return
+        spent = int((time.monotonic() - delivery.at) * 1000)
         try:
-            await self._socket.write(
-                answered(delivery.frame, code, int((time.monotonic() - delivery.at) * 1000), result)
-            )
+            await self._socket.write(answered(delivery.frame, code, spent, result))
         except (WebSocketException, OSError, sdk.EncodeError, sdk.ConnectionClosedException):
             self.end()
 
@@ -263,10 +253,10 @@ class Line:
         silent = 0
         try:
             while silent < 2 or not self._answers_pings:
-                told = self._told
+                before = self._frames
                 await socket.ping_frame()
-                await asyncio.sleep(min(socket.wanted, self._pace.frames))
-                silent = silent + 1 if self._told == told else 0
+                await asyncio.sleep(min(socket.ping_interval, self._pace.frames))
+                silent = silent + 1 if self._frames == before else 0
         except (WebSocketException, OSError, sdk.ConnectionClosedException):
             pass
         self.end()
@@ -287,29 +277,21 @@ def answered(frame: Any, code: int, spent: int, result: Body | None = None) -> b
     milliseconds; ``result``: of a callback."""
     if code == HTTPStatus.OK:
         header = frame.headers.add()
-        header.key, header.value = sdk.HEADER_BIZ_RT, str(spent)
-    frame.payload = _plain(code) if result is None else _with(code, result)
-    return frame.SerializePartialToString()
-
-
-@cache
-def _plain(code: int) -> bytes:
-    return (sdk.JSON.marshal(sdk.Response(code=code)) or "").encode()
-
-
-def _with(code: int, result: Body) -> bytes:
+        header.key = sdk.HEADER_BIZ_RT
+        header.value = str(spent)
     response = sdk.Response(code=code)
-    response.data = base64.b64encode((sdk.JSON.marshal(result) or "").encode())
-    return (sdk.JSON.marshal(response) or "").encode()
+    if result is not None:
+        response.data = base64.b64encode((sdk.JSON.marshal(result) or "").encode())
+    frame.payload = (sdk.JSON.marshal(response) or "").encode()
+    return frame.SerializePartialToString()
 
 
 class Feed:
     """The live side: one line, and whether it lives."""
 
     def __init__(self, wire: Wire) -> None:
-        self._heard: asyncio.Queue[Delivery] = (
-            asyncio.Queue()
-        )  # Feishu itself holds back: what is not answered comes again much later
+        # Unbounded, for Feishu itself holds back: what is not answered comes again much later.
+        self._heard: asyncio.Queue[Delivery] = asyncio.Queue()
         self.line = Line(wire, self._heard)
         self.heard = False  # whether the last take() brought any sign of life
         self._pongs = 0
@@ -325,34 +307,31 @@ class Feed:
     async def take(self) -> list[Delivery]:
         """All that is there, in order, waiting a second for the first. Raises NotReady when the
         line is gone."""
-        found: list[Delivery] = []
+        deliveries: list[Delivery] = []
         try:
             async with asyncio.timeout(1.0):
-                found.append(await self._heard.get())
+                deliveries.append(await self._heard.get())
         except TimeoutError:
             self.heard = self.line.pongs != self._pongs
             self._pongs = self.line.pongs
             return []
         self.heard = True
         while not self._heard.empty():
-            found.append(self._heard.get_nowait())
-        over = [one for one in found if one.kind == "over"]
-        if over and len(found) == len(over):
+            deliveries.append(self._heard.get_nowait())
+        over = [delivery for delivery in deliveries if delivery.kind == "over"]
+        if over and len(deliveries) == len(over):
             raise NotReady("Feishu: the long connection was lost")
-        for one in over:  # first what it still said; then its end once more
-            self._heard.put_nowait(one)
-        return [one for one in found if one.kind != "over"]
+        for delivery in over:  # first what it still said; then its end once more
+            self._heard.put_nowait(delivery)
+        return [delivery for delivery in deliveries if delivery.kind != "over"]
 
 
 @asynccontextmanager
 async def feed(wire: Wire) -> AsyncGenerator[Feed]:
     """Raises ChannelError when the line cannot be opened."""
-    made = Feed(wire)
+    live = Feed(wire)
     try:
-        await made.line.open()
-        yield made
+        await live.line.open()
+        yield live
     finally:
-        await made.line.close()
-
-
-__all__ = ["Delivery", "Feed", "Line", "Pace", "answered", "feed"]
+        await live.line.close()

@@ -106,18 +106,21 @@ class Transport:
         build_header(request, option, self._config)
         assert request.uri is not None
         assert request.http_method is not None
-        url, verb = (
-            build_url(self._config.domain, request.uri, request.paths),
-            request.http_method.name,
+        url = build_url(self._config.domain, request.uri, request.paths)
+        # Bytes of files take their time, one way or the other.
+        slow = bool(request.files) or "/resources/" in request.uri
+        timeout = ClientTimeout(
+            total=self._pace.upload if slow else self._pace.call,
+            sock_connect=self._pace.connect,
+            sock_read=None if request.files else self._pace.call,
         )
-        with ExitStack() as files:
+        with ExitStack() as stack:
             content: bytes | FormData | None = None
             if request.files:
                 content = FormData(cast("Body", request.body))
-                for part, (name, path) in cast(
-                    "dict[str, tuple[str, Path]]", request.files
-                ).items():
-                    file = files.enter_context(path.open("rb"))
+                files = cast("dict[str, tuple[str, Path]]", request.files)
+                for part, (name, path) in files.items():
+                    file = stack.enter_context(path.open("rb"))
                     content.add_field(
                         part, file, filename=name, content_type="application/octet-stream"
                     )
@@ -126,25 +129,15 @@ class Transport:
                 request.headers[CONTENT_TYPE] = "application/json; charset=utf-8"
             query = [(name, str(value)) for name, value in request.queries]
             async with self._session.request(
-                verb,
+                request.http_method.name,
                 url,
                 params=query,
                 headers=request.headers,
                 data=content,
-                timeout=self._limits(request),
+                timeout=timeout,
                 allow_redirects=False,
             ) as response:
                 yield response
-
-    def _limits(self, request: BaseRequest) -> ClientTimeout:
-        """Bytes of files take their time, one way or the other."""
-        slow = bool(request.files) or "/resources/" in (request.uri or "")
-        whole = self._pace.upload if slow else self._pace.call
-        return ClientTimeout(
-            total=whole,
-            sock_connect=self._pace.connect,
-            sock_read=None if request.files else self._pace.call,
-        )
 
 
 def live_here() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import mimetypes
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import cast
 
@@ -16,6 +16,9 @@ from channels.record import record
 
 _KEY = re.compile(r"@_(?:user_\d+|all)\b")
 _DEEPEST = 20  # levels of a card or post that are read
+# of a card, or of a part of it
+_WORDS = ("title", "subtitle", "text", "content")
+_PARTS = ("header", "title", "subtitle", "body", "elements", "columns", "actions", "fields", "text")
 Named = Callable[[str], str]  # what stands for a mention's key in the words
 
 
@@ -27,21 +30,16 @@ class Content:
     attachments: tuple[Attachment, ...] = ()
 
 
-def decoded(content: str) -> Body:
-    """Raises Malformed."""
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        raise Malformed("content is no JSON") from None
-    if not isinstance(body, dict):
-        raise Malformed(f"content is {type(body).__name__}, not an object")
-    return cast("Body", body)
-
-
 def read(message: str, kind: str, content: str, named: Named) -> Content:
     """``message``: its id, for the references of its files. Types nobody documented are named, not
     dropped. Raises Malformed."""
-    body = decoded(content) if content else {}
+    try:
+        decoded = json.loads(content or "{}")
+    except (ValueError, RecursionError):
+        raise Malformed("content is no JSON") from None
+    if not isinstance(decoded, dict):
+        raise Malformed(f"content is {type(decoded).__name__}, not an object")
+    body = cast("Body", decoded)
     match kind:
         case "text":
             return Content(_with_names(word(body, "text"), named))
@@ -49,26 +47,17 @@ def read(message: str, kind: str, content: str, named: Named) -> Content:
             return _post(message, body, named)
         case "image":
             return Content("", _file(message, word(body, "image_key"), "image", "image.png"))
-        case "file":
-            return Content(
-                "",
-                _file(message, word(body, "file_key"), "file", word(body, "file_name") or "file"),
-            )
-        case "audio":
-            return Content("", _file(message, word(body, "file_key"), "file", "voice.opus"))
-        case "media":
-            return Content(
-                "",
-                _file(
-                    message, word(body, "file_key"), "file", word(body, "file_name") or "video.mp4"
-                ),
-            )
-        case "sticker":
-            return Content(
-                "[sticker]"
-            )  # "Get resource files of a message": stickers cannot be fetched
+        case "file" | "audio" | "media":
+            name = "voice.opus" if kind == "audio" else word(body, "file_name")
+            name = name or ("video.mp4" if kind == "media" else "file")
+            return Content("", _file(message, word(body, "file_key"), "file", name))
+        case "sticker":  # "Get resource files of a message": stickers cannot be fetched
+            return Content("[sticker]")
         case "interactive":
-            return Content(_card(body) or "[card]")
+            # In the order they are shown; Feishu gives cards back in several shapes.
+            lines: list[str] = []
+            _walk(body, lines, 0)
+            return Content("\n".join(filter(str.strip, lines)) or "[card]")
         case _:
             return Content(_other(kind, body, named))
 
@@ -80,21 +69,18 @@ def _other(kind: str, body: Body, named: Named) -> str:
         case "share_user":
             return f"[shared contact {word(body, 'user_id')}]"
         case "location":
-            return (
-                f"[location {word(body, 'name')} {word(body, 'longitude')},"
-                f" {word(body, 'latitude')}]"
-            )
+            place = f"{word(body, 'longitude')}, {word(body, 'latitude')}"
+            return f"[location {word(body, 'name')} {place}]"
         case "todo":
-            inner = _lines(soft(body, "summary"), named)[0]
-            return f"[task] {word(soft(body, 'summary'), 'title')} {' '.join(inner)}".strip()
+            task = soft(body, "summary")
+            lines, _ = _lines(task, named)
+            return f"[task] {word(task, 'title')} {' '.join(lines)}".strip()
         case "vote":
+            lines = [f"[vote] {word(body, 'topic')}"]
             options = body.get("options")
-            words = (
-                [str(one) for one in cast("list[object]", options)]
-                if isinstance(options, list)
-                else []
-            )
-            return "\n".join([f"[vote] {word(body, 'topic')}", *(f"- {one}" for one in words)])
+            if isinstance(options, list):
+                lines += [f"- {option}" for option in cast("list[object]", options)]
+            return "\n".join(lines)
         case "video_chat":
             return f"[video meeting] {word(body, 'topic')}".strip()
         case "share_calendar_event" | "calendar" | "general_calendar":
@@ -108,39 +94,32 @@ def _other(kind: str, body: Body, named: Named) -> str:
 
 
 def _with_names(text: str, named: Named) -> str:
-    return _KEY.sub(lambda found: named(found.group()), text)
+    return _KEY.sub(lambda key: named(key.group()), text)
 
 
 def _file(message: str, key: str, kind: str, name: str) -> tuple[Attachment, ...]:
     if not key:
         raise Malformed(f"a message with a {kind} has no key")
-    media = mimetypes.guess_type(name)[0] or (
-        "image/png" if kind == "image" else "application/octet-stream"
-    )
-    return (Attachment(f"{message} {key} {kind}", clean(name), media, None),)
+    otherwise = "image/png" if kind == "image" else "application/octet-stream"
+    media_type = mimetypes.guess_type(name)[0] or otherwise
+    return (Attachment(f"{message} {key} {kind}", clean(name), media_type, None),)
 
 
 def _post(message: str, body: Body, named: Named) -> Content:
     if not isinstance(body.get("content"), list):  # some clients still send one body per language
-        body = next(
-            (
-                cast("Body", one)
-                for one in body.values()
-                if isinstance(one, dict) and "content" in one
-            ),
-            body,
-        )
+        for language in body:
+            if "content" in soft(body, language):
+                body = soft(body, language)
+                break
     lines, pictures = _lines(body, named)
+    attachments: tuple[Attachment, ...] = ()
+    for number, (key, kind) in enumerate(pictures, 1):
+        name = f"image-{number}.png" if kind == "image" else f"video-{number}.mp4"
+        attachments += _file(message, key, kind, name)
     title = word(body, "title")
-    found: tuple[Attachment, ...] = ()
-    for key, kind in pictures:
-        found += _file(
-            message,
-            key,
-            kind,
-            f"image-{len(found) + 1}.png" if kind == "image" else f"video-{len(found) + 1}.mp4",
-        )
-    return Content("\n".join([*([title] if title else []), *lines]), found)
+    if title:
+        lines.insert(0, title)
+    return Content("\n".join(lines), attachments)
 
 
 def _lines(body: Body, named: Named) -> tuple[list[str], list[tuple[str, str]]]:
@@ -149,17 +128,16 @@ def _lines(body: Body, named: Named) -> tuple[list[str], list[tuple[str, str]]]:
     lines: list[str] = []
     pictures: list[tuple[str, str]] = []
     for paragraph in cast("list[object]", content) if isinstance(content, list) else []:
-        said: list[str] = []
+        words: list[str] = []
         for element in rows_of({"row": paragraph}, "row"):
-            said.append(_element(element, named))
-            key = word(element, "image_key") if element.get("tag") == "img" else ""
-            pictures += [(key, "image")] if key else []
-            pictures += (
-                [(word(element, "file_key"), "file")]
-                if element.get("tag") == "media" and word(element, "file_key")
-                else []
-            )
-        lines.append("".join(said))
+            words.append(_element(element, named))
+            image = word(element, "image_key") if element.get("tag") == "img" else ""
+            video = word(element, "file_key") if element.get("tag") == "media" else ""
+            if image:
+                pictures.append((image, "image"))
+            if video:
+                pictures.append((video, "file"))
+        lines.append("".join(words))
     return lines, pictures
 
 
@@ -168,9 +146,9 @@ def _element(element: Body, named: Named) -> str:
     match element.get("tag"):
         case "a":
             address = word(element, "href")
-            return (
-                f"{text} ({address})" if text and address and text != address else text or address
-            )
+            if text and address and text != address:
+                return f"{text} ({address})"
+            return text or address
         case "at":
             key = word(element, "user_id")
             return named(key) if _KEY.fullmatch(key) else f"@{word(element, 'user_name') or key}"
@@ -184,39 +162,18 @@ def _element(element: Body, named: Named) -> str:
             return _with_names(text, named)
 
 
-def _card(body: Body) -> str:
-    """The words of a card, in the order they are shown; Feishu gives cards back in several
-    shapes."""
-    found: list[str] = []
-    _walk(body, found, 0)
-    return "\n".join(line for line in found if line.strip())
-
-
-def _walk(value: object, found: list[str], depth: int) -> None:
+def _walk(value: object, lines: list[str], depth: int) -> None:
+    """Adds the words of a card, or of a part of it."""
     if depth > _DEEPEST:
         return
     if isinstance(value, list):
         for item in cast("list[object]", value):
-            _walk(item, found, depth + 1)
+            _walk(item, lines, depth + 1)
     elif isinstance(value, dict):
-        body = cast("Mapping[str, object]", value)
-        found += [
-            str(body[name])
-            for name in ("title", "subtitle", "text", "content")
-            if isinstance(body.get(name), str)
-        ]
-        for name in (
-            "header",
-            "title",
-            "subtitle",
-            "body",
-            "elements",
-            "columns",
-            "actions",
-            "fields",
-            "text",
-        ):
-            _walk(body.get(name), found, depth + 1)
+        body = cast("Body", value)
+        lines += filter(None, (word(body, name) for name in _WORDS))
+        for name in _PARTS:
+            _walk(body.get(name), lines, depth + 1)
 
 
 MOST_MS = 253_402_300_799_999  # the end of the year 9999
@@ -225,11 +182,8 @@ MOST_MS = 253_402_300_799_999  # the end of the year 9999
 def rows_of(body: Body, name: str) -> list[Body]:
     """The objects of a list; anything else in it, or instead of it, is passed over."""
     value = body.get(name)
-    return (
-        [cast("Body", row) for row in cast("list[object]", value) if isinstance(row, dict)]
-        if isinstance(value, list)
-        else []
-    )
+    rows = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("Body", row) for row in rows if isinstance(row, dict)]
 
 
 def word(body: Body, name: str) -> str:
@@ -242,11 +196,10 @@ def milliseconds(body: Body, name: str) -> int:
     """Times are texts of milliseconds since 1970 in messages, and of microseconds in the headers of
     some events."""
     value = body.get(name)
-    if not (isinstance(value, str) and value.isascii() and value.isdigit()) and not (
-        isinstance(value, int) and not isinstance(value, bool)
-    ):
+    written = isinstance(value, str) and value.isascii() and value.isdigit()
+    if not written and (not isinstance(value, int) or isinstance(value, bool)):
         raise Malformed(f"{name} is no time: {str(value)[:40]!r}")
-    number = int(value)
+    number = int(cast("str | int", value))
     while number > MOST_MS:
         number //= 1000
     if number < 0:

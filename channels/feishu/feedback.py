@@ -24,9 +24,8 @@ _log = logging.getLogger(__name__)
 KEPT = 500  # streams, and entities made for a send that is still to be repeated
 AHEAD = 100_000  # of any sequence that another process can have reached in a stream's ten minutes
 CLOSED = 300309  # "streaming mode is closed": Feishu does that ten minutes after it was opened
-BUSY = frozenset(
-    {200810, 11310, 230099, 300309}
-)  # the card is in streaming mode, or somebody is pressing it
+# the card is in streaming mode, or somebody is pressing it
+BUSY = frozenset({200810, 11310, 230099, 300309})
 _LARGEST = 2**31 - 1
 
 
@@ -55,10 +54,8 @@ class Streams:
         if not self._able:
             return None
         if key not in self._entities:
-            body = {
-                "type": "card_json",
-                "data": json.dumps(streaming(card), ensure_ascii=False, separators=(",", ":")),
-            }
+            data = json.dumps(streaming(card), ensure_ascii=False, separators=(",", ":"))
+            body = {"type": "card_json", "data": data}
             try:
                 made = await self._wire.call("POST", "/open-apis/cardkit/v1/cards", body=body)
             except AuthFailed:
@@ -72,14 +69,16 @@ class Streams:
             except ChannelError as error:
                 _log.info("feishu: this answer grows by edits: %s", error)
                 return None
-            if not (card_id := word(made, "card_id")):
+            card_id = word(made, "card_id")
+            if not card_id:
                 return None
             self._entities[key] = card_id
         return {"type": "card", "data": {"card_id": self._entities[key]}}
 
     def shown(self, key: str, message: str) -> None:
         """The message of the send stands: its newer texts are streamed from now on."""
-        if (card := self._entities.get(key)) is not None:
+        card = self._entities.get(key)
+        if card is not None:
             self._streams[message] = _Stream(card)
 
     async def write(self, message: str, text: str) -> bool:
@@ -88,22 +87,18 @@ class Streams:
         stream = self._streams.get(message)
         if stream is None:
             return False
-        uri, paths = (
-            "/open-apis/cardkit/v1/cards/:card_id/elements/:element_id/content",
-            {"card_id": stream.card, "element_id": ELEMENT},
-        )
+        uri = "/open-apis/cardkit/v1/cards/:card_id/elements/:element_id/content"
+        paths = {"card_id": stream.card, "element_id": ELEMENT}
         try:
+            body: Body = {"content": text, "sequence": self._next(stream)}
             try:
-                await self._wire.call(
-                    "PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)}
-                )
+                await self._wire.call("PUT", uri, paths=paths, body=body)
             except Refused as refused:
                 if refused.code != CLOSED:
                     raise
                 await self._set(stream, on=True)
-                await self._wire.call(
-                    "PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)}
-                )
+                body["sequence"] = self._next(stream)
+                await self._wire.call("PUT", uri, paths=paths, body=body)
         except Rejected as refused:
             _log.info("feishu: the stream of %s ended: %s", message, refused)
             del self._streams[message]
@@ -128,10 +123,11 @@ class Streams:
         """Another process began it. The entity behind a message ("Convert ID"), its stream closed
         now; "" when there is none."""
         try:
-            found = await self._wire.call(
+            answer = await self._wire.call(
                 "POST", "/open-apis/cardkit/v1/cards/id_convert", body={"message_id": message}
             )
-            if card := word(found, "card_id"):
+            card = word(answer, "card_id")
+            if card:
                 await self._set(_Stream(card, _seconds(self._clock) + AHEAD), on=False)
             return card
         except Rejected:
@@ -140,14 +136,10 @@ class Streams:
     async def replace(self, card_id: str, card: Body) -> None:
         """Update card entity: where the message itself takes no other card. After
         ``end_of_earlier_life``."""
-        whole = {
-            "type": "card_json",
-            "data": json.dumps(card, ensure_ascii=False, separators=(",", ":")),
-        }
-        body = {
-            "card": whole,
-            "sequence": self._next(_Stream(card_id, _seconds(self._clock) + AHEAD + 1)),
-        }
+        stream = _Stream(card_id, _seconds(self._clock) + AHEAD + 1)
+        data = json.dumps(card, ensure_ascii=False, separators=(",", ":"))
+        whole = {"type": "card_json", "data": data}
+        body = {"card": whole, "sequence": self._next(stream)}
         await self._wire.call(
             "PUT", "/open-apis/cardkit/v1/cards/:card_id", paths={"card_id": card_id}, body=body
         )
@@ -199,12 +191,10 @@ class Typing:
     async def on(self, address: Address) -> None:
         place = (str(address.chat), address.topic)
         message = self._own.newest_in(*place)
+        if message is None or not self._allowed:
+            return
         before = self._shown.get(place)
-        if (
-            message is None
-            or not self._allowed
-            or (before is not None and before.message == message and before.reaction)
-        ):
+        if before is not None and before.message == message and before.reaction:
             return
         await self.off(address)
         self._shown[place] = shown = _Shown(message)
@@ -235,30 +225,26 @@ class Typing:
         await self._indicators.forget()
 
     async def _take_back(self, shown: _Shown) -> None:
+        """Without its reaction: all of ours whose making was not heard of, because the line was
+        lost or we died (List message reactions)."""
+        paths = {"message_id": shown.message}
+        reactions = [shown.reaction]
         try:
-            for one in [shown.reaction] if shown.reaction else await self._ours(shown.message):
-                await self._wire.call(
-                    "DELETE",
-                    f"{_URI}/:reaction_id",
-                    paths={"message_id": shown.message, "reaction_id": one},
-                )
+            if not shown.reaction:
+                query = {"reaction_type": EMOJI, "page_size": 50}
+                answer = await self._wire.call("GET", _URI, paths=paths, query=query)
+                reactions = [
+                    word(row, "reaction_id")
+                    for row in rows_of(answer, "items")
+                    if word(soft(row, "operator"), "operator_id") == self._wire.app
+                ]
+            for reaction in reactions:
+                where = paths | {"reaction_id": reaction}
+                await self._wire.call("DELETE", f"{_URI}/:reaction_id", paths=where)
         except AuthFailed:
             raise
         except ChannelError as error:
             _log.info("feishu: the typing reaction on %s stays: %s", shown.message, error)
-
-    async def _ours(self, message: str) -> list[str]:
-        """Reactions of ours whose making was not heard of, because the line was lost or we died
-        (List message reactions)."""
-        query = {"reaction_type": EMOJI, "page_size": 50}
-        found = rows_of(
-            await self._wire.call("GET", _URI, paths={"message_id": message}, query=query), "items"
-        )
-        return [
-            word(row, "reaction_id")
-            for row in found
-            if word(soft(row, "operator"), "operator_id") == self._wire.app
-        ]
 
 
 MOST = 1000  # presses that wait at the same time

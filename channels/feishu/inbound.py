@@ -32,10 +32,6 @@ REACTED, UNREACTED = "im.message.reaction.created_v1", "im.message.reaction.dele
 PRESSED = "card.action.trigger"
 
 
-def _nobody(message: str) -> str | None:  # noqa: ARG001 - the default of Place.topic_of
-    return None
-
-
 def _never(message: str) -> bool:  # noqa: ARG001 - the default of Place.is_ours and Place.follows
     return False
 
@@ -47,19 +43,14 @@ class Place:
     app: str  # cli_…: the account, and the sender of our own rows in the history
     bot: str  # our bot's open_id: what a mention names
     names: Mapping[str, str] = field(default_factory=dict[str, str])  # open_id -> name
-    follows: Callable[[str], bool] = (
-        _never  # (root): did we speak, or were we called, in this thread
-    )
+    follows: Callable[[str], bool] = _never  # (root): did we speak, or were called, in this thread
     is_ours: Callable[[str], bool] = _never  # (message): did we say it
-    topic_of: Callable[[str], str | None] = (
-        _nobody  # (message): the thread a message stands in, when it is known
-    )
-    quoted: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # message -> what it said, of those that were answered to
-    inside: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # message -> what the messages forwarded with it said
+    # (message): the thread a message stands in, when it is known
+    topic_of: Callable[[str], str | None] = dict[str, str]().get
+    # message -> what it said, of those that were answered to
+    quoted: Mapping[str, str] = field(default_factory=dict[str, str])
+    # message -> what the messages forwarded with it said
+    inside: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @record
@@ -120,7 +111,8 @@ def spoken_in(payload: Body) -> Spoken | None:
     if kind_of(payload) != MESSAGE:
         return None
     event = body_of(payload, "event")
-    message, sender = body_of(event, "message"), body_of(event, "sender")
+    message = body_of(event, "message")
+    sender = body_of(event, "sender")
     return Spoken(
         id=text_of(message, "message_id"),
         chat=text_of(message, "chat_id"),
@@ -134,8 +126,8 @@ def spoken_in(payload: Body) -> Spoken | None:
         parent=text_of(message, "parent_id", ""),
         thread=text_of(message, "thread_id", ""),
         mentions=tuple(
-            (word(one, "key"), word(soft(one, "id"), "open_id"), word(one, "name"))
-            for one in rows_of(message, "mentions")
+            (word(mention, "key"), word(soft(mention, "id"), "open_id"), word(mention, "name"))
+            for mention in rows_of(message, "mentions")
         ),
     )
 
@@ -157,8 +149,8 @@ def spoken_row(row: Body) -> Spoken:
         parent=text_of(row, "parent_id", ""),
         thread=text_of(row, "thread_id", ""),
         mentions=tuple(
-            (word(one, "key"), word(one, "id"), word(one, "name"))
-            for one in rows_of(row, "mentions")
+            (word(mention, "key"), word(mention, "id"), word(mention, "name"))
+            for mention in rows_of(row, "mentions")
         ),
         deleted=bool(row.get("deleted")),
     )
@@ -175,46 +167,39 @@ def is_private(payload: Body) -> bool:
 def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arrival]:
     """The arrivals of one event: one, or none when nobody spoke to us. ``spoken``: what
     ``spoken_in`` said of it already. Raises Malformed."""
-    found: Arrival | None = None
+    arrival: Arrival | None = None
     match kind_of(payload):
         case "im.message.receive_v1":
             spoken = spoken or spoken_in(payload)
-            found = (
-                message(spoken, place, private=is_private(payload))
-                if spoken is not None and spoken.person
-                else None
-            )
+            if spoken is not None and spoken.person:
+                arrival = message(spoken, place, private=is_private(payload))
         case "im.message.recalled_v1":
-            found = _recalled(body_of(payload, "event"), place)
+            arrival = _recalled(body_of(payload, "event"), place)
         case "im.message.reaction.created_v1" | "im.message.reaction.deleted_v1" as kind:
-            found = _reaction(body_of(payload, "event"), place, added=kind == REACTED)
+            arrival = _reaction(body_of(payload, "event"), place, added=kind == REACTED)
         case "card.action.trigger":
-            found = _pressed(payload, place)
+            arrival = _pressed(payload, place)
         case _:
             pass
-    return [] if found is None else [cleaned(found)]
+    return [] if arrival is None else [cleaned(arrival)]
 
 
 def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:
     """An event's message, or a row of history: equal keys, because the key is the message's id
     ("Receive message": do not use event_id)."""
-    text, attachments = _said(spoken, place)
-    called = place.bot in {person for _, person, _ in spoken.mentions}
-    heard = (
-        private
-        or called
-        or place.is_ours(spoken.parent)
-        or (spoken.topic is not None and place.follows(spoken.topic))
-    )
-    answers = spoken.parent if spoken.parent and spoken.parent != spoken.topic else ""
+    text, attachments = _content(spoken, place)
+    addressed = private or place.bot in {person for _, person, _ in spoken.mentions}
+    if not addressed:
+        followed = spoken.topic is not None and place.follows(spoken.topic)
+        addressed = followed or place.is_ours(spoken.parent)
+    answers = spoken.parent if spoken.parent != spoken.topic else ""
+    person = _person(spoken.sender, place)
     return Inbound(
-        **_common(
-            spoken.id, spoken.chat, spoken.topic, _person(spoken.sender, place), spoken.ms, place
-        ),
+        **_common(spoken.id, spoken.chat, spoken.topic, person, spoken.ms, place),
         message=MessageId(spoken.id),
         text=text,
         private=private,
-        addressed=heard,
+        addressed=addressed,
         attachments=attachments,
         reply_to=MessageId(answers) if answers else None,
         quoted=place.quoted.get(answers) if answers else None,
@@ -223,7 +208,7 @@ def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:
 
 def edited(spoken: Spoken, place: Place) -> Edited:
     """Feishu announces no edit; the history shows the newest text, and that a message is gone."""
-    text = None if spoken.deleted else _said(spoken, place)[0]
+    text = None if spoken.deleted else _content(spoken, place)[0]
     at = max(spoken.changed, spoken.ms)
     key = f"{spoken.id}/recalled" if spoken.deleted else f"{spoken.id}/edited/{at}"
     common = _common(key, spoken.chat, spoken.topic, _person(spoken.sender, place), at, place)
@@ -232,11 +217,12 @@ def edited(spoken: Spoken, place: Place) -> Edited:
 
 def summary(spoken: Spoken, place: Place) -> str:
     """What a message said, in one piece, for those who answer to it."""
-    text, files = _said(spoken, place)
-    return "\n".join(part for part in (text, *(f"[file: {one.name}]" for one in files)) if part)
+    text, files = _content(spoken, place)
+    lines = [text, *(f"[file: {file.name}]" for file in files)]
+    return "\n".join(filter(None, lines))
 
 
-def _said(spoken: Spoken, place: Place) -> tuple[str, tuple[Attachment, ...]]:
+def _content(spoken: Spoken, place: Place) -> tuple[str, tuple[Attachment, ...]]:
     names = {key: (person, name) for key, person, name in spoken.mentions}
 
     def named(key: str) -> str:
@@ -247,29 +233,24 @@ def _said(spoken: Spoken, place: Place) -> tuple[str, tuple[Attachment, ...]]:
 
     if spoken.kind == "merge_forward" and spoken.id in place.inside:
         return clean(place.inside[spoken.id]), ()
-    found = content.read(spoken.id, spoken.kind, spoken.content, named)
-    text = found.text
+    result = content.read(spoken.id, spoken.kind, spoken.content, named)
+    text = result.text
     us = next((named(key) for key, person, _ in spoken.mentions if person == place.bot), None)
-    if us is not None and spoken.kind in {
-        "text",
-        "post",
-    }:  # a call of our bot at the start is an address, not a word
+    # A call of our bot at the start is an address, not a word.
+    if us is not None and spoken.kind in {"text", "post"}:
         text = re.sub(rf"^\s*{re.escape(us)}[\s,:，：]*", "", text)
-    return clean(text), found.attachments
+    return clean(text), result.attachments
 
 
 def _recalled(event: Body, place: Place) -> Edited | None:
     """im.message.recalled_v1 names the message and its chat, not who said it."""
-    target, chat, ms = (
-        text_of(event, "message_id"),
-        text_of(event, "chat_id"),
-        milliseconds(event, "recall_time"),
-    )
+    target = text_of(event, "message_id")
+    chat = text_of(event, "chat_id")
+    ms = milliseconds(event, "recall_time")
     if place.is_ours(target):
         return None
-    common = _common(
-        f"{target}/recalled", chat, place.topic_of(target), _person("", place), ms, place
-    )
+    topic = place.topic_of(target)
+    common = _common(f"{target}/recalled", chat, topic, _person("", place), ms, place)
     return Edited(**common, message=MessageId(target), text=None)
 
 
@@ -278,12 +259,13 @@ def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
     another bot's."""
     if word(event, "operator_type") == "app":
         return None
-    target, ms = text_of(event, "message_id"), milliseconds(event, "action_time")
+    target = text_of(event, "message_id")
+    ms = milliseconds(event, "action_time")
     emoji = text_of(body_of(event, "reaction_type"), "emoji_type")
     user = text_of(body_of(event, "user_id"), "open_id")
     chat = word(event, "chat_id")
     if not chat:
-        # asked for elsewhere; a reaction to a message whose chat nobody knows concerns nobody
+        # Asked for elsewhere; a reaction to a message whose chat nobody knows concerns nobody.
         return None
     key = f"{target}/{emoji}/{user}/{ms}/{'+' if added else '-'}"
     common = _common(key, chat, place.topic_of(target), _person(user, place), ms, place)
@@ -292,29 +274,22 @@ def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
 
 def _pressed(payload: Body, place: Place) -> Answer | None:
     """card.action.trigger: the button's value is what render.py gave it."""
-    header, event = body_of(payload, "header"), body_of(payload, "event")
-    action, where, who = (
-        body_of(event, "action"),
-        body_of(event, "context"),
-        body_of(event, "operator"),
-    )
+    header = body_of(payload, "header")
+    event = body_of(payload, "event")
+    action = body_of(event, "action")
+    context = body_of(event, "context")
+    operator = body_of(event, "operator")
     value = body_of(action, "value", {})
     choice = word(value, "choice")
     if not choice:
         return None
-    target, chat = (
-        text_of(where, "open_message_id"),
-        word(value, "to") or text_of(where, "open_chat_id"),
-    )
-    ms, event_id = milliseconds(header, "create_time"), text_of(header, "event_id")
-    common = _common(
-        f"pressed/{event_id}",
-        chat,
-        word(value, "topic") or None,
-        _person(text_of(who, "open_id"), place),
-        ms,
-        place,
-    )
+    target = text_of(context, "open_message_id")
+    chat = word(value, "to") or text_of(context, "open_chat_id")
+    topic = word(value, "topic") or None
+    ms = milliseconds(header, "create_time")
+    event_id = text_of(header, "event_id")
+    person = _person(text_of(operator, "open_id"), place)
+    common = _common(f"pressed/{event_id}", chat, topic, person, ms, place)
     return Answer(**common, message=MessageId(target), choice=choice, token=event_id)
 
 

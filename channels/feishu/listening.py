@@ -144,11 +144,38 @@ class Listening:
         return None
 
     async def _deliver(self, chat: str, events: list[Event]) -> None:
-        """Store what the events say, then answer them."""
-        presses = await self._store(chat, [payload for _, payload in events])
+        """Store what the events say, then answer them. Raises Unavailable, and ChannelError."""
+        messages: list[tuple[Body, Spoken | None]] = []  # None: another event
+        for _, payload in events:
+            try:
+                messages.append((payload, inbound.spoken_in(payload)))
+            except Malformed as error:
+                what = f"an event of type {inbound.MESSAGE}: {error}"
+                self._unreadable.pass_over(what, payload)
+        await self._prepare(chat, messages)
+        arrivals: dict[str, Arrival] = {}
+        early = self._memory.heard(chat) > 0  # what was said before is not read yet
+        for payload, spoken in messages:
+            try:
+                for event in inbound.read(payload, self._place, spoken):
+                    waits = early and isinstance(event, Inbound)
+                    arrival = replace(event, settles=SETTLES) if waits else event
+                    arrivals.setdefault(arrival.key, arrival)
+                    self._follow(arrival, spoken)
+            except Malformed as error:
+                kind = inbound.kind_of(payload) or "nothing"
+                self._unreadable.pass_over(f"an event of type {kind}: {error}", payload)
+        tokens = {arrival.token for arrival in arrivals.values() if isinstance(arrival, Answer)}
+        for token in tokens:
+            self._presses.expect(token)
+        if arrivals:
+            newest = max((spoken.ms for _, spoken in messages if spoken is not None), default=0)
+            batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
+            cursor = self._memory.cursor(chat, newest) if chat and newest else None
+            await self._context.publish(batch, cursor)
         for delivery, payload in events:
             token = word(soft(payload, "header"), "event_id")
-            if token in presses:
+            if token in tokens:
                 self._group.create_task(self._answer_press(delivery, token), name="feishu press")
             else:
                 await delivery.line.answer(delivery, HTTPStatus.OK)
@@ -162,46 +189,13 @@ class Listening:
         result: Body = {"toast": {"type": "info", "content": words}} if words else {}
         await delivery.line.answer(delivery, HTTPStatus.OK, result)
 
-    async def _store(self, chat: str, payloads: list[Body]) -> set[str]:
-        """The tokens of the presses among them. Raises Unavailable, and ChannelError."""
-        told: list[tuple[Body, Spoken | None]] = []  # with its message, None for another event
-        for payload in payloads:
-            try:
-                told.append((payload, inbound.spoken_in(payload)))
-            except Malformed as error:
-                what = f"an event of type {inbound.MESSAGE}: {error}"
-                self._unreadable.pass_over(what, payload)
-        await self._prepare(chat, told)
-        arrivals: dict[str, Arrival] = {}
-        early = self._memory.heard(chat) > 0  # what was said before is not read yet
-        for payload, spoken in told:
-            try:
-                for said in inbound.read(payload, self._place, spoken):
-                    waits = early and isinstance(said, Inbound)
-                    arrival = replace(said, settles=SETTLES) if waits else said
-                    arrivals.setdefault(arrival.key, arrival)
-                    self._follow(arrival, spoken)
-            except Malformed as error:
-                kind = inbound.kind_of(payload) or "nothing"
-                self._unreadable.pass_over(f"an event of type {kind}: {error}", payload)
-        if not arrivals:
-            return set()
-        presses = {said.token for said in arrivals.values() if isinstance(said, Answer)}
-        for token in presses:
-            self._presses.expect(token)
-        newest = max((spoken.ms for _, spoken in told if spoken is not None), default=0)
-        batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
-        cursor = self._memory.cursor(chat, newest) if chat and newest else None
-        await self._context.publish(batch, cursor)
-        return presses
-
-    async def _prepare(self, chat: str, told: Sequence[tuple[Body, Spoken | None]]) -> None:
+    async def _prepare(self, chat: str, messages: Sequence[tuple[Body, Spoken | None]]) -> None:
         """What must be known before words are read and stored. It is asked for side by side,
         because a burst waits for all of it."""
-        works = self._unknown([spoken for _, spoken in told if spoken is not None])
+        works = self._unknown([spoken for _, spoken in messages if spoken is not None])
         private = [
             spoken.ms
-            for payload, spoken in told
+            for payload, spoken in messages
             if spoken is not None and spoken.person and inbound.is_private(payload)
         ]
         is_new = chat != "" and not self._memory.knows(chat)
@@ -213,23 +207,21 @@ class Listening:
         """How far a chat was read. ``private``: ms of one-to-one words in it."""
         if chat and not self._memory.knows(chat):
             self._memory.load(chat, await self._context.cursor(chat))
-        if private:
-            # Nobody lists one-to-one chats: who spoke to us there is remembered before what was
-            # said, which is stored before what was said earlier could be looked for.
-            cursor = self._memory.meet(chat, min(private))
-            if cursor is not None:
-                try:
-                    await self._context.publish((), cursor)
-                except BaseException:
-                    self._memory.forget(chat)
-                    raise
-            if self._memory.unread(chat) and self._strangers < STRANGERS:
-                await self._look_first(chat)
-
-    async def _look_first(self, chat: str) -> None:
-        """A one-to-one chat we never heard of: what was said there while nobody listened is
-        answered before what is said now. A history that cannot be had in time is looked for
-        later."""
+        if not private:
+            return
+        # Nobody lists one-to-one chats: who spoke to us there is remembered before what was said,
+        # which is stored before what was said earlier could be looked for.
+        cursor = self._memory.meet(chat, min(private))
+        if cursor is not None:
+            try:
+                await self._context.publish((), cursor)
+            except BaseException:
+                self._memory.forget(chat)
+                raise
+        if not self._memory.unread(chat) or self._strangers >= STRANGERS:
+            return
+        # We never heard of it: what was said there while nobody listened is answered before what is
+        # said now. A history that cannot be had in time is looked for later.
         self._strangers += 1
         try:
             async with asyncio.timeout(LOOK):
@@ -241,32 +233,34 @@ class Listening:
             self._strangers -= 1
 
     async def _look_back(self, chat: str) -> None:
-        """What ``_look_first`` had no time for."""
+        """What ``_open`` had no time for."""
         await asyncio.sleep(self._wire.pace.lull)
         async with self._readers:
             await self._catch_up.read(chat)
 
-    def _unknown(self, told: Sequence[Spoken]) -> list[Coroutine[Any, Any, None]]:
+    def _unknown(self, messages: Sequence[Spoken]) -> list[Coroutine[Any, Any, None]]:
         """Notes what messages show beside their own words; what has to be asked for: names of new
         people, quoted and forwarded messages."""
-        for spoken in told:
+        for spoken in messages:
             for _, person, name in spoken.mentions:
                 self._names.tell(person, name)
             self._own.place(spoken.id, spoken.chat, spoken.topic)
-        people = [spoken for spoken in told if spoken.person]
+        people = [spoken for spoken in messages if spoken.person]
         senders = {spoken.sender for spoken in people}
         works: list[Coroutine[Any, Any, None]] = [self._names.learn(senders, self._group)]
-        if lacking := [spoken for spoken in people if self._extras.lacks(spoken)]:
+        lacking = [spoken for spoken in people if self._extras.lacks(spoken)]
+        if lacking:
             works.append(self._extras.learn(lacking, self._place))
         return works
 
-    def _follow(self, said: Arrival, spoken: Spoken | None) -> None:
+    def _follow(self, arrival: Arrival, spoken: Spoken | None) -> None:
         """A thread in which we were called stays ours to hear, also after a restart: it travels in
         the cursor."""
-        if not isinstance(said, Inbound) or spoken is None or said.private:
+        if not isinstance(arrival, Inbound) or spoken is None or arrival.private:
             return
-        if said.addressed and said.address.topic is not None:
-            self._memory.follow(said.address.chat, said.address.topic, spoken.thread)
+        address = arrival.address
+        if arrival.addressed and address.topic is not None:
+            self._memory.follow(address.chat, address.topic, spoken.thread)
 
     # catch-up (channels.catch_up.History)
 
@@ -315,9 +309,9 @@ class Listening:
             return None
         if changed:
             return inbound.edited(row, self._place)
-        said = inbound.message(row, self._place, private=self._memory.has_met(chat))
-        self._follow(said, row)
-        return said
+        message = inbound.message(row, self._place, private=self._memory.has_met(chat))
+        self._follow(message, row)
+        return message
 
     def said_at(self, row: Spoken) -> datetime | None:
         return moment(row.ms) if row.person else None
@@ -337,6 +331,6 @@ class Listening:
         newest = max((row.ms for row in missed.said + missed.left), default=0)
         try:
             await self._context.publish(arrivals, self._memory.cursor(chat, newest))
-        except BaseException:  # _look_first's time is over in the middle of it, too
+        except BaseException:  # the time of _open is over in the middle of it, too
             self._memory.found_not_stored(chat, heard)
             raise

@@ -7,9 +7,10 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from channels.contract import Address, Choice, MessageId, Outbound, Part
+from channels.contract import Address, MessageId, Outbound, Part
 from channels.payloads import Body, clean
 from channels.split import split_markdown
 from channels.text import around, disclosed, is_link, parse, plain_inline
@@ -105,18 +106,19 @@ def _cards(outbound: Outbound) -> list[Body]:
     # A reply rings its author by itself.
     people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
     calls = " ".join(f"<at id={person}></at>" for person in people if _PERSON.fullmatch(person))
-    made = _plain_card if outbound.plain else _card
+    make = partial(_card, plain=outbound.plain)
+    empty = make("")
     room = MOST_BYTES - len(calls)
     if outbound.choices:
-        room -= size(_with_buttons(made(""), outbound)) - size(made(""))
+        room -= size(_with_buttons(empty, outbound)) - size(empty)
     if outbound.plain:
-        shown = split_markdown(text, lambda piece: size(made(piece)) <= room)
+        shown = split_markdown(text, lambda piece: size(make(piece)) <= room)
     else:
-        pieces = split_markdown(text, lambda piece: _fits(made(markup(piece)), piece, room))
+        pieces = split_markdown(text, lambda piece: _fits(make(markup(piece)), piece, room))
         shown = [markup(piece) or _NOTHING_SAID for piece in pieces]
     cards: list[Body] = []
     for piece in shown or [_NOTHING_SAID]:
-        cards += [made(cut) for cut in _cut(piece, made, room)]
+        cards += [make(cut) for cut in _cut(piece, make, room)]
     if calls:
         cards[0]["body"]["elements"].insert(0, {"tag": "markdown", "content": calls})
     if outbound.choices:
@@ -128,23 +130,20 @@ def _fits(card: Body, source: str, room: int = MOST_BYTES) -> bool:
     return size(card) <= room and tables(source) <= MOST_TABLES
 
 
-def _cut(text: str, made: Callable[[str], Body], room: int) -> list[str]:
+def _cut(text: str, make: Callable[[str], Body], room: int) -> list[str]:
     """A last resort for a piece that no boundary could make fit."""
-    if size(made(text)) <= room or len(text) < 2:
+    if size(make(text)) <= room or len(text) < 2:
         return [text]
     middle = len(text) // 2
-    return [*_cut(text[:middle], made, room), *_cut(text[middle:], made, room)]
+    return [*_cut(text[:middle], make, room), *_cut(text[middle:], make, room)]
 
 
-def _card(content: str) -> Body:
+def _card(content: str, *, plain: bool = False) -> Body:
     """Card JSON 2.0. ``update_multi`` must stand there before and after, or nobody may change the
     card."""
-    element = {"tag": "markdown", "content": content, "element_id": ELEMENT}
-    return {"schema": "2.0", "config": {"update_multi": True}, "body": {"elements": [element]}}
-
-
-def _plain_card(content: str) -> Body:
-    element = {"tag": "div", "text": {"tag": "plain_text", "content": content}}
+    element: Body = {"tag": "markdown", "content": content, "element_id": ELEMENT}
+    if plain:
+        element = {"tag": "div", "text": {"tag": "plain_text", "content": content}}
     return {"schema": "2.0", "config": {"update_multi": True}, "body": {"elements": [element]}}
 
 
@@ -155,28 +154,29 @@ def _with_buttons(card: Body, outbound: Outbound) -> Body:
     where = {"topic": str(address.topic)} if address.topic else {}
     if not address.chat.startswith("oc_"):
         where["to"] = str(address.chat)
-    buttons = [_button(choice, where) for choice in outbound.choices[:MAX_CHOICES]]
-    columns = [{"tag": "column", "width": "auto", "elements": [button]} for button in buttons]
+    columns: list[Body] = []
+    for choice in outbound.choices[:MAX_CHOICES]:
+        label = clean(choice.label).strip() or choice.value
+        if len(label) > MAX_LABEL:
+            label = label[: MAX_LABEL - 1] + "…"
+        button: Body = {
+            "tag": "button",
+            "text": {"tag": "plain_text", "content": label},
+            "type": _STYLES[choice.style],
+            "behaviors": [{"type": "callback", "value": {"choice": choice.value} | where}],
+        }
+        columns.append({"tag": "column", "width": "auto", "elements": [button]})
     row = {"tag": "column_set", "flex_mode": "flow", "columns": columns}
-    return card | {"body": {"elements": [*card["body"]["elements"], row]}}
-
-
-def _button(choice: Choice, where: Body) -> Body:
-    label = clean(choice.label).strip() or choice.value
-    label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
-    return {
-        "tag": "button",
-        "text": {"tag": "plain_text", "content": label},
-        "type": _STYLES[choice.style],
-        "behaviors": [{"type": "callback", "value": {"choice": choice.value} | where}],
-    }
+    elements = [*card["body"]["elements"], row]
+    return card | {"body": {"elements": elements}}
 
 
 def _where(address: Address, reply_to: MessageId | None) -> Body:
     """A thread is answered by a reply to its root; another message by a reply that quotes it."""
     if address.topic:
         return {"chat": str(address.chat), "reply": str(address.topic), "in_thread": True}
-    return {"chat": str(address.chat)} | ({"reply": str(reply_to)} if reply_to else {})
+    reply = {"reply": str(reply_to)} if reply_to else {}
+    return {"chat": str(address.chat)} | reply
 
 
 def _frozen(body: Body) -> str:
@@ -233,7 +233,10 @@ def _block(node: SyntaxTreeNode) -> str:
             mark = node.markup if set(node.markup) == {"#"} else "##"
             return f"{mark} {words}" if words.strip() else ""
         case "fence" | "code_block":
-            return _fence(node.content.rstrip("\n"), str(getattr(node, "info", "") or ""))
+            info = str(getattr(node, "info", "") or "")
+            language = re.sub(r"[^\w+#.-]", "", info.split(" ", maxsplit=1)[0])[:30]
+            code = node.content.rstrip("\n").replace("```", f"`{NOTHING}`{NOTHING}`")
+            return f"```{language}\n{_disarmed(code)}\n```"
         case "html_block":
             return literal(node.content.rstrip("\n"))
         case "hr":
@@ -296,12 +299,6 @@ def _wrap(mark: str, words: str) -> str:
     return f"{words[:start]}{mark}{inner}{mark}{words[start + len(inner) :]}"
 
 
-def _fence(code: str, info: str) -> str:
-    language = re.sub(r"[^\w+#.-]", "", info.split(" ", maxsplit=1)[0])[:30]
-    code = code.replace("```", f"`{NOTHING}`{NOTHING}`")
-    return f"```{language}\n{_disarmed(code)}\n```"
-
-
 def _disarmed(code: str) -> str:
     """Code knows no entities; a tag of Feishu's own in it is taken apart by something nobody
     sees."""
@@ -312,20 +309,24 @@ def _link(address: str, words: str, read: str) -> str:
     """``read``: the words with what touches them."""
     words = words.strip().replace("\n", " ")
     if not is_link(address):
-        return literal(f"{words} ({address})" if address and words != address else words)
+        beside = f" ({address})" if address and words != address else ""
+        return literal(words + beside)
     target = address.replace("(", "%28").replace(")", "%29")
     shown = literal(words or address).replace("]", "&#93;")
-    return f"[{shown}]({target}){literal(disclosed(words, address, read))}"
+    beside = literal(disclosed(words, address, read))
+    return f"[{shown}]({target}){beside}"
 
 
 def _table(node: SyntaxTreeNode) -> str:
     rows: list[list[str]] = []
-    for row in [row for part in node.children for row in part.children]:
-        words = [_inline(cell).replace("\n", " ") for cell in row.children]
-        rows.append([cell.replace("|", "&#124;").strip() for cell in words])
+    for part in node.children:
+        for row in part.children:
+            words = [_inline(cell).replace("\n", " ") for cell in row.children]
+            rows.append([cell.replace("|", "&#124;").strip() for cell in words])
     width = max(map(len, rows))
     lines: list[str] = []
     for row in rows:
         cells = row + [""] * (width - len(row))
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
+    lines.insert(1, "|" + " --- |" * width)
+    return "\n".join(lines)
