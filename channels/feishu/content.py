@@ -102,7 +102,11 @@ def _file(message: str, key: str, kind: str, name: str) -> tuple[Attachment, ...
         raise Malformed(f"a message with a {kind} has no key")
     otherwise = "image/png" if kind == "image" else "application/octet-stream"
     media_type = mimetypes.guess_type(name)[0] or otherwise
-    return (Attachment(f"{message} {key} {kind}", clean(name), media_type, None),)
+    return (
+        Attachment(
+            ref=f"{message} {key} {kind}", name=clean(name), media_type=media_type, size=None
+        ),
+    )
 
 
 def _post(message: str, body: Body, named: Named) -> Content:
@@ -131,14 +135,15 @@ def _lines(body: Body, named: Named) -> tuple[list[str], list[tuple[str, str]]]:
         words: list[str] = []
         for element in rows_of({"row": paragraph}, "row"):
             words.append(_element(element, named))
-            image = word(element, "image_key") if element.get("tag") == "img" else ""
-            video = word(element, "file_key") if element.get("tag") == "media" else ""
-            if image:
-                pictures.append((image, "image"))
-            if video:
-                pictures.append((video, "file"))
+            match element.get("tag"):
+                case "img":
+                    pictures.append((word(element, "image_key"), "image"))
+                case "media":
+                    pictures.append((word(element, "file_key"), "file"))
+                case _:
+                    continue
         lines.append("".join(words))
-    return lines, pictures
+    return lines, [(key, kind) for key, kind in pictures if key]
 
 
 def _element(element: Body, named: Named) -> str:
@@ -151,7 +156,10 @@ def _element(element: Body, named: Named) -> str:
             return text or address
         case "at":
             key = word(element, "user_id")
-            return named(key) if _KEY.fullmatch(key) else f"@{word(element, 'user_name') or key}"
+            if _KEY.fullmatch(key):
+                return named(key)
+            name = word(element, "user_name") or key
+            return f"@{name}"
         case "emotion":
             return f":{word(element, 'emoji_type')}:"
         case "hr":

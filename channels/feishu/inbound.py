@@ -193,9 +193,16 @@ def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:
         followed = spoken.topic is not None and place.follows(spoken.topic)
         addressed = followed or place.is_ours(spoken.parent)
     answers = spoken.parent if spoken.parent != spoken.topic else ""
-    person = _person(spoken.sender, place)
+    common = _common(
+        place,
+        key=spoken.id,
+        chat=spoken.chat,
+        topic=spoken.topic,
+        person=spoken.sender,
+        ms=spoken.ms,
+    )
     return Inbound(
-        **_common(spoken.id, spoken.chat, spoken.topic, person, spoken.ms, place),
+        **common,
         message=MessageId(spoken.id),
         text=text,
         private=private,
@@ -211,7 +218,9 @@ def edited(spoken: Spoken, place: Place) -> Edited:
     text = None if spoken.deleted else _content(spoken, place)[0]
     at = max(spoken.changed, spoken.ms)
     key = f"{spoken.id}/recalled" if spoken.deleted else f"{spoken.id}/edited/{at}"
-    common = _common(key, spoken.chat, spoken.topic, _person(spoken.sender, place), at, place)
+    common = _common(
+        place, key=key, chat=spoken.chat, topic=spoken.topic, person=spoken.sender, ms=at
+    )
     return Edited(**common, message=MessageId(spoken.id), text=text)
 
 
@@ -235,10 +244,11 @@ def _content(spoken: Spoken, place: Place) -> tuple[str, tuple[Attachment, ...]]
         return clean(place.inside[spoken.id]), ()
     result = content.read(spoken.id, spoken.kind, spoken.content, named)
     text = result.text
-    us = next((named(key) for key, person, _ in spoken.mentions if person == place.bot), None)
     # A call of our bot at the start is an address, not a word.
-    if us is not None and spoken.kind in {"text", "post"}:
-        text = re.sub(rf"^\s*{re.escape(us)}[\s,:，：]*", "", text)
+    calls = [named(key) for key, person, _ in spoken.mentions if person == place.bot]
+    if calls and spoken.kind in {"text", "post"}:
+        call = rf"^\s*{re.escape(calls[0])}[\s,:，：]*"
+        text = re.sub(call, "", text)
     return clean(text), result.attachments
 
 
@@ -249,8 +259,9 @@ def _recalled(event: Body, place: Place) -> Edited | None:
     ms = milliseconds(event, "recall_time")
     if place.is_ours(target):
         return None
-    topic = place.topic_of(target)
-    common = _common(f"{target}/recalled", chat, topic, _person("", place), ms, place)
+    common = _common(
+        place, key=f"{target}/recalled", chat=chat, topic=place.topic_of(target), person="", ms=ms
+    )
     return Edited(**common, message=MessageId(target), text=None)
 
 
@@ -267,8 +278,15 @@ def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
     if not chat:
         # Asked for elsewhere; a reaction to a message whose chat nobody knows concerns nobody.
         return None
-    key = f"{target}/{emoji}/{user}/{ms}/{'+' if added else '-'}"
-    common = _common(key, chat, place.topic_of(target), _person(user, place), ms, place)
+    sign = "+" if added else "-"
+    common = _common(
+        place,
+        key=f"{target}/{emoji}/{user}/{ms}/{sign}",
+        chat=chat,
+        topic=place.topic_of(target),
+        person=user,
+        ms=ms,
+    )
     return Reacted(**common, message=MessageId(target), emoji=emoji, added=added)
 
 
@@ -288,19 +306,33 @@ def _pressed(payload: Body, place: Place) -> Answer | None:
     topic = word(value, "topic") or None
     ms = milliseconds(header, "create_time")
     event_id = text_of(header, "event_id")
-    person = _person(text_of(operator, "open_id"), place)
-    common = _common(f"pressed/{event_id}", chat, topic, person, ms, place)
+    common = _common(
+        place,
+        key=f"pressed/{event_id}",
+        chat=chat,
+        topic=topic,
+        person=text_of(operator, "open_id"),
+        ms=ms,
+    )
     return Answer(**common, message=MessageId(target), choice=choice, token=event_id)
 
 
-def _person(open_id: str, place: Place) -> Person:
-    return Person(PersonId(open_id), clean(place.names.get(open_id) or open_id))
-
-
 def _common(
-    key: str, chat: str, topic: str | None, person: Person, ms: int, place: Place
+    place: Place, *, key: str, chat: str, topic: str | None, person: str, ms: int
 ) -> _Common:
+    """``person``: an open_id."""
     if not chat:
         raise Malformed("chat_id is empty")
-    address = Address("feishu", place.app, ChatId(chat), TopicId(topic) if topic else None)
-    return {"key": key, "address": address, "person": person, "at": moment(ms), "order": order(ms)}
+    name = place.names.get(person) or person
+    return {
+        "key": key,
+        "address": Address(
+            channel="feishu",
+            account=place.app,
+            chat=ChatId(chat),
+            topic=TopicId(topic) if topic else None,
+        ),
+        "person": Person(PersonId(person), clean(name)),
+        "at": moment(ms),
+        "order": order(ms),
+    }

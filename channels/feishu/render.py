@@ -105,7 +105,8 @@ def _cards(outbound: Outbound) -> list[Body]:
         return []
     # A reply rings its author by itself.
     people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
-    calls = " ".join(f"<at id={person}></at>" for person in people if _PERSON.fullmatch(person))
+    called = [person for person in people if _PERSON.fullmatch(person)]
+    calls = " ".join(f"<at id={person}></at>" for person in called)
     make = partial(_card, plain=outbound.plain)
     empty = make("")
     room = MOST_BYTES - len(calls)
@@ -120,7 +121,8 @@ def _cards(outbound: Outbound) -> list[Body]:
     for piece in shown or [_NOTHING_SAID]:
         cards += [make(cut) for cut in _cut(piece, make, room)]
     if calls:
-        cards[0]["body"]["elements"].insert(0, {"tag": "markdown", "content": calls})
+        element = {"tag": "markdown", "content": calls}
+        cards[0]["body"]["elements"].insert(0, element)
     if outbound.choices:
         cards[-1] = _with_buttons(cards[-1], outbound)
     return cards
@@ -135,7 +137,9 @@ def _cut(text: str, make: Callable[[str], Body], room: int) -> list[str]:
     if size(make(text)) <= room or len(text) < 2:
         return [text]
     middle = len(text) // 2
-    return [*_cut(text[:middle], make, room), *_cut(text[middle:], make, room)]
+    first = _cut(text[:middle], make, room)
+    second = _cut(text[middle:], make, room)
+    return [*first, *second]
 
 
 def _card(content: str, *, plain: bool = False) -> Body:
@@ -216,14 +220,23 @@ def _join_blocks(node: SyntaxTreeNode, between: str) -> str:
 
 def tables(text: str) -> int:
     """How many tables a card with this source would hold."""
-    return text.count("|") and sum(node.type == "table" for node in parse(text).walk())
+    if "|" not in text:
+        return 0
+    return sum(node.type == "table" for node in parse(text).walk())
 
 
 def literal(text: str) -> str:
     """Words that shall be seen exactly so."""
     text = _SPECIAL.sub(lambda mark: f"&#{ord(mark[0])};", text)
-    text = _NUMBERED.sub(lambda mark: f"{mark[1]}&#{ord(mark[2])};", text)
-    return _LINE_START.sub(lambda mark: f"{mark[1]}&#{ord(mark[2])};" if mark[2] else mark[0], text)
+    text = _NUMBERED.sub(_with_entity, text)
+    return _LINE_START.sub(_with_entity, text)
+
+
+def _with_entity(match: re.Match[str]) -> str:
+    before, mark = match.groups()
+    if not mark:
+        return match[0]
+    return f"{before}&#{ord(mark)};"
 
 
 def _block(node: SyntaxTreeNode) -> str:
@@ -234,7 +247,8 @@ def _block(node: SyntaxTreeNode) -> str:
             return f"{mark} {words}" if words.strip() else ""
         case "fence" | "code_block":
             info = str(getattr(node, "info", "") or "")
-            language = re.sub(r"[^\w+#.-]", "", info.split(" ", maxsplit=1)[0])[:30]
+            name = info.partition(" ")[0]
+            language = re.sub(r"[^\w+#.-]", "", name)[:30]
             code = node.content.rstrip("\n").replace("```", f"`{NOTHING}`{NOTHING}`")
             return f"```{language}\n{_disarmed(code)}\n```"
         case "html_block":
@@ -295,8 +309,8 @@ def _wrap(mark: str, words: str) -> str:
     inner = words.strip()
     if not inner or inner[0] in "*~" or inner[-1] in "*~":
         return words
-    start = words.index(inner)
-    return f"{words[:start]}{mark}{inner}{mark}{words[start + len(inner) :]}"
+    before, _, after = words.partition(inner)
+    return f"{before}{mark}{inner}{mark}{after}"
 
 
 def _disarmed(code: str) -> str:
