@@ -278,7 +278,9 @@ class Feishu:
         sent = await self._wire.call("POST", _MESSAGES, query=query, body=message, once=True)
         receipt = self._receipt(sent)
         there = word(sent, "chat_id")
-        return receipt if there in ("", chat) else replace(receipt, chat=ChatId(there))
+        if there in ("", chat):
+            return receipt
+        return replace(receipt, chat=ChatId(there))
 
     def _receipt(self, data: Body) -> Receipt:
         message = word(data, "message_id")

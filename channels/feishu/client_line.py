@@ -2,6 +2,7 @@
 block or die silently is ours."""
 
 # lark_oapi is annotated in part only.
+# pyright: reportPrivateUsage=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -17,12 +18,34 @@ from typing import Any
 
 from websockets.exceptions import WebSocketException
 
-from channels.errors import NotReady
-from channels.feishu import client_sdk as sdk
-from channels.feishu.client import TOO_MANY, Wire
-from channels.payloads import SIZE, Body
+from channels.errors import ChannelError, NotReady, RateLimited
+from channels.feishu.client import CREDENTIALS, LEAN, SLOW, Wire, live_here, request_of
+from channels.feishu.content import word
+from channels.payloads import SIZE, Body, soft
 from channels.record import record
 
+with LEAN:
+    from lark_oapi.core.enum import LogLevel
+    from lark_oapi.core.json import JSON
+    from lark_oapi.ws.client import Client
+    from lark_oapi.ws.client import _new_ping_frame as new_ping_frame
+    from lark_oapi.ws.const import (
+        GEN_ENDPOINT_URI,
+        HEADER_BIZ_RT,
+        HEADER_MESSAGE_ID,
+        HEADER_SEQ,
+        HEADER_SUM,
+        HEADER_TYPE,
+    )
+    from lark_oapi.ws.enum import FrameType, MessageType
+    from lark_oapi.ws.exception import ClientException, ConnectionClosedException, ServerException
+    from lark_oapi.ws.model import ClientConfig, EndpointResp, Response
+    from lark_oapi.ws.pb.google.protobuf.message import DecodeError, EncodeError
+    from lark_oapi.ws.pb.pbbp2_pb2 import Frame
+
+# Long connection, answers of the endpoint: busy, internal error, too many connections (50 an app).
+_ENDPOINT_REFUSES = frozenset({403, 514, 1000040344})
+TOO_MANY = 1000040350
 HANDSHAKE_REFUSED = 514  # handshake-status
 MOST_PARTS = 1000  # of one split message, and split messages that are incomplete at the same time
 LARGEST = 16 << 20  # bytes of one frame, and of one joined message
@@ -42,13 +65,13 @@ class Delivery:
     raw: bytes = b""
 
 
-class _Socket(sdk.Client):
+class _Socket(Client):
     """The SDK's client without its own asking (it blocks the loop, without a time limit) and
     reconnecting (it dies without a word)."""
 
     def __init__(self, app_id: str, url: str, line: Line) -> None:
         super().__init__(
-            app_id, "asked-for-ahead", log_level=sdk.LogLevel.CRITICAL, auto_reconnect=False
+            app_id, "asked-for-ahead", log_level=LogLevel.CRITICAL, auto_reconnect=False
         )
         self._cache._cron.cancel()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the SDK joins split frames with it; ours has bounds
         self.url = url
@@ -59,7 +82,7 @@ class _Socket(sdk.Client):
         """Raises what the SDK and websockets raise. Once only: a second _connect() would keep the
         SDK's lock for ever."""
         self._configure(config)
-        sdk.live_here()
+        live_here()
         await self._connect()
         conn: Any = self._conn
         # the SDK leaves it at websockets' 1 MiB, and a larger frame would end the connection
@@ -81,7 +104,7 @@ class _Socket(sdk.Client):
 
     async def ping_frame(self) -> None:
         """The protocol's own ping."""
-        await self.write(sdk.new_ping_frame(int(self._service_id or 0)).SerializeToString())
+        await self.write(new_ping_frame(int(self._service_id or 0)).SerializeToString())
 
     @property
     def ping_interval(self) -> float:
@@ -134,7 +157,7 @@ class Line:
 
     async def open(self) -> None:
         """Raises ChannelError."""
-        url, config = await self._wire.endpoint()
+        url, config = await endpoint(self._wire)
         self._socket = socket = _Socket(self._wire.app, url, self)
         try:
             async with asyncio.timeout(self._pace.connect):
@@ -144,11 +167,11 @@ class Line:
                 f"Feishu: long connection: no handshake within {self._pace.connect:g} s"
             ) from None
         # 403, or 514 for too many connections: the SDK's way to say which of the two 514s it was
-        except sdk.ClientException as refused:
+        except ClientException as refused:
             code = TOO_MANY if refused.code == HANDSHAKE_REFUSED else refused.code
             reason = str(refused.args[0]) if refused.args else ""
-            raise self._wire.no_line(code, reason) from refused
-        except sdk.ServerException as refused:
+            raise no_line(self._wire, code, reason) from refused
+        except ServerException as refused:
             raise NotReady(f"Feishu: long connection: {refused}") from refused
         except (WebSocketException, OSError, KeyError, ValueError) as error:
             raise NotReady(f"Feishu: long connection: {type(error).__name__}: {error}") from error
@@ -163,12 +186,12 @@ class Line:
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
         self._frames += 1
         try:
-            frame: Any = sdk.Frame()
+            frame: Any = Frame()
             frame.ParseFromString(data)
-            kind = sdk.FrameType(frame.method)
+            kind = FrameType(frame.method)
             headers = {str(header.key): str(header.value) for header in frame.headers}
         except (
-            sdk.DecodeError,
+            DecodeError,
             ValueError,
             IndexError,
             KeyError,
@@ -178,8 +201,8 @@ class Line:
         ):
             await self._heard.put(Delivery(self, "", raw=data[:SIZE]))
             return
-        if kind == sdk.FrameType.CONTROL:
-            is_pong = headers.get(sdk.HEADER_TYPE) == sdk.MessageType.PONG.value
+        if kind == FrameType.CONTROL:
+            is_pong = headers.get(HEADER_TYPE) == MessageType.PONG.value
             if is_pong and self._socket is not None:
                 self.pongs += 1
                 self._answers_pings = True
@@ -188,15 +211,15 @@ class Line:
             return
         payload = self._joined(frame, headers)
         if payload is not None:
-            name = headers.get(sdk.HEADER_TYPE) or "event"
+            name = headers.get(HEADER_TYPE) or "event"
             await self._heard.put(Delivery(self, name, payload, frame, time.monotonic()))
 
     def _joined(self, frame: Any, headers: dict[str, str]) -> bytes | None:
         """Long payloads come in parts of one message_id; None while some are missing. Answered
         once, by the frame that completes it."""
         try:
-            count = int(headers.get(sdk.HEADER_SUM, "1"))
-            number = int(headers.get(sdk.HEADER_SEQ, "0"))
+            count = int(headers.get(HEADER_SUM, "1"))
+            number = int(headers.get(HEADER_SEQ, "0"))
         except ValueError:
             count = 1
             number = 0
@@ -206,7 +229,7 @@ class Line:
         for message, (began, _) in list(self._parts.items()):
             if now - began >= PATIENCE:
                 del self._parts[message]
-        message = headers.get(sdk.HEADER_MESSAGE_ID, "")
+        message = headers.get(HEADER_MESSAGE_ID, "")
         is_full = message not in self._parts and len(self._parts) >= MOST_PARTS
         if is_full or not 0 <= number < count <= MOST_PARTS:
             return None  # never answered: Feishu delivers it again
@@ -227,7 +250,7 @@ class Line:
         spent = int((time.monotonic() - delivery.at) * 1000)
         try:
             await self._socket.write(answered(delivery.frame, code, spent, result))
-        except (WebSocketException, OSError, sdk.EncodeError, sdk.ConnectionClosedException):
+        except (WebSocketException, OSError, EncodeError, ConnectionClosedException):
             self.end()
 
     def end(self) -> None:
@@ -257,7 +280,7 @@ class Line:
                 await socket.ping_frame()
                 await asyncio.sleep(min(socket.ping_interval, self._pace.frames))
                 silent = silent + 1 if self._frames == before else 0
-        except (WebSocketException, OSError, sdk.ConnectionClosedException):
+        except (WebSocketException, OSError, ConnectionClosedException):
             pass
         self.end()
 
@@ -277,13 +300,48 @@ def answered(frame: Any, code: int, spent: int, result: Body | None = None) -> b
     milliseconds; ``result``: of a callback."""
     if code == HTTPStatus.OK:
         header = frame.headers.add()
-        header.key = sdk.HEADER_BIZ_RT
+        header.key = HEADER_BIZ_RT
         header.value = str(spent)
-    response = sdk.Response(code=code)
+    response = Response(code=code)
     if result is not None:
-        response.data = base64.b64encode((sdk.JSON.marshal(result) or "").encode())
-    frame.payload = (sdk.JSON.marshal(response) or "").encode()
+        response.data = base64.b64encode((JSON.marshal(result) or "").encode())
+    frame.payload = (JSON.marshal(response) or "").encode()
     return frame.SerializePartialToString()
+
+
+async def endpoint(wire: Wire) -> tuple[str, ClientConfig | None]:
+    """Where the long connection is opened, and how Feishu wants it kept; each address serves
+    once.
+
+    The SDK asks by a blocking call without a time limit; this one is neither. Raises
+    AuthFailed, NotReady, RateLimited."""
+    request = request_of("POST", GEN_ENDPOINT_URI)
+    request.token_types = set()
+    request.body = {"AppID": wire.config.app_id, "AppSecret": wire.config.app_secret}
+    request.headers["locale"] = "zh"
+    answer = await wire.send("long connection", request, None, once=False)
+    code = answer.get("code")
+    if code != 0:
+        raise no_line(wire, code if isinstance(code, int) else -1, word(answer, "msg"))
+    endpoint = EndpointResp({"code": 0, "data": soft(answer, "data")}).data
+    url = None if endpoint is None else endpoint.URL
+    if endpoint is None or not isinstance(url, str) or not url.startswith(("wss://", "ws://")):
+        raise NotReady("Feishu: long connection: answered without an address")
+    config = endpoint.ClientConfig
+    return url, config if isinstance(config, ClientConfig) else None
+
+
+def no_line(wire: Wire, code: int, reason: str) -> ChannelError:
+    """Why there is no address, or a handshake was refused (the SDK's ClientException and
+    ServerException)."""
+    if code in CREDENTIALS | _ENDPOINT_REFUSES:
+        return wire.no_credentials("long connection", code, reason)
+    if code in SLOW:
+        return RateLimited(5.0)
+    more = ""
+    if code == TOO_MANY:
+        more = ": the app has more than 50 connections: is another process using the same app?"
+    return NotReady(f"Feishu: long connection: {code} {reason}{more}")
 
 
 class Feed:

@@ -197,7 +197,9 @@ def rows_of(body: Body, name: str) -> list[Body]:
 def word(body: Body, name: str) -> str:
     """A text that may be missing or of another type: then it is empty."""
     value = body.get(name)
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 def milliseconds(body: Body, name: str) -> int:

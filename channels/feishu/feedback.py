@@ -275,6 +275,8 @@ class Presses:
             return ""
         try:
             done, _ = await asyncio.wait([waiting], timeout=within)
-            return waiting.result() if done and not waiting.cancelled() else ""
+            if done and not waiting.cancelled():
+                return waiting.result()
+            return ""
         finally:
             self._waiting.pop(token, None)

@@ -75,7 +75,9 @@ class Spoken:
     def topic(self) -> str | None:
         """Threads are named by their root; the root itself carries the thread's id as soon as there
         is one."""
-        return (self.root or self.id) if self.thread else None
+        if self.thread:
+            return self.root or self.id
+        return None
 
 
 class _Common(TypedDict):
@@ -181,7 +183,9 @@ def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arri
             arrival = _pressed(payload, place)
         case _:
             pass
-    return [] if arrival is None else [cleaned(arrival)]
+    if arrival is None:
+        return []
+    return [cleaned(arrival)]
 
 
 def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:

@@ -314,7 +314,9 @@ class Listening:
         return message
 
     def said_at(self, row: Spoken) -> datetime | None:
-        return moment(row.ms) if row.person else None
+        if row.person:
+            return moment(row.ms)
+        return None
 
     def notice_to(self, chat: str, missed: Missed[Spoken]) -> Address | None:
         mentioned = {person for row in missed.left if row.person for _, person, _ in row.mentions}

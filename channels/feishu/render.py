@@ -244,7 +244,9 @@ def _block(node: SyntaxTreeNode) -> str:
         case "heading":
             words = _inline(node).replace("\n", " ")
             mark = node.markup if set(node.markup) == {"#"} else "##"
-            return f"{mark} {words}" if words.strip() else ""
+            if words.strip():
+                return f"{mark} {words}"
+            return ""
         case "fence" | "code_block":
             info = str(getattr(node, "info", "") or "")
             name = info.partition(" ")[0]
@@ -281,7 +283,9 @@ def _inline(node: SyntaxTreeNode) -> str:
             words = _disarmed(node.content.replace("\n", " "))
             if "`" in words:
                 return literal(words)  # Feishu documents one backtick only
-            return f"`{words}`" if words.strip() else words
+            if words.strip():
+                return f"`{words}`"
+            return words
         case "softbreak" | "hardbreak":
             return "\n"
         case "strong":

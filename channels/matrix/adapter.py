@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 from channels.competing_instance import CompetingInstance
@@ -34,6 +34,7 @@ from channels.matrix.client import MatrixClient, Pace
 from channels.matrix.client_wire import Forbidden, SignedOut
 from channels.matrix.rooms import Rooms, Welcome
 from channels.matrix.sync import POSITION_ONLY, Listening
+from channels.payloads import Body
 from channels.platform_calls import downloaded, plain_name
 from channels.registry import load
 from channels.stale_typing import OpenIndicators
@@ -65,7 +66,7 @@ class Matrix:
         self._client: MatrixClient | None = None
         self._rooms: Rooms | None = None
         self._device = ""
-        self._born: dict[str, Any] | None = (
+        self._born: Body | None = (
             None  # the homeserver's answer, with its position, when we first connected
         )
         self._max_file = MAX_FILE
@@ -236,9 +237,7 @@ class Matrix:
             return await self.send(render.moved(part, new), key)
         return Receipt(part.target if part.target is not None else MessageId(event))
 
-    async def _with_file(
-        self, rooms: Rooms, part: Part, payload: render.Json, handle: str | None
-    ) -> render.Json:
+    async def _with_file(self, rooms: Rooms, part: Part, payload: Body, handle: str | None) -> Body:
         if part.kind != "file":
             return payload["content"]
         if not handle:

@@ -9,15 +9,16 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 from mautrix.api import Method, PathBuilder
 from mautrix.api import Path as ClientPath
 
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
-from channels.matrix.client_wire import Json, Missing, Troubled, Wire, answered_by, failure
+from channels.matrix.client_wire import Missing, Troubled, Wire, answered_by, failure
 from channels.no_retry import NoRetry
+from channels.payloads import Body
 from channels.platform_calls import proxy_for
 from channels.record import record
 
@@ -97,7 +98,7 @@ class MatrixClient:
 
     async def sync(
         self, since: str | None, filters: str, *, poll: float, patience: float | None = None
-    ) -> Json:
+    ) -> Body:
         """``poll``: seconds the homeserver may wait for news; ``patience``: how much later its
         answer may come, ``slack`` unless said otherwise."""
         query = {
@@ -109,53 +110,53 @@ class MatrixClient:
             Method.GET, ClientPath.v3.sync, query=query, within=poll + (patience or self.pace.slack)
         )
 
-    async def messages(self, room: str, start: str, end: str, filters: str) -> Json:
+    async def messages(self, room: str, start: str, end: str, filters: str) -> Body:
         """One page backwards from ``start``, not beyond ``end``."""
         query = {"dir": "b", "from": start, "to": end, "limit": "100", "filter": filters}
         return await self._wire.call(Method.GET, ClientPath.v3.rooms[room].messages, query=query)
 
-    async def event(self, room: str, event: str) -> Json | None:
+    async def event(self, room: str, event: str) -> Body | None:
         """None: it is not there for us, or the homeserver cannot serve it."""
         try:
             return await self._wire.call(Method.GET, ClientPath.v3.rooms[room].event[event])
         except (Rejected, Troubled):
             return None
 
-    async def joined_members(self, room: str) -> dict[str, Any]:
+    async def joined_members(self, room: str) -> Body:
         answer = await self._wire.call(Method.GET, ClientPath.v3.rooms[room].joined_members)
         joined = answer.get("joined")
-        return cast("dict[str, Any]", joined) if isinstance(joined, dict) else {}
+        if isinstance(joined, dict):
+            return cast("Body", joined)
+        return {}
 
-    async def members(self, room: str) -> list[Json]:
+    async def members(self, room: str) -> list[Body]:
         """The member events of those who are in the room or on their way."""
         answer = await self._wire.call(
             Method.GET, ClientPath.v3.rooms[room].members, query={"not_membership": "leave"}
         )
         chunk: object = answer.get("chunk")
-        return (
-            [
-                cast("Json", event)
+        if isinstance(chunk, list):
+            return [
+                cast("Body", event)
                 for event in cast("list[object]", chunk)
                 if isinstance(event, dict)
             ]
-            if isinstance(chunk, list)
-            else []
-        )
+        return []
 
-    async def state(self, room: str, kind: str) -> Json | None:
+    async def state(self, room: str, kind: str) -> Body | None:
         """The content of a state event without a key; None: the room has none."""
         try:
             return await self._wire.call(Method.GET, ClientPath.v3.rooms[room].state[kind])
         except Missing:
             return None
 
-    async def account_data(self, user: str, kind: str) -> Json:
+    async def account_data(self, user: str, kind: str) -> Body:
         try:
             return await self._wire.call(Method.GET, ClientPath.v3.user[user].account_data[kind])
         except Missing:
             return {}
 
-    async def set_account_data(self, user: str, kind: str, content: Json) -> None:
+    async def set_account_data(self, user: str, kind: str, content: Body) -> None:
         await self._wire.call(Method.PUT, ClientPath.v3.user[user].account_data[kind], content)
 
     async def join(self, room: str, through: str = "") -> None:
@@ -170,7 +171,7 @@ class MatrixClient:
     async def leave(self, room: str, reason: str) -> None:
         await self._wire.call(Method.POST, ClientPath.v3.rooms[room].leave, {"reason": reason})
 
-    async def send(self, room: str, kind: str, transaction: str, content: Json) -> str:
+    async def send(self, room: str, kind: str, transaction: str, content: Body) -> str:
         path = ClientPath.v3.rooms[room].send[kind][transaction]
         return _event_id(await self._wire.call(Method.PUT, path, content, shows=True))
 
@@ -190,18 +191,20 @@ class MatrixClient:
         content = {"typing": True, "timeout": milliseconds} if on else {"typing": False}
         await self._wire.call(Method.PUT, ClientPath.v3.rooms[room].typing[user], content)
 
-    async def upload_keys(self, content: Json) -> None:
+    async def upload_keys(self, content: Body) -> None:
         await self._wire.call(Method.POST, ClientPath.v3.keys.upload, content)
 
-    async def query_keys(self, users: Sequence[str]) -> Json:
+    async def query_keys(self, users: Sequence[str]) -> Body:
         """Devices by user, those of homeservers that did not answer left out."""
         answer = await self._wire.call(
             Method.POST, ClientPath.v3.keys.query, {"device_keys": {user: [] for user in users}}
         )
         keys: object = answer.get("device_keys")
-        return cast("Json", keys) if isinstance(keys, dict) else {}
+        if isinstance(keys, dict):
+            return cast("Body", keys)
+        return {}
 
-    async def claim_keys(self, devices: Mapping[str, Sequence[str]]) -> Json:
+    async def claim_keys(self, devices: Mapping[str, Sequence[str]]) -> Body:
         """A one-time key of each device, by user and device."""
         wanted = {
             user: dict.fromkeys(names, "signed_curve25519") for user, names in devices.items()
@@ -210,10 +213,12 @@ class MatrixClient:
             Method.POST, ClientPath.v3.keys.claim, {"one_time_keys": wanted}
         )
         keys: object = answer.get("one_time_keys")
-        return cast("Json", keys) if isinstance(keys, dict) else {}
+        if isinstance(keys, dict):
+            return cast("Body", keys)
+        return {}
 
     async def to_devices(
-        self, kind: str, transaction: str, messages: Mapping[str, Mapping[str, Json]]
+        self, kind: str, transaction: str, messages: Mapping[str, Mapping[str, Body]]
     ) -> None:
         await self._wire.call(
             Method.PUT, ClientPath.v3.sendToDevice[kind][transaction], {"messages": messages}
@@ -226,7 +231,9 @@ class MatrixClient:
                 size = (await self._wire.call(Method.GET, path)).get("m.upload.size")
             except Rejected:
                 continue
-            return size if isinstance(size, int) else None
+            if isinstance(size, int):
+                return size
+            return None
         return None
 
     async def upload(
@@ -278,7 +285,7 @@ class MatrixClient:
                 raise NotReady(f"the homeserver did not send the file: {error!r}") from error
 
 
-def _event_id(answer: Json) -> str:
+def _event_id(answer: Body) -> str:
     event = answer.get("event_id")
     if not isinstance(event, str):
         raise Ambiguous("the homeserver answered a send without an event id")

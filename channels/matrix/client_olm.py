@@ -30,8 +30,8 @@ from vodozemac import (
 )
 
 from channels.errors import Rejected
+from channels.payloads import Body
 
-Json = dict[str, Any]
 OF_LIBOLM = {
     "account": vodozemac.Account,
     "session": vodozemac.Session,
@@ -64,13 +64,13 @@ def of_libolm(kind: str, pickle: bytes, key: bytes) -> bytes:
         return cast("str", raw.pickle(key)).encode()
 
 
-def canonical(thing: Json) -> str:
+def canonical(thing: Body) -> str:
     """What is signed of a JSON object. Source: Matrix specification, "Signing JSON"."""
     bare = {key: value for key, value in thing.items() if key not in {"signatures", "unsigned"}}
     return json.dumps(bare, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def signed_by(thing: Json, user: str, key_id: str, key: str) -> bool:
+def signed_by(thing: Body, user: str, key_id: str, key: str) -> bool:
     """Whether ``thing`` carries a good signature of ``user`` under ``key_id`` ("ed25519:DEVICE")
     made with the public ``key``."""
     try:
@@ -100,7 +100,7 @@ class Account:
     def dump(self, key: bytes) -> bytes:
         return cast("str", self._raw.pickle(key)).encode()
 
-    def sign(self, thing: Json) -> str:
+    def sign(self, thing: Body) -> str:
         return cast("str", self._raw.sign(canonical(thing).encode()).to_base64())
 
     def spare_keys(self, wanted: int) -> dict[str, str]:
@@ -165,7 +165,7 @@ class Session:
             raw = base64.b64decode(body + "=" * (-len(body) % 4), validate=True)
             return _text(self._raw.decrypt(AnyOlmMessage.from_parts(kind, raw)))
 
-    def encrypt(self, text: str) -> Json:
+    def encrypt(self, text: str) -> Body:
         kind, body = self._raw.encrypt(text.encode()).to_parts()
         return {"type": kind, "body": base64.b64encode(body).decode().rstrip("=")}
 
@@ -273,7 +273,7 @@ class Scrambling:
         self._hash.update(scrambled)
         return scrambled
 
-    def file(self, mxc: str) -> Json:
+    def file(self, mxc: str) -> Body:
         """An ``EncryptedFile``."""
         key = {
             "kty": "oct",

@@ -15,9 +15,7 @@ from mautrix.errors import MatrixConnectionError
 from yarl import URL
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.payloads import Garbled
-
-Json = dict[str, Any]
+from channels.payloads import Body, Garbled
 
 WITHIN = 30.0  # seconds for an ordinary call
 DEFAULT_WAIT = 5.0  # seconds after a 429 that names none
@@ -54,7 +52,7 @@ class Troubled(NotReady):
 class _Answered(Exception):
     """The homeserver answered with an error."""
 
-    def __init__(self, status: int, body: Json, retry_after: float) -> None:
+    def __init__(self, status: int, body: Body, retry_after: float) -> None:
         self.status = status
         self.code = str(body.get("errcode", ""))
         self.retry_after = retry_after
@@ -121,7 +119,7 @@ class Wire(HTTPAPI):
         headers: dict[str, str] | None = None,
         within: float = WITHIN,
         shows: bool = False,  # other people see what this call does: an unknown end is Ambiguous
-    ) -> Json:
+    ) -> Body:
         unknown = Ambiguous if shows else NotReady
         try:
             async with asyncio.timeout(within):
@@ -144,7 +142,7 @@ class Wire(HTTPAPI):
         if not isinstance(answer, dict):
             text = f"the homeserver {self.base_url} answered something unexpected"
             raise Ambiguous(text) if shows else Garbled(text, answer)
-        return cast("Json", answer)
+        return cast("Body", answer)
 
 
 async def answered_by(response: ClientResponse) -> _Answered:
@@ -152,7 +150,7 @@ async def answered_by(response: ClientResponse) -> _Answered:
         document = json.loads(await response.read())
     except (ValueError, RecursionError):
         document = None
-    body = cast("Json", document) if isinstance(document, dict) else {}
+    body = cast("Body", document) if isinstance(document, dict) else {}
     # The body's ``retry_after_ms`` is deprecated for the Retry-After header, homeservers send
     # either.
     wait = DEFAULT_WAIT
@@ -175,7 +173,9 @@ def failure(answered: _Answered, shows: bool) -> ChannelError:
             return SignedOut(text, soft=answered.soft)
         return AuthFailed(text)
     if answered.status >= 500:
-        return Ambiguous(str(answered)) if shows else Troubled(str(answered))
+        if shows:
+            return Ambiguous(str(answered))
+        return Troubled(str(answered))
     if answered.code == "M_RESOURCE_LIMIT_EXCEEDED":
         return NotReady(str(answered))
     return {403: Forbidden, 404: Missing}.get(answered.status, Rejected)(str(answered))

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import Any, cast
+from typing import cast
 
 from channels.errors import AuthFailed
 from channels.matrix.client_olm import Account, Hearing, TooEarly, Undecipherable, signed_by
-from channels.matrix.inbound import Event, Unreadable, mapping, text_of
+from channels.matrix.inbound import Event, Object, Unreadable, mapping, object_of, text_of
 from channels.matrix.keystore import Heard, KeyStore, Peer
+from channels.payloads import Body
 from channels.record import record
-
-Json = dict[str, Any]
 
 OLM = "m.olm.v1.curve25519-aes-sha2"
 MEGOLM = "m.megolm.v1.aes-sha2"
@@ -64,8 +63,8 @@ class Device:
 
     # what the homeserver keeps of us
 
-    def identity(self) -> Json:
-        keys: Json = {
+    def identity(self) -> Body:
+        keys: Body = {
             "user_id": self.user,
             "device_id": self.id,
             "algorithms": [OLM, MEGOLM],
@@ -73,10 +72,10 @@ class Device:
         }
         return self._signed(keys)
 
-    def spare_keys(self, there: int, *, fallback: bool) -> Json:
+    def spare_keys(self, there: int, *, fallback: bool) -> Body:
         """The body of an upload that brings the homeserver's stock of one-time keys back to
         ``SPARE``; {} when nothing is missing. They are on disk before anybody can use one."""
-        content: Json = {}
+        content: Body = {}
         with self._store.whole():
             if there < SPARE // 2 + 1:
                 spare = self.account.spare_keys(SPARE - there)
@@ -99,7 +98,7 @@ class Device:
             self.account.published()
             self._store.put_account(self.account)
 
-    def _signed(self, thing: Json) -> Json:
+    def _signed(self, thing: Body) -> Body:
         return {
             **thing,
             "signatures": {self.user: {f"ed25519:{self.id}": self.account.sign(thing)}},
@@ -120,13 +119,13 @@ class Device:
         return news
 
     def _hear(self, event: Event, news: News) -> None:
-        content = mapping(event.get("content"))
+        content = object_of(event, "content")
         sender = text_of(event, "sender")
         match text_of(event, "type"):
             case "m.room.encrypted":
                 self._unwrap(sender, content, news)
             case "m.room_key_request" if content.get("action") == "request":
-                body = mapping(content.get("body"))
+                body = object_of(content, "body")
                 asked = Request(
                     user=sender,
                     device=text_of(content, "requesting_device_id"),
@@ -141,11 +140,11 @@ class Device:
             case _:
                 return
 
-    def _unwrap(self, sender: str, content: Mapping[str, Any], news: News) -> None:
+    def _unwrap(self, sender: str, content: Object, news: News) -> None:
         """An Olm message. One that cannot be decrypted wedges the channel between the two
         devices."""
         curve = text_of(content, "sender_key")
-        mine = mapping(mapping(content.get("ciphertext")).get(self.curve))
+        mine = mapping(object_of(content, "ciphertext").get(self.curve))
         kind = mine.get("type")
         body = text_of(mine, "body")
         # A tuple: what a stranger wrote there need not be hashable.
@@ -158,10 +157,10 @@ class Device:
             return
         payload = _parsed(plain)
         named = payload.get("sender") == sender and payload.get("recipient") == self.user
-        ed = text_of(mapping(payload.get("keys")), "ed25519")
-        if not named or mapping(payload.get("recipient_keys")).get("ed25519") != self.ed or not ed:
+        ed = text_of(object_of(payload, "keys"), "ed25519")
+        if not named or object_of(payload, "recipient_keys").get("ed25519") != self.ed or not ed:
             return  # wrapped for somebody else, or by somebody who claims to be another
-        key = mapping(payload.get("content"))
+        key = object_of(payload, "content")
         if payload.get("type") == "m.room_key":
             self._room_key(Peer(user=sender, device="", curve=curve, ed=ed), key, news)
         elif payload.get("type") == "m.forwarded_room_key":
@@ -186,7 +185,7 @@ class Device:
         self._store.put_session(curve, session, heard=True)
         return plain
 
-    def _room_key(self, sender: Peer, key: Mapping[str, Any], news: News) -> None:
+    def _room_key(self, sender: Peer, key: Object, news: News) -> None:
         room = text_of(key, "room_id")
         name = text_of(key, "session_id")
         if key.get("algorithm") != MEGOLM or not room:
@@ -207,7 +206,7 @@ class Device:
         )
         news.sessions.add(name)
 
-    def _forwarded(self, sender: str, key: Mapping[str, Any], news: News) -> None:
+    def _forwarded(self, sender: str, key: Object, news: News) -> None:
         """Only what we asked for, and only from devices of the person who said it: nobody else may
         put words into a mouth."""
         room = text_of(key, "room_id")
@@ -238,7 +237,7 @@ class Device:
         with self._store.whole():
             self._store.devices_changed(users)
 
-    def learn(self, user: str, answer: Mapping[str, Any]) -> None:
+    def learn(self, user: str, answer: Object) -> None:
         """What the homeserver says of somebody's devices. A device counts when its own key signed
         it, and for ever with the keys it had first."""
         with self._store.whole():
@@ -249,8 +248,8 @@ class Device:
             ]
             self._store.put_devices(user, devices)
 
-    def _checked(self, user: str, name: str, keys: Mapping[str, Any]) -> Peer | None:
-        public = mapping(keys.get("keys"))
+    def _checked(self, user: str, name: str, keys: Object) -> Peer | None:
+        public = object_of(keys, "keys")
         curve, ed = text_of(public, f"curve25519:{name}"), text_of(public, f"ed25519:{name}")
         if keys.get("user_id") != user or keys.get("device_id") != name or not curve or not ed:
             return None
@@ -265,7 +264,7 @@ class Device:
 
     def read(self, room: str, event: Event) -> Event | Unreadable:
         """The event inside of an ``m.room.encrypted``."""
-        content = mapping(event.get("content"))
+        content = object_of(event, "content")
         identity = text_of(event, "event_id")
         sender = text_of(event, "sender")
         name = text_of(content, "session_id")
@@ -304,7 +303,7 @@ class Device:
         payload = _parsed(plain)
         if payload.get("room_id") != room:
             return Unreadable("it was said in another room")
-        inner = dict(mapping(payload.get("content")))
+        inner = dict(object_of(payload, "content"))
         if "m.relates_to" in content:
             inner.setdefault("m.relates_to", content["m.relates_to"])
         return {**event, "type": text_of(payload, "type"), "content": inner}
@@ -315,23 +314,23 @@ class Device:
 
     # rooms
 
-    def rules(self, room: str) -> Json | None:
+    def rules(self, room: str) -> Body | None:
         """The room's encryption; None: not known to have any. Once known it stays: nobody can take
         it back."""
         with self._store.whole():
             return self._store.encryption(room)
 
-    def learn_rules(self, room: str, rules: Mapping[str, Any]) -> None:
+    def learn_rules(self, room: str, rules: Object) -> None:
         known = self.rules(room)
         if known is None or known.get("algorithm") == rules.get("algorithm"):
             names = ("algorithm", "rotation_period_ms", "rotation_period_msgs")
             with self._store.whole():
                 self._store.put_encryption(room, json.dumps({key: rules.get(key) for key in names}))
 
-    def proves(self, answer: Mapping[str, Any]) -> bool:
+    def proves(self, answer: Object) -> bool:
         """Whether the homeserver has our identity. Raises AuthFailed when this device is known
         there with other keys."""
-        keys = mapping(answer.get("keys"))
+        keys = object_of(answer, "keys")
         if not keys:
             return False
         curve, ed = keys.get(f"curve25519:{self.id}"), keys.get(f"ed25519:{self.id}")
@@ -344,7 +343,7 @@ class Device:
         return True
 
 
-def _parsed(text: str) -> Mapping[str, Any]:
+def _parsed(text: str) -> Object:
     try:
         return mapping(json.loads(text))
     except (ValueError, RecursionError):

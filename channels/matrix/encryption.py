@@ -11,22 +11,31 @@ import json
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from channels.contract import Clock
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix.client import MatrixClient
 from channels.matrix.client_olm import Opening, Scrambling, Undecipherable
 from channels.matrix.device import MEGOLM, SPARE, Device, News, Request
-from channels.matrix.inbound import Event, Unreadable, events_of, list_of, mapping
+from channels.matrix.inbound import (
+    Event,
+    Object,
+    Unreadable,
+    events_of,
+    list_of,
+    mapping,
+    object_of,
+)
 from channels.matrix.keystore import KeyStore, Peer, Waiting
 from channels.matrix.speech import Messages, Speech
+from channels.payloads import Body
 
-Json = dict[str, Any]
 Result = TypeVar("Result")
 log = logging.getLogger("channels.matrix")
 
@@ -45,7 +54,7 @@ class Encryption:
         store: KeyStore,
         device: Device,
         client: MatrixClient,
-        clock: Callable[[], datetime],
+        clock: Clock,
         thread: ThreadPoolExecutor,
     ) -> None:
         self.device = device
@@ -61,12 +70,7 @@ class Encryption:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls,
-        folder: Path,
-        client: MatrixClient,
-        user: str,
-        device: str,
-        clock: Callable[[], datetime],
+        cls, folder: Path, client: MatrixClient, user: str, device: str, clock: Clock
     ) -> AsyncGenerator[Encryption]:
         """The device's keys from ``folder``, known to the homeserver. Raises AuthFailed with what
         is wrong with them."""
@@ -117,9 +121,9 @@ class Encryption:
 
     # in
 
-    async def hear(self, since: str, answer: Mapping[str, Any]) -> News:
+    async def hear(self, since: str, answer: Object) -> News:
         """The part of a sync that is about keys, on disk when this returns."""
-        lists = mapping(answer.get("device_lists"))
+        lists = object_of(answer, "device_lists")
         changed = [
             user
             for kind in ("changed", "left")
@@ -135,7 +139,9 @@ class Encryption:
             used_up = isinstance(unused, list) and "signed_curve25519" not in unused
             self._stock = (there if isinstance(there, int) else 0, used_up)
         events = events_of(answer.get("to_device"))
-        return await self.step(self.device.hear, since, events) if events else News()
+        if events:
+            return await self.step(self.device.hear, since, events)
+        return News()
 
     async def tend(self, news: News) -> None:
         """What has to be sent because of ``news``; whatever fails is tried again when it
@@ -189,15 +195,15 @@ class Encryption:
 
     # out
 
-    async def rules(self, room: str) -> Json | None:
+    async def rules(self, room: str) -> Body | None:
         return await self.step(self.device.rules, room)
 
-    async def learn_rules(self, room: str, rules: Mapping[str, Any]) -> None:
+    async def learn_rules(self, room: str, rules: Object) -> None:
         await self.step(self.device.learn_rules, room, rules)
 
     async def encrypt(
-        self, room: str, kind: str, content: Json, members: frozenset[str], rules: Json
-    ) -> Json:
+        self, room: str, kind: str, content: Body, members: frozenset[str], rules: Body
+    ) -> Body:
         """The content to send as ``m.room.encrypted``; every device of ``members`` that can be
         reached has the key by then. Raises ChannelError, nothing is sent then."""
         async with self._rooms[room]:
@@ -314,7 +320,7 @@ class Undecrypted:
     """Encrypted messages whose key has not arrived: kept on disk, read when it comes, and spoken of
     when it does not. Each method is one transaction. ``clock`` gives UTC."""
 
-    def __init__(self, store: KeyStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: KeyStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

@@ -27,10 +27,11 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
-from channels.payloads import clean, cleaned
+from channels.payloads import Body, clean, cleaned
 from channels.record import record
 
-Event = Mapping[str, Any]
+Object = Mapping[str, Any]  # as it came in JSON
+Event = Object
 
 FILES = {"m.file", "m.image", "m.audio", "m.video"}
 SPOKEN = {"m.room.message", "m.reaction", "m.room.redaction"}
@@ -52,7 +53,7 @@ class Room:
     members: dict[str, str] = field(default_factory=dict[str, str])
     direct: bool = False  # marked in our m.direct
     # the content of m.room.encryption; None: not known to be encrypted
-    encryption: dict[str, Any] | None = None
+    encryption: Body | None = None
 
     @property
     def private(self) -> bool:
@@ -60,7 +61,7 @@ class Room:
 
     def learn(self, event: Event) -> None:
         """A state event of this room."""
-        content = mapping(event.get("content"))
+        content = object_of(event, "content")
         user = event.get("state_key")
         if event.get("type") != "m.room.member" or not isinstance(user, str):
             return
@@ -107,13 +108,17 @@ class Lens:
         return Person(PersonId(user), clean(self.room.members.get(user) or localpart(user)), bot)
 
 
-def mapping(value: object) -> Mapping[str, Any]:
-    """``value`` when it is a JSON object, else an empty one: a malformed event is no reason to fall
-    over."""
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+def mapping(value: object) -> Object:
+    """Empty when it is no JSON object: a malformed event is no reason to fall over."""
+    return cast("Object", value) if isinstance(value, dict) else {}
 
 
-def text_of(values: Mapping[str, Any], key: str) -> str:
+def object_of(values: Object, key: str) -> Object:
+    """Empty when there is none."""
+    return mapping(values.get(key))
+
+
+def text_of(values: Object, key: str) -> str:
     value: object = values.get(key)
     return value if isinstance(value, str) else ""
 
@@ -132,10 +137,9 @@ def localpart(user: str) -> str:
 
 
 def about(event: Event) -> str | None:
-    """The event that has to be known before this one can be read: what it edits, answers or reacts
-    to."""
-    content = mapping(event.get("content"))
-    relation = mapping(content.get("m.relates_to"))
+    """The event to know before this one can be read: what it edits, answers or reacts to."""
+    content = object_of(event, "content")
+    relation = object_of(content, "m.relates_to")
     if text_of(relation, "rel_type") in {"m.replace", "m.annotation"}:
         return text_of(relation, "event_id") or None
     return _replied(content) if event.get("type") == "m.room.message" else None
@@ -143,8 +147,8 @@ def about(event: Event) -> str | None:
 
 def original(event: Event) -> Original:
     """A message, as the one another is about."""
-    content = mapping(event.get("content"))
-    relation = mapping(content.get("m.relates_to"))
+    content = object_of(event, "content")
+    relation = object_of(content, "m.relates_to")
     if event.get("type") == "m.reaction":
         target = text_of(relation, "event_id")
         return Original(
@@ -153,9 +157,9 @@ def original(event: Event) -> Original:
             topic=None,
             reacts_to=target,
         )
-    bundled = mapping(mapping(event.get("unsigned")).get("m.relations"))
-    edit = mapping(mapping(bundled.get("m.replace")).get("content"))
-    newest = mapping(edit.get("m.new_content")) or content
+    bundled = object_of(object_of(event, "unsigned"), "m.relations")
+    edit = object_of(object_of(bundled, "m.replace"), "content")
+    newest = object_of(edit, "m.new_content") or content
     text, _ = _without_fallback(text_of(newest, "body"), content)
     return Original(text_of(event, "sender"), text, _topic(content))
 
@@ -184,8 +188,8 @@ def arrival_of(event: Event, lens: Lens, known: Original | None) -> Arrival | No
     sender = text_of(event, "sender")
     if not sender or sender == lens.me or not text_of(event, "event_id") or "state_key" in event:
         return None
-    content = mapping(event.get("content"))
-    relation = mapping(content.get("m.relates_to"))
+    content = object_of(event, "content")
+    relation = object_of(content, "m.relates_to")
     result: Arrival | None = None
     match event.get("type"):
         case "m.room.message" if relation.get("rel_type") == "m.replace":
@@ -207,7 +211,7 @@ def arrival_of(event: Event, lens: Lens, known: Original | None) -> Arrival | No
 
 def redacts(event: Event) -> str:
     """The event a redaction takes away; room versions before 11 keep it outside of the content."""
-    return text_of(mapping(event.get("content")), "redacts") or text_of(event, "redacts")
+    return text_of(object_of(event, "content"), "redacts") or text_of(event, "redacts")
 
 
 def starts_here(event: Event, me: str) -> bool:
@@ -215,14 +219,12 @@ def starts_here(event: Event, me: str) -> bool:
     invitation."""
     if event.get("type") != "m.room.member" or event.get("state_key") != me:
         return False
-    before = text_of(mapping(mapping(event.get("unsigned")).get("prev_content")), "membership")
-    membership = text_of(mapping(event.get("content")), "membership")
+    before = text_of(object_of(object_of(event, "unsigned"), "prev_content"), "membership")
+    membership = text_of(object_of(event, "content"), "membership")
     return membership == "invite" or (membership == "join" and before not in {"join", "invite"})
 
 
-def _inbound(
-    event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None
-) -> Inbound | None:
+def _inbound(event: Event, content: Object, lens: Lens, known: Original | None) -> Inbound | None:
     kind = text_of(content, "msgtype")
     if kind not in SAID or not isinstance(content.get("body"), str):
         return None
@@ -258,11 +260,9 @@ def _inbound(
     )
 
 
-def _edited(
-    event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None
-) -> Edited | None:
+def _edited(event: Event, content: Object, lens: Lens, known: Original | None) -> Edited | None:
     """Servers pass on edits by anybody; only the author's own count."""
-    new = mapping(content.get("m.new_content"))
+    new = object_of(content, "m.new_content")
     target = about(event)
     if target is None or known is None or known.sender != text_of(event, "sender"):
         return None
@@ -313,21 +313,21 @@ def _reaction(
     )
 
 
-def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...]:
+def _attachments(content: Object, kind: str) -> tuple[Attachment, ...]:
     """Files of encrypted rooms carry ``file`` with its own key instead of ``url``."""
     reference = text_of(content, "url")
-    file = mapping(content.get("file"))
+    file = object_of(content, "file")
     parts = {
         "url": text_of(file, "url"),
-        "k": text_of(mapping(file.get("key")), "k"),
+        "k": text_of(object_of(file, "key"), "k"),
         "iv": text_of(file, "iv"),
-        "sha256": text_of(mapping(file.get("hashes")), "sha256"),
+        "sha256": text_of(object_of(file, "hashes"), "sha256"),
     }
     if all(parts.values()) and parts["url"].startswith("mxc://"):
         reference = json.dumps(parts)
     if kind not in FILES or not reference.startswith(("mxc://", "{")):
         return ()
-    info = mapping(content.get("info"))
+    info = object_of(content, "info")
     size = info.get("size")
     name = clean(text_of(content, "filename") or text_of(content, "body")) or "file"
     media_type = text_of(info, "mimetype") or "application/octet-stream"
@@ -335,10 +335,10 @@ def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...
     return (Attachment(ref=reference, name=name, media_type=media_type, size=size),)
 
 
-def _mentions_us(content: Mapping[str, Any], body: str, lens: Lens) -> bool:
+def _mentions_us(content: Object, body: str, lens: Lens) -> bool:
     """Intentional mentions first; pills, the full id, @name and the display name for clients
     without them."""
-    users: object = mapping(content.get("m.mentions")).get("user_ids")
+    users: object = object_of(content, "m.mentions").get("user_ids")
     if isinstance(users, list) and lens.me in users:
         return True
     if any(unquote(pill) == lens.me for pill in _PILL.findall(text_of(content, "formatted_body"))):
@@ -362,20 +362,20 @@ def _without_our_name(body: str, lens: Lens) -> str:
     return rest if rest.strip() else body
 
 
-def _replied(content: Mapping[str, Any]) -> str | None:
+def _replied(content: Object) -> str | None:
     """The event this one answers. In a thread it is often only there for clients without
     threads."""
-    relation = mapping(content.get("m.relates_to"))
+    relation = object_of(content, "m.relates_to")
     if relation.get("rel_type") == "m.thread" and relation.get("is_falling_back") is True:
         return None
-    return text_of(mapping(relation.get("m.in_reply_to")), "event_id") or None
+    return text_of(object_of(relation, "m.in_reply_to"), "event_id") or None
 
 
-def _without_fallback(body: str, content: Mapping[str, Any]) -> tuple[str, str | None]:
+def _without_fallback(body: str, content: Object) -> tuple[str, str | None]:
     """The words themselves, and what the fallback of older clients quotes ("> <@user:server>
     words")."""
-    relation = mapping(content.get("m.relates_to"))
-    if not body.startswith("> ") or not mapping(relation.get("m.in_reply_to")):
+    relation = object_of(content, "m.relates_to")
+    if not body.startswith("> ") or not object_of(relation, "m.in_reply_to"):
         return body, None
     lines = body.split("\n")
     quoted: list[str] = []
@@ -385,8 +385,8 @@ def _without_fallback(body: str, content: Mapping[str, Any]) -> tuple[str, str |
     return "\n".join(lines).removeprefix("\n"), without_name
 
 
-def _topic(content: Mapping[str, Any]) -> str | None:
-    relation = mapping(content.get("m.relates_to"))
+def _topic(content: Object) -> str | None:
+    relation = object_of(content, "m.relates_to")
     return (
         (text_of(relation, "event_id") or None) if relation.get("rel_type") == "m.thread" else None
     )

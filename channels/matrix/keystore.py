@@ -24,6 +24,7 @@ from channels.matrix.client_olm import (
     Undecipherable,
     of_libolm,
 )
+from channels.payloads import Body
 from channels.record import record
 
 log = logging.getLogger("channels.matrix")
@@ -135,7 +136,9 @@ class KeyStore:
     def account(self) -> Account | None:
         row = self._one("SELECT value FROM self WHERE name = 'account'")
         try:
-            return None if row is None else Account.load(row[0], self._key)
+            if row is None:
+                return None
+            return Account.load(row[0], self._key)
         except Undecipherable as error:
             raise locked(self.path, error) from error
 
@@ -194,7 +197,9 @@ class KeyStore:
         """The first event that was read with this number of a session; another one is a replay."""
         self._do("INSERT OR IGNORE INTO heard VALUES (?, ?, ?)", session, number, event)
         row = self._one("SELECT event FROM heard WHERE session = ? AND number = ?", session, number)
-        return event if row is None else str(row[0])
+        if row is None:
+            return event
+        return str(row[0])
 
     def speaking(self, room: str) -> Spoken | None:
         row = self._one(
@@ -274,12 +279,16 @@ class KeyStore:
             name,
             curve,
         )
-        return None if row is None else Peer(user, *row)
+        if row is None:
+            return None
+        return Peer(user, *row)
 
-    def encryption(self, room: str) -> dict[str, Any] | None:
+    def encryption(self, room: str) -> Body | None:
         """The content of the room's m.room.encryption; None: not known to be encrypted."""
         row = self._one("SELECT body FROM rooms WHERE room = ?", room)
-        return None if row is None else json.loads(row[0])
+        if row is None:
+            return None
+        return json.loads(row[0])
 
     def put_encryption(self, room: str, body: str) -> None:
         self._do("INSERT OR REPLACE INTO rooms VALUES (?, ?)", room, body)
@@ -315,7 +324,9 @@ class KeyStore:
 
     def withheld(self, session: str) -> str:
         row = self._one("SELECT why FROM withheld WHERE session = ?", session)
-        return "" if row is None else str(row[0])
+        if row is None:
+            return ""
+        return str(row[0])
 
     def put_withheld(self, session: str, why: str) -> None:
         self._do("INSERT OR REPLACE INTO withheld VALUES (?, ?)", session, why)

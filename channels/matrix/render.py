@@ -12,18 +12,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from channels.contract import Choice, MessageId, Outbound, Part
 from channels.matrix.inbound import AUTOMATED
-from channels.payloads import clean
+from channels.payloads import Body, clean
 from channels.split import between_characters, split_markdown
 from channels.text import around, disclosed, is_link, parse, plain, quote_thinking, words_of
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
-Json = dict[str, Any]
 
 # Bytes of one content. Encrypted it grows by a third (base64) and an envelope; the homeserver adds
 # signatures, hashes and references, up to 65 536.
@@ -74,15 +73,15 @@ def mark(part: Part) -> Part:
     content = payload.get("content")
     if not isinstance(content, dict):
         return part
-    marked = _marked(cast("Json", content))
+    marked = _marked(cast("Body", content))
     return replace(part, payload=json.dumps({**payload, "content": marked}))
 
 
-def load(part: Part) -> Json:
-    return cast("Json", json.loads(part.payload))
+def load(part: Part) -> Body:
+    return cast("Body", json.loads(part.payload))
 
 
-def with_file(content: Json, held: Json) -> Json:
+def with_file(content: Body, held: Body) -> Body:
     """The content of a file part, once its bytes are on the homeserver: ``held`` has their size,
     and their address (``mxc``) or, scrambled, their ``file`` with its key."""
     where = {"file": held["file"]} if "file" in held else {"url": held["mxc"]}
@@ -97,7 +96,7 @@ def moved(part: Part, room: str) -> Part:
     return replace(part, payload=json.dumps({**payload, "room": room, "content": content}))
 
 
-def _contents(outbound: Outbound) -> list[Json]:
+def _contents(outbound: Outbound) -> list[Body]:
     text = _CONTROLS.sub("", clean(outbound.text))
     if outbound.plain:
         pieces = _cut_plain(_with_choices(text, outbound.choices))
@@ -118,7 +117,7 @@ def _contents(outbound: Outbound) -> list[Json]:
     return contents
 
 
-def _content(source: str, mentions: Sequence[str]) -> Json:
+def _content(source: str, mentions: Sequence[str]) -> Body:
     """An empty ``m.mentions`` keeps an @room in the text from ringing everybody. The ids of people
     who are really mentioned become links their clients show as pills."""
     html = to_html(source)
@@ -134,14 +133,16 @@ def _content(source: str, mentions: Sequence[str]) -> Json:
     }
 
 
-def _plain_content(text: str) -> Json:
+def _plain_content(text: str) -> Body:
     return {"msgtype": "m.text", "body": text, "m.mentions": {}, AUTOMATED: True}
 
 
-def _relation(outbound: Outbound, *, first: bool) -> Json:
+def _relation(outbound: Outbound, *, first: bool) -> Body:
     reply = outbound.reply_to if first else None
     if outbound.address.topic is None:
-        return {"m.in_reply_to": {"event_id": reply}} if reply is not None else {}
+        if reply is not None:
+            return {"m.in_reply_to": {"event_id": reply}}
+        return {}
     return {
         "rel_type": "m.thread",
         "event_id": outbound.address.topic,
@@ -150,7 +151,7 @@ def _relation(outbound: Outbound, *, first: bool) -> Json:
     }
 
 
-def _edit(room: str, target: MessageId, content: Json) -> Part:
+def _edit(room: str, target: MessageId, content: Body) -> Part:
     """Mentions of an edit ring again only outside of ``m.new_content``; an answer that replaces its
     draft should."""
     new = {key: value for key, value in content.items() if key != "m.relates_to"}
@@ -168,7 +169,7 @@ def _file(outbound: Outbound, path: Path) -> Part:
     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     name = clean(path.name)
     kind = media_type.partition("/")[0]
-    content: Json = {
+    content: Body = {
         "msgtype": f"m.{kind}" if kind in {"image", "audio", "video"} else "m.file",
         "body": name,
         "filename": name,
@@ -184,7 +185,7 @@ def _file(outbound: Outbound, path: Path) -> Part:
     return Part("file", json.dumps(payload))
 
 
-def _payload(room: str, content: Json) -> str:
+def _payload(room: str, content: Body) -> str:
     return json.dumps({"room": room, "type": MESSAGE, "content": content})
 
 
@@ -219,10 +220,12 @@ def _cut_plain(text: str) -> list[str]:
 def _with_choices(text: str, choices: Sequence[Choice]) -> str:
     """Matrix has no buttons: the choices stand below as words to answer with."""
     labels = " · ".join(clean(choice.label) for choice in choices)
-    return f"{text}\n\nAnswer with one of: {labels}" if choices else text
+    if choices:
+        return f"{text}\n\nAnswer with one of: {labels}"
+    return text
 
 
-def _marked(content: Json) -> Json:
+def _marked(content: Body) -> Body:
     marked = {**content, "body": f"{content['body']} {MARK}"}
     if "formatted_body" in content:
         marked["formatted_body"] = f"{content['formatted_body']}<p>{MARK}</p>"

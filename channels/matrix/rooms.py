@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from channels.contract import Address, Arrival, ChannelContext, ChatId, Person, PersonId
+from channels.contract import Address, Arrival, ChannelContext, ChatId, Clock, Person, PersonId
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.matrix.client import MatrixClient
 from channels.matrix.inbound import (
     Event,
+    Object,
     Room,
     Unreadable,
     events_of,
     list_of,
     localpart,
     mapping,
+    object_of,
     starts_here,
     text_of,
 )
+from channels.payloads import Body
 from channels.text import wall
 
 if TYPE_CHECKING:  # at run time only where encryption is on
@@ -34,7 +37,6 @@ if TYPE_CHECKING:  # at run time only where encryption is on
 
 log = logging.getLogger("channels.matrix")
 
-Json = dict[str, Any]
 Invited = Callable[[Address, Person, bool], bool]
 ArrivalOf = Callable[[str, Event, str], Awaitable[Arrival | None]]
 NO_ENCRYPTION = (
@@ -75,7 +77,7 @@ class Rooms:
         result.direct = room in self.direct
         return result
 
-    async def rules(self, room: str) -> Json | None:
+    async def rules(self, room: str) -> Body | None:
         """The room's encryption; None: it has none at this moment. Asked anew each time while that
         is so, because nothing may ever be sent plain into an encrypted room; once encrypted, a room
         stays so, whatever the homeserver says later."""
@@ -100,7 +102,7 @@ class Rooms:
             )
         return self.encryption
 
-    async def seal(self, room: str, kind: str, content: Json) -> tuple[str, Json]:
+    async def seal(self, room: str, kind: str, content: Body) -> tuple[str, Body]:
         """Type and content as they may be sent: encrypted where the room is. Raises ChannelError,
         and nothing may be sent."""
         lock = await self.lock(room)
@@ -115,7 +117,7 @@ class Rooms:
             self._recipients[room] = frozenset(
                 str(event.get("state_key"))
                 for event in await self._client.members(room)
-                if mapping(event.get("content")).get("membership") in counted
+                if object_of(event, "content").get("membership") in counted
             )
         rules = await self.rules(room) or {}
         readers = self._recipients[room]
@@ -127,7 +129,7 @@ class Rooms:
         if event.get("type") in MEMBERSHIP:
             self._recipients.pop(room, None)
         if event.get("type") == "m.room.encryption" and event.get("state_key") == "":
-            await self._encrypted(room, dict(mapping(event.get("content"))))
+            await self._encrypted(room, dict(object_of(event, "content")))
         elif state.members:
             state.learn(event)
 
@@ -143,7 +145,7 @@ class Rooms:
         new = text_of(tombstone, "replacement_room")
         return new if new.startswith("!") else None
 
-    async def _encrypted(self, room: str, rules: Json) -> None:
+    async def _encrypted(self, room: str, rules: Body) -> None:
         state = self._rooms.setdefault(room, Room(room))
         if self.encryption is not None:
             await self.encryption.learn_rules(room, rules)
@@ -165,11 +167,11 @@ class Welcome:
         self._invited = invited
         self._through: dict[str, str] = {}  # homeservers that know a room we were sent to
 
-    async def wanted(self, answer: Mapping[str, Any]) -> list[str]:
+    async def wanted(self, answer: Object) -> list[str]:
         """Rooms of a sync to go into; the other invitations are declined with a reason the inviter
         sees."""
         rooms: list[str] = []
-        for room, invite in mapping(mapping(answer.get("rooms")).get("invite")).items():
+        for room, invite in object_of(object_of(answer, "rooms"), "invite").items():
             state = events_of(mapping(invite).get("invite_state"))
             encrypted = any(event.get("type") == "m.room.encryption" for event in state)
             if encrypted and self._rooms.encryption is None:
@@ -182,7 +184,7 @@ class Welcome:
 
     def follow(self, event: Event) -> str | None:
         """The room a tombstone points to."""
-        new = text_of(mapping(event.get("content")), "replacement_room")
+        new = text_of(object_of(event, "content"), "replacement_room")
         if event.get("state_key") != "" or not new.startswith("!"):
             return None
         self._through[new] = str(event.get("sender", "")).partition(":")[2]
@@ -212,7 +214,7 @@ class Welcome:
             sender = event.get("sender")
             if not isinstance(sender, str):
                 return False
-            direct = mapping(event.get("content")).get("is_direct") is True
+            direct = object_of(event, "content").get("is_direct") is True
             person = Person(PersonId(sender), localpart(sender))
             return self._invited(Address("matrix", self._me, ChatId(room)), person, direct)
         return False
@@ -221,7 +223,7 @@ class Welcome:
         """Whether the room follows one we are in, and that one says so, too."""
         for event in state:
             if event.get("type") == "m.room.create":
-                predecessor = mapping(mapping(event.get("content")).get("predecessor"))
+                predecessor = object_of(object_of(event, "content"), "predecessor")
                 old = predecessor.get("room_id")
                 try:
                     return isinstance(old, str) and await self._rooms.successor(old) == room
@@ -242,12 +244,7 @@ class History:
     events, read when their key comes or told of when it does not. ``clock`` gives UTC."""
 
     def __init__(
-        self,
-        client: MatrixClient,
-        rooms: Rooms,
-        me: str,
-        context: ChannelContext,
-        clock: Callable[[], datetime],
+        self, client: MatrixClient, rooms: Rooms, me: str, context: ChannelContext, clock: Clock
     ) -> None:
         self._client = client
         self._rooms = rooms
@@ -257,7 +254,7 @@ class History:
         self._told: set[str] = set()  # encrypted rooms the owner has heard of
 
     async def timeline(
-        self, room: str, timeline: Mapping[str, Any], since: str, missed: bool
+        self, room: str, timeline: Object, since: str, missed: bool
     ) -> tuple[Sequence[Event], bool]:
         """Events of a room since the last sync, oldest first, the gap of a limited timeline filled;
         whether they are all."""
@@ -397,4 +394,4 @@ class History:
 
 
 def _sender_key(event: Event) -> str:
-    return str(mapping(event.get("content")).get("sender_key", ""))
+    return str(object_of(event, "content").get("sender_key", ""))

@@ -7,19 +7,19 @@ Source: Matrix specification, "End-to-end encryption" (``m.room.encryption``, ``
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
+from channels.contract import Clock
 from channels.errors import Rejected
 from channels.matrix.client_olm import Hearing, Speaking, Undecipherable, signed_by
 from channels.matrix.device import MEGOLM, OLM, Device, Request
-from channels.matrix.inbound import mapping, text_of
+from channels.matrix.inbound import Object, mapping, text_of
 from channels.matrix.keystore import Heard, KeyStore, Peer, Spoken
+from channels.payloads import Body
 
-Json = dict[str, Any]
-Messages = dict[str, dict[str, Json]]  # to-device contents by user and device
+Messages = dict[str, dict[str, Body]]  # to-device contents by user and device
 
 LATEST = 100  # messages of one session unless the room says otherwise
 OLDEST = timedelta(days=7)
@@ -28,12 +28,12 @@ OLDEST = timedelta(days=7)
 class Speech:
     """``clock`` gives UTC. Each method is one transaction of the key store."""
 
-    def __init__(self, store: KeyStore, me: Device, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: KeyStore, me: Device, clock: Clock) -> None:
         self._store = store
         self._me = me
         self._clock = clock
 
-    def target(self, room: str, members: frozenset[str], rules: Mapping[str, Any]) -> list[Peer]:
+    def target(self, room: str, members: frozenset[str], rules: Object) -> list[Peer]:
         """Makes sure that the room has a session of our own for exactly these members, and names
         the devices that still need its key.
 
@@ -82,7 +82,7 @@ class Speech:
         with self._store.whole():
             return [peer for peer in peers if not self._store.sessions(peer.curve)]
 
-    def reach(self, peers: Sequence[Peer], claimed: Mapping[str, Any]) -> None:
+    def reach(self, peers: Sequence[Peer], claimed: Object) -> None:
         """Sessions from the one-time keys the homeserver handed out; a key its device did not sign
         is none."""
         with self._store.whole():
@@ -124,7 +124,7 @@ class Speech:
                 [(user, name) for user, devices in messages.items() for name in devices],
             )
 
-    def encrypt(self, room: str, kind: str, content: Json) -> Json:
+    def encrypt(self, room: str, kind: str, content: Body) -> Body:
         """The content of an ``m.room.encrypted``; relations stay outside, where homeservers read
         them."""
         with self._store.whole():
@@ -137,7 +137,7 @@ class Speech:
             )
             ciphertext = spoken.session.encrypt(text)
             self._store.put_speaking(room, replace(spoken, messages=spoken.messages + 1))
-        outside: Json = (
+        outside: Body = (
             {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}
         )
         return {
@@ -159,7 +159,7 @@ class Speech:
             entitled = {user for user, _ in self._store.shared_with(asked.session)}
             if heard.user != self._me.user or asked.user not in entitled:
                 return "m.unauthorised"
-            key: Json = {
+            key: Body = {
                 "algorithm": MEGOLM,
                 "room_id": asked.room,
                 "session_id": asked.session,
@@ -175,7 +175,7 @@ class Speech:
         with self._store.whole():
             return self._wrapped([peer], "m.dummy", {})
 
-    def _wrapped(self, peers: Sequence[Peer], kind: str, content: Json) -> Messages:
+    def _wrapped(self, peers: Sequence[Peer], kind: str, content: Body) -> Messages:
         messages: Messages = {}
         for peer in peers:
             sessions = self._store.sessions(peer.curve)

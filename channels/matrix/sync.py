@@ -11,13 +11,10 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from channels.catch_up import left_out
-from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor, Inbound
+from channels.contract import Address, Arrival, ChannelContext, ChatId, Clock, Cursor, Inbound
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix.account import TYPE as DOUBLES
 from channels.matrix.account import Doubles
@@ -26,6 +23,7 @@ from channels.matrix.inbound import (
     SPOKEN,
     Event,
     Lens,
+    Object,
     Original,
     Room,
     Unreadable,
@@ -35,11 +33,12 @@ from channels.matrix.inbound import (
     flaw,
     list_of,
     mapping,
+    object_of,
     original,
     redacts,
 )
 from channels.matrix.rooms import LONGEST_GAP, TYPES, History, Rooms, Welcome
-from channels.payloads import Garbled, Quarantine
+from channels.payloads import Body, Garbled, Quarantine
 from channels.record import Recent, record
 from channels.text import wall
 
@@ -50,7 +49,7 @@ REMEMBERED = 5_000  # events whose author, words and thread are kept in memory
 RECEIPTS = 5.0  # seconds for telling the homeserver what was read
 # of one sync, and of what has to be asked to understand it, before the connection counts as lost
 TRIES = 3
-NOTHING: dict[str, Any] = {"types": []}
+NOTHING: Body = {"types": []}
 STATE = ["m.room.member", "m.room.encryption", "m.room.history_visibility"]
 EVERYTHING = json.dumps(
     {
@@ -113,7 +112,7 @@ class Listening:
         me: str,
         context: ChannelContext,
         doubles: Doubles,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._doubles = doubles
         self._client = client
@@ -131,7 +130,7 @@ class Listening:
         self._markers: dict[str, str] = {}  # the newest message of a room that was stored
         self._marked = asyncio.Event()
 
-    async def run(self, born: Mapping[str, Any]) -> None:
+    async def run(self, born: Object) -> None:
         self._position = await self._start(born)
         self._read_direct(await self._client.account_data(self._me, "m.direct"))
         await self._doubles.leave_word()
@@ -172,7 +171,7 @@ class Listening:
                 task.cancel()
             await asyncio.wait(beside)
 
-    async def _start(self, born: Mapping[str, Any]) -> Position:
+    async def _start(self, born: Object) -> Position:
         saved = Position.read(await self._context.cursor(CURSOR) or "")
         if saved is not None:
             return saved
@@ -184,7 +183,7 @@ class Listening:
         invites = await self._welcome.accept(await self._welcome.wanted(answer))
         return replace(position, invites=invites)
 
-    async def _begin(self, born: Mapping[str, Any], position: Position) -> Position:
+    async def _begin(self, born: Object, position: Position) -> Position:
         """From the moment we connected. The next sync makes the homeserver forget the keys this
         answer brought: they are kept first. What it says of our stock of keys is long out of
         date."""
@@ -194,7 +193,7 @@ class Listening:
             await encryption.tend(news)
         return replace(position, since=str(born["next_batch"]))
 
-    async def _round(self, born: Mapping[str, Any], *, poll: float) -> None:
+    async def _round(self, born: Object, *, poll: float) -> None:
         """One sync: fetch, keep its keys, publish with the next position, then send what has to be
         sent because of it. Until it is published it can be asked for again, as a new life would."""
         answer = await self._fetch(born, poll)
@@ -203,9 +202,9 @@ class Listening:
         position = self._position
         for event in events_of(answer.get("account_data")):
             if event.get("type") == "m.direct":
-                self._read_direct(mapping(event.get("content")))
+                self._read_direct(object_of(event, "content"))
             elif event.get("type") == DOUBLES:
-                self._doubles.heard(mapping(event.get("content")))
+                self._doubles.heard(object_of(event, "content"))
         # The keys, and what they open of earlier events.
         encryption = self._rooms.encryption
         news = None
@@ -240,7 +239,7 @@ class Listening:
             remaining = await self._welcome.accept(invites)
             self._position = replace(following, invites=remaining)
 
-    async def _fetch(self, born: Mapping[str, Any], poll: float) -> Mapping[str, Any] | None:
+    async def _fetch(self, born: Object, poll: float) -> Object | None:
         """None: the homeserver does not know our position any more; it begins anew."""
         position = self._position
         patience = self._client.pace.catch_up if self._missed else None
@@ -267,19 +266,19 @@ class Listening:
         self._context.heard()
         return answer
 
-    async def _arrivals(self, answer: Mapping[str, Any]) -> tuple[list[Arrival], int]:
+    async def _arrivals(self, answer: Object) -> tuple[list[Arrival], int]:
         """What was said in all rooms, and how many events are numbered now."""
-        rooms = mapping(answer.get("rooms"))
-        for room in mapping(rooms.get("leave")):
+        rooms = object_of(answer, "rooms")
+        for room in object_of(rooms, "leave"):
             self._rooms.forget(room)
         arrivals: list[Arrival] = []
         order = self._position.order
         since = self._position.since
-        for room, update in mapping(rooms.get("join")).items():
+        for room, update in object_of(rooms, "join").items():
             changes = mapping(update)
             for event in events_of(changes.get("state")):
                 await self._rooms.learn(room, event)
-            timeline = mapping(changes.get("timeline"))
+            timeline = object_of(changes, "timeline")
             events, whole = await self._history.timeline(room, timeline, since, self._missed)
             of_room: list[Arrival] = []
             for event in events:
@@ -379,7 +378,7 @@ class Listening:
             except (ChannelError, TimeoutError) as failed:
                 log.info("%s: a read marker was not moved: %s", self._me, failed)
 
-    def _read_direct(self, content: Mapping[str, Any]) -> None:
+    def _read_direct(self, content: Object) -> None:
         self._rooms.direct = frozenset(
             room for rooms in content.values() for room in list_of(rooms) if isinstance(room, str)
         )

@@ -223,7 +223,9 @@ class Telegram:
                 f" {seen.astimezone(context.zone):{MINUTES}} and {wall(now - KEPT, context.zone)}"
                 " may be missing."
             )
-        return seen if value is not None else now - SEEN_EVERY
+        if value is not None:
+            return seen
+        return now - SEEN_EVERY
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)

@@ -316,7 +316,9 @@ def _reply(message: Message) -> Message | None:
     reply = message.reply_to_message
     if reply is None or not message.is_topic_message:
         return reply
-    return None if reply.message_id == message.message_thread_id else reply
+    if reply.message_id == message.message_thread_id:
+        return None
+    return reply
 
 
 # What is too old

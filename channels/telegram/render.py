@@ -10,18 +10,17 @@ from dataclasses import replace
 from html import escape, unescape
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.errors import Rejected
-from channels.payloads import clean
+from channels.payloads import Body, clean
 from channels.split import split_markdown
 from channels.text import around, disclosed, is_link, parse, table, words_of
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
-Body = dict[str, Any]
 
 MAX_TEXT = 4096  # UTF-16 units after entities parsing (sendMessage, text)
 # of one message; Telegram shows the rest without its form (limits of Telegram, "Formatting
@@ -124,7 +123,9 @@ def number(message: MessageId) -> int:
 
 
 def chat_of(address: Address) -> int | str:
-    return int(address.chat) if re.fullmatch(r"-?\d{1,18}", address.chat) else address.chat
+    if re.fullmatch(r"-?\d{1,18}", address.chat):
+        return int(address.chat)
+    return address.chat
 
 
 def topic_of(address: Address) -> int | None:
@@ -153,7 +154,9 @@ def _texts(outbound: Outbound) -> list[str]:
     rendered: dict[str, str] = {}
     pieces = split_markdown(source, _rendered_fits(rendered, units(visible(called))))
     if not pieces:
-        return [called + "…"] if called else empty
+        if called:
+            return [called + "…"]
+        return empty
     texts = [rendered.get(piece) or html(piece) for piece in pieces]
     return [called + texts[0], *texts[1:]]
 
@@ -232,7 +235,9 @@ def html(source: str) -> str:
 def parsed(source: str) -> str:
     """html() by the parser, whatever the source."""
     made = _blocks(parse(source), quoted=False)
-    return made if visible(made).strip() else _escaped(source)
+    if visible(made).strip():
+        return made
+    return _escaped(source)
 
 
 def visible(made: str) -> str:
@@ -255,7 +260,9 @@ def _block(node: SyntaxTreeNode, *, quoted: bool) -> str:
             return _inline(node, ())
         case "heading":
             inner = _inline(node, ("b",))
-            return f"<b>{inner}</b>".replace("<b></b>", "") if inner else ""
+            if inner:
+                return f"<b>{inner}</b>".replace("<b></b>", "")
+            return ""
         case "fence" | "code_block":
             language = re.match(r"[\w+#.-]+", node.info.strip()) if node.info else None
             code = escape(node.content.rstrip("\n"), quote=False)

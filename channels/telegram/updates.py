@@ -212,7 +212,9 @@ def number(raw: object) -> int | None:
     if not isinstance(raw, dict):
         return None
     update_id = cast("dict[str, object]", raw).get("update_id")
-    return update_id if isinstance(update_id, int) and not isinstance(update_id, bool) else None
+    if isinstance(update_id, int) and not isinstance(update_id, bool):
+        return update_id
+    return None
 
 
 def moved(raw: object) -> tuple[int, int] | None:
@@ -226,4 +228,6 @@ def moved(raw: object) -> tuple[int, int] | None:
     except (ValidationError, RecursionError):
         return None
     new = message.migrate_to_chat_id
-    return (message.chat.id, new) if new is not None else None
+    if new is not None:
+        return (message.chat.id, new)
+    return None

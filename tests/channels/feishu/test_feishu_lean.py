@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from channels.feishu import client_sdk as sdk
+from channels.feishu import client_line as sdk
 from channels.feishu.client_line import answered
 from tests.platforms.feishu.frames import Frame, parse
 from tests.programs import python
