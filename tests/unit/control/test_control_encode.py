@@ -1,4 +1,4 @@
-"""Whatever a model or a platform said can be shown by the API."""
+"""Whatever a model or a platform said can be shown by the API; the numbers told from events of turns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ohmo.contracts.agent import CompactionProgress, Event, TextDelta
+from ohmo.contracts.agent import (
+    CompactionProgress,
+    Event,
+    TextDelta,
+    ToolDone,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from ohmo.contracts.messages import Image, ToolResult, Usage
+from ohmo.contracts.reports import Counts
+from ohmo.control.metrics import Metrics
 from ohmo.control.responses import dumps
+from tests.unit.control.small_house import SmallHouse
 
 VALUES: dict[str, Any] = {
     "usage": Usage("m", "turn", 1, 2, 3, 4, 5),
@@ -66,3 +78,19 @@ def test_compaction_has_its_nine_phases() -> None:
     phases = get_args(get_type_hints(CompactionProgress)["phase"])
     assert len(phases) == 9
     assert {"context_collapse_start", "session_memory_end", "compact_failed"} < set(phases)
+
+
+async def test_a_refused_call_does_not_end_the_time_of_tools_that_run() -> None:
+    now = 0.0
+    metrics = Metrics(monotonic=lambda: now)
+    metrics.event("t", TurnStarted("u", "owner"))
+    metrics.event("t", ToolStarted("u", "slow", "Bash", "make"))
+    metrics.event("t", ToolRefused("u", "no", "Bash", "rm -r /"))
+    metrics.event("t", ToolDone("u", "no", ToolResult("no", "Not allowed", error=True)))
+    now = 50.0
+    metrics.event("t", ToolDone("u", "slow", ToolResult("slow", "built")))
+    now = 50.25
+    metrics.event("t", TurnEnded("u", "answered", "built"))
+    text = metrics.scrape(Counts({}, {}, None, 0, 0), await SmallHouse().status()).decode()
+    assert "ohmo_turn_seconds_sum 50.25" in text
+    assert "ohmo_overhead_seconds_sum 0.25" in text

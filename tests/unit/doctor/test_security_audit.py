@@ -1,5 +1,5 @@
-"""Each way in is named with its severity and the step that closes it; a careful home has none that
-is grave."""
+"""Each way in is named with its severity and the step that closes it, and each rule that another one
+leaves nothing to decide; a careful home has none that is grave."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from ohmo.config.load import load
 from ohmo.doctor.audit import ORDER, PACKAGES, audit
+from ohmo.doctor.examination import examine
 
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import Patient
@@ -146,3 +147,48 @@ def test_the_gravest_come_first(patient: Patient) -> None:
     patient.config('owner: ["telegram:1"]', "owner: []")
     ranks = [ORDER.index(risk.severity) for risk in audit(load(environ=patient.environ), 0)]
     assert ranks == sorted(ranks)
+
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+SHADOWED = [
+    ("Bash(git:*)", "Bash(git status:*)"),
+    ("Bash(git status:*)", "Bash(git status -s)"),
+    ("Bash", "Bash(ls:*)"),
+    ("Read(/srv/**)", "Read(/srv/a/*.txt)"),
+    ("Read(/srv/**)", "Read(/srv/a/**)"),
+    ("mcp__notes__*", "mcp__notes__write"),
+]
+FREE = [
+    ("Bash(git status:*)", "Bash(git:*)"),
+    ("Bash(git:*)", "Bash(gitk:*)"),
+    ("Bash(git push)", "Bash(git push origin)"),
+    ("Read(/srv/**)", "Read(/srv/../etc/**)"),
+    ("Read(/srv/**)", "Read(/srv2/a)"),
+    ("Read(/srv/*/x/**)", "Read(/srv/a/b)"),
+    ("Read(/srv/**)", "Write(/srv/a)"),
+    ("mcp__notes__*", "mcp__mail__write"),
+]
+
+
+def found(folder: Path, kind: str, higher: str, lower: str) -> str:
+    patient = Patient(folder)
+    patient.config('allow: ["Bash(git status:*)"]', f'{kind}: ["{higher}"], allow: ["{lower}"]')
+    (one,) = examine(patient.facts(), only=("configuration.conflicts",))
+    return one.finding.text if one.finding.state == "warning" else ""
+
+
+@pytest.mark.parametrize("kind", ["deny", "ask"])
+@pytest.mark.parametrize(("higher", "lower"), SHADOWED)
+def test_a_rule_that_decides_nothing_is_named_with_what_beats_it(
+    tmp_path: Path, kind: str, higher: str, lower: str
+) -> None:
+    text = f"permissions.allow: {lower} has no effect, permissions.{kind}: {higher} beats it"
+    assert found(tmp_path, kind, higher, lower) == text
+
+
+@pytest.mark.parametrize(("higher", "lower"), FREE)
+def test_a_rule_that_still_decides_something_is_left_alone(
+    tmp_path: Path, higher: str, lower: str
+) -> None:
+    assert found(tmp_path, "deny", higher, lower) == ""

@@ -1,7 +1,9 @@
-"""The bytes of conversations are kept, bounded, and never mixed up."""
+"""The bytes of conversations are kept, bounded, and never mixed up; a picture is announced as what
+it is."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +27,7 @@ from ohmo.contracts.messages import (
 )
 from ohmo.providers.anthropic.wire import MessagesWire, marked
 from ohmo.providers.openai.wire import CompletionsWire
-from ohmo.providers.request_bytes import ConversationCache, Wire
+from ohmo.providers.request_bytes import ConversationCache, Wire, true_type
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
 
@@ -172,3 +174,21 @@ def test_equal_conversations_of_new_objects_keep_their_bytes_too() -> None:
     again = [replace(step) for step in steps]
     written(conversations, again)
     assert conversations.rendered - before <= 2  # the open exchange only
+
+
+HEADS = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff\xe0",
+    "image/gif": b"GIF89a",
+    "image/webp": b"RIFF\x10\x00\x00\x00WEBP",
+}
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("announced", HEADS)
+def test_the_first_bytes_decide(kind: str, announced: str) -> None:
+    assert true_type(base64.b64encode(HEADS[kind] + b"rest").decode(), announced) == kind
+
+
+def test_what_nobody_knows_stays_as_announced() -> None:
+    assert true_type(base64.b64encode(b"something else").decode(), "image/png") == "image/png"

@@ -1,5 +1,5 @@
-"""Row 68: /stop and /new said at every step of a turn; whichever wins, there is one ending, no half
-state, and the next words are answered."""
+"""Interruptions (row 68, G8): /stop and /new at every step, a wait for a person; there is one ending,
+no half state, every call has one result, and the next words are answered."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import asyncio
 from collections.abc import Coroutine
 
 import pytest
-from interrupted import faults
-from pool_rig import Rig, violations
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from interrupted import BUSY, ENDS, TOOLS, Story, faults, told
+from pool_rig import PLACE, Rig, violations
 
+from channels.contract import MessageId, Outbound, Part, Receipt
 from ohmo.contracts.messages import Step, Text, UserStep
+from ohmo.contracts.outbox import PartState, PostRow
 from ohmo.contracts.provider import ModelRequest
+from ohmo_testing.house import eventually
 from ohmo_testing.scripted import Says
 
 STEPS = """
@@ -95,3 +100,46 @@ async def test_a_command_at_any_step_leaves_one_ending_and_no_half_state(
     assert violations(present(rig)) == []
     assert [fault for request in rig.model.requests for fault in faults(request)] == []
     assert all(count == 1 for count in rig.once.begun.values())
+
+
+STORIES = st.builds(
+    Story,
+    st.lists(st.lists(st.sampled_from(TOOLS), min_size=1, max_size=4), min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from(ENDS), st.integers(0, 90)), max_size=4),
+    st.sampled_from(BUSY),
+)
+
+
+@given(STORIES)
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_turn_interrupted_anywhere_leaves_a_valid_transcript(story: Story) -> None:
+    asyncio.run(told(story))
+
+
+async def test_a_parked_turn_leaves_the_words_of_its_step_where_the_draft_was() -> None:
+    rig = Rig()
+    rig.gate.ask = {"Once"}
+    looking = asyncio.Event()
+    rig.look.gate = looking.wait
+    rig.model.next(
+        Says(
+            "Let me look first; then I would do it.",
+            calls=(("Once", {"name": "a"}), ("Look", {"name": "b"})),
+        )
+    )
+    accepted = await rig.says("go")
+    draft = PostRow(rig.new_id(), "draft", Outbound(PLACE, "Let me"))
+    async with rig.life() as pool:
+        await eventually(lambda: rig.look.begun["b"] == 1)
+        turn = pool.running_turn(accepted.thread)
+        assert turn is not None
+        assert await pool.draft(accepted.thread, turn, draft)
+        await rig.store.sending(draft.id, [PartState(Part("post", "{}"))])
+        await rig.store.sent(draft.id, [PartState(Part("post", "{}"), Receipt(MessageId("1")))])
+        looking.set()
+        await eventually(lambda: rig.outcomes() == ["parked"])
+    (standing,) = [row.row for row in await rig.store.outbox() if row.row.target == draft.id]
+    assert (standing.kind, standing.outbound.text) == (
+        "edit",
+        "Let me look first; then I would do it.",
+    )
