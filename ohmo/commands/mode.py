@@ -20,9 +20,11 @@ async def run(order: Order, desk: Desk) -> Effect:
     wanted = _KNOWS.sub("", said).replace("-", "_")
     match wanted:
         case "":
+            mode = order.settings.mode or "as configured"
+            until = order.settings.free_until
+            end = f" until {desk.when(until)}" if order.settings.mode and until else ""
             return Reply(
-                f"Mode: {_now(order, desk)}. Say `/mode default`, `/mode plan` or `/mode"
-                " full_auto`."
+                f"Mode: `{mode}`{end}. Say `/mode default`, `/mode plan` or `/mode full_auto`."
             )
         case "full_auto" if order.standing != "owner":
             return Reply("Only the owner may switch to full_auto.")
@@ -44,14 +46,6 @@ async def run(order: Order, desk: Desk) -> Effect:
                 f"`{order.argument}` is not a mode: say `/mode default`, `/mode plan` or `/mode"
                 " full_auto`."
             )
-
-
-def _now(order: Order, desk: Desk) -> str:
-    chosen = order.settings.mode
-    if chosen is None:
-        return "`as configured`"
-    until = order.settings.free_until
-    return f"`{chosen}`" if until is None else f"`{chosen}` until {desk.when(until)}"
 
 
 COMMAND = Command(

@@ -96,8 +96,18 @@ class Keeper:
     def run(self) -> None:
         lifeline = True
         while True:
-            waiting = [self._wake, *self._pipes, *([0] if lifeline else [])]
-            ready, _, _ = select.select(waiting, [], [], self._due_in())
+            waiting = [self._wake, *self._pipes]
+            if lifeline:
+                waiting.append(0)
+            now = time.monotonic()
+            due = [at for at in (self._deadline, self._kill_at, self._quit_at) if at is not None]
+            if self._status is not None or self._kill_at is not None:
+                due.append(now + 0.02)
+            if self._terminal or self._told:
+                due.append(now + 0.5)
+            # Without anything due only events matter.
+            seconds = max(0.0, min(due) - now) if due else None
+            ready, _, _ = select.select(waiting, [], [], seconds)
             if self._wake in ready:
                 os.read(self._wake, 512)
             for fd in [fd for fd in ready if fd in self._pipes]:
@@ -124,16 +134,6 @@ class Keeper:
             if not self._pipes or time.monotonic() >= self._quit_at:
                 break
         self._finish()
-
-    def _due_in(self) -> float | None:
-        """Seconds until something is due; None: only events matter."""
-        now = time.monotonic()
-        due = [at for at in (self._deadline, self._kill_at, self._quit_at) if at is not None]
-        if self._status is not None or self._kill_at is not None:
-            due.append(now + 0.02)
-        if self._terminal or self._told:
-            due.append(now + 0.5)
-        return max(0.0, min(due) - now) if due else None
 
     def _obey(self) -> bool:
         data = os.read(0, 4096)
@@ -341,29 +341,25 @@ class Spill:
         if self._file is None:
             return None
         if self.cut:
-            self._straighten(self.cut)
+            # The ring in order, with a line that says what was left out.
+            start = (self.total - self._half) % self._half
+            whole = os.open(self._part + "2", _NEW_FILE, 0o600)
+            with suppress(OSError):
+                os.unlink(self._part + "2")  # noqa: PTH108
+            self._copy(self._file, whole, self._half + start, self._half - start)
+            self._copy(self._file, whole, self._half, start)
+            os.lseek(whole, 0, os.SEEK_SET)
+            os.lseek(self._file, self._half, os.SEEK_SET)
+            os.write(self._file, f"\n[... {self.cut} bytes left out ...]\n".encode())
+            while chunk := os.read(whole, _STEP):
+                os.write(self._file, chunk)
+            os.close(whole)
         os.fsync(self._file)
         os.close(self._file)
         self._file = None
         # ``channels.durable`` would bring pathlib into every keeper
         os.replace(self._part, self._path)  # noqa: PTH105
         return self._path
-
-    def _straighten(self, cut: int) -> None:
-        """Rewrites the ring in order, with a line that says what was left out."""
-        assert self._file is not None
-        start = (self.total - self._half) % self._half
-        whole = os.open(self._part + "2", _NEW_FILE, 0o600)
-        with suppress(OSError):
-            os.unlink(self._part + "2")  # noqa: PTH108
-        self._copy(self._file, whole, self._half + start, self._half - start)
-        self._copy(self._file, whole, self._half, start)
-        os.lseek(whole, 0, os.SEEK_SET)
-        os.lseek(self._file, self._half, os.SEEK_SET)
-        os.write(self._file, f"\n[... {cut} bytes left out ...]\n".encode())
-        while chunk := os.read(whole, _STEP):
-            os.write(self._file, chunk)
-        os.close(whole)
 
     @staticmethod
     def _copy(source: int, target: int, start: int, count: int) -> None:

@@ -125,8 +125,15 @@ def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
             return place
     if any(_may_hide(pid) for pid in _pids() if ancestry.place(pid) != "outside"):
         return "unclear"  # it may be theirs
-    if os.getuid() not in (0, connection.owner) or any(map(_is_of_a_login, closed)):
+    if os.getuid() not in (0, connection.owner):
         return "outside"
+    for pid in closed:
+        # A process of our user whose parent is root's and not the first one: what sshd keeps for a
+        # login, and makes its tunnels with.
+        with suppress(OSError):
+            parent = state_of(pid)[1]
+            if parent > 1 and _user_of(parent) == 0 and _user_of(pid) == os.getuid():
+                return "outside"
     return "unclear"
 
 
@@ -202,15 +209,6 @@ def _may_hide(pid: int) -> bool:
     return False
 
 
-def _is_of_a_login(pid: int) -> bool:
-    """A process of our user whose parent is root's and not the first one: what sshd keeps for a
-    login, and makes its tunnels with."""
-    with suppress(OSError):
-        parent = state_of(pid)[1]
-        return parent > 1 and _user_of(parent) == 0 and _user_of(pid) == os.getuid()
-    return False
-
-
 def _user_of(pid: int) -> int:
     return Path(f"/proc/{pid}").stat().st_uid
 
@@ -227,12 +225,12 @@ async def reap(sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Non
 def _reap(dead: set[int]) -> set[int]:
     """Takes away who was ``dead`` before; the dead of now, whom nobody waited for."""
     ours = os.getpid()
-    found: set[int] = set()
+    zombies: set[int] = set()
     for pid in descendants(ours):
         with suppress(OSError, IndexError):
             if state_of(pid) == ("Z", ours):
-                found.add(pid)
-    for pid in found & dead:
+                zombies.add(pid)
+    for pid in zombies & dead:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-    return found - dead
+    return zombies - dead

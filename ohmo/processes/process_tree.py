@@ -76,19 +76,6 @@ def seal(environ: Mapping[str, str]) -> bool:
     return _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
-def _children_by_parent() -> dict[int, list[int]]:
-    """From the whole process table, for kernels without the children files."""
-    table: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                path = f"/proc/{name}/stat"
-                with open(path, encoding="utf-8", errors="replace") as stat:  # noqa: PTH123
-                    parent = int(stat.read().rpartition(")")[2].split()[1])
-                table.setdefault(parent, []).append(int(name))
-    return table
-
-
 _HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
 
 
@@ -96,15 +83,20 @@ def descendants(of: int) -> list[int]:
     """Everybody below ``of``, parents first. Empty where there is no /proc."""
     if not _LINUX:
         return []
-    table = None if _HAS_CHILDREN else _children_by_parent()
+    table: dict[int, list[int]] = {}
+    if not _HAS_CHILDREN:  # then from the whole process table
+        for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+            with suppress(OSError, ValueError, IndexError):
+                path = f"/proc/{name}/stat"
+                with open(path, encoding="utf-8", errors="replace") as stat:  # noqa: PTH123
+                    parent = int(stat.read().rpartition(")")[2].split()[1])
+                table.setdefault(parent, []).append(int(name))
     found: list[int] = []
     queue = [of]
     while queue:
         pid = queue.pop()
-        below: list[int] = []
-        if table is not None:
-            below = table.get(pid, [])
-        else:
+        below = table.get(pid, [])
+        if _HAS_CHILDREN:
             with suppress(OSError):
                 for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                     path = f"/proc/{pid}/task/{task}/children"
@@ -148,25 +140,24 @@ def marked(mark: str) -> list[int]:
     was killed."""
     wanted = f"{MARK}={mark}".encode()
     names = os.listdir("/proc") if _LINUX else []  # noqa: PTH208
-    pids = (int(name) for name in names if name.isdigit())
-    return [pid for pid in pids if wanted in _environment(pid)]
-
-
-def _environment(pid: int) -> list[bytes]:
-    """What the process was started with; in the middle of an exec the kernel shows nothing for a
-    moment, so nothing is asked again."""
-    for _ in range(_LOOKS):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
-                found = environ.read()
-            if found:
-                return found.split(b"\0")
-            # a zombie and a thread of the kernel have none
-            os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
-        except OSError:
-            break
-        time.sleep(_LOOK)
-    return []
+    pids: list[int] = []
+    for pid in filter(str.isdigit, names):
+        variables: list[bytes] = []
+        # In the middle of an exec the kernel shows nothing for a moment, so it is asked again.
+        for _ in range(_LOOKS):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
+                    variables = environ.read().split(b"\0")
+                if variables != [b""]:
+                    break
+                # a zombie and a thread of the kernel have none
+                os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+            except OSError:
+                break
+            time.sleep(_LOOK)
+        if wanted in variables:
+            pids.append(int(pid))
+    return pids
 
 
 def sweep(mark: str) -> None:

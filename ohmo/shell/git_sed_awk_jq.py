@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from ohmo.shell.options import Given, given, options_of, rows_of
+from ohmo.shell.options import given, options_of, rows_of
 from ohmo.shell.patterns import word_set
 from ohmo.shell.script import Reading, Simple
 
@@ -66,10 +66,10 @@ worktree      | -v --porcelain --verbose
 version       | --build-options
 """
 _FIRST = {
-    "remote": ("get-url",),
-    "stash": ("list", "show"),
-    "worktree": ("list",),
-    "reflog": ("show",),
+    "remote": (("get-url",),),
+    "stash": (("list",), ("show",)),
+    "worktree": (("list",),),
+    "reflog": (("show",),),
 }
 _BARE = ("remote", "reflog")  # verbs that show something also without a word behind them
 _SIGNATURE = re.compile(r"%[-+ ]*G|signature")
@@ -109,13 +109,20 @@ def git_reading(command: Simple) -> Reading | None:
     row = rows_of(_VERBS).get(verb)
     rest = words[at + 1 :]
     parsed = given(options_of(row[0]), rest, 0, getopt=False) if row is not None else None
-    if parsed is None or not _shows(verb, rest, parsed):
+    if parsed is None:
         return None
+    shows = True  # verbs that can also change something
+    if verb in ("branch", "tag"):
+        lists = (*_LISTS, "-l") if verb == "tag" else _LISTS
+        shows = not parsed.operands or parsed.has(*lists)
+    elif verb in _FIRST:
+        bare = verb in _BARE and not parsed.operands
+        shows = bare or rest[:1] in _FIRST[verb]
     operands = [rest[each] for each in parsed.operands]
-    if any(each.startswith(":") and not each.startswith((":!", ":^")) for each in operands):
+    magic = any(each.startswith(":") and not each.startswith((":!", ":^")) for each in operands)
+    runs_gpg = any(_SIGNATURE.search(value) for _, value in parsed.options)
+    if not shows or magic or runs_gpg:
         return None
-    if any(_SIGNATURE.search(value) for _, value in parsed.options):
-        return None  # runs gpg
     if verb == "grep" and not parsed.has("-e"):
         operands = operands[1:]
     paths: list[str] = []
@@ -129,17 +136,6 @@ def git_reading(command: Simple) -> Reading | None:
     if verb == "diff":  # of two folders outside of the repository it shows the files below
         return Reading("trees", tuple(below), repository=folder)
     return Reading("trees" if verb == "grep" else "names", (folder, *below), repository=folder)
-
-
-def _shows(verb: str, words: tuple[str, ...], parsed: Given) -> bool:
-    """Whether a verb that can also change something only shows it. ``words``: behind the verb."""
-    if verb in ("branch", "tag"):
-        lists = (*_LISTS, "-l") if verb == "tag" else _LISTS
-        return not parsed.operands or parsed.has(*lists)
-    if verb in _FIRST:
-        bare = verb in _BARE and not parsed.operands
-        return bare or (bool(words) and words[0] in _FIRST[verb])
-    return True
 
 
 def reads_setting(words: tuple[str, ...]) -> bool:

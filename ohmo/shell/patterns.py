@@ -161,24 +161,22 @@ def matching_names(pattern: str, cwd: str, most: int) -> list[str]:
     parts = pattern.removeprefix("/").split("/")
     if "" in parts[:-1] or any(re.match(r"\.[*?]", part) for part in parts):
         raise TooWide
+    forms: list[str | re.Pattern[str]] = []  # the name of each step, or what such names look like
+    for part in parts:
+        pieces: list[tuple[str, str, str]] = _PIECES.findall(part)
+        if any(wild for _, wild, _ in pieces):
+            shapes = (wild or _plain(escaped or letters) for escaped, wild, letters in pieces)
+            body = fnmatch.translate("".join(shapes))
+            forms.append(re.compile(body if part.startswith(".") else rf"(?!\.){body}"))
+        else:
+            forms.append("".join(escaped or letters for escaped, _, letters in pieces))
     top = "/" if pattern.startswith("/") else cwd.rstrip("/") + "/"
-    paths = sorted(_existing(top, [_form(part) for part in parts], letters="?" in pattern))
+    paths = sorted(_existing(top, forms, letters="?" in pattern))
     if len(paths) > most:
         raise TooWide
     if top == pattern[:1]:
         return paths
     return [path.removeprefix(top) for path in paths]
-
-
-def _form(part: str) -> str | re.Pattern[str]:
-    """The name that a step of a path is, or what such names look like."""
-    pieces: list[tuple[str, str, str]] = _PIECES.findall(part)
-    if not any(wild for _, wild, _ in pieces):
-        return "".join(escaped or letters for escaped, _, letters in pieces)
-    body = fnmatch.translate(
-        "".join(wild or _plain(escaped or letters) for escaped, wild, letters in pieces)
-    )
-    return re.compile(body if part.startswith(".") else rf"(?!\.){body}")
 
 
 def _plain(text: str) -> str:

@@ -188,7 +188,20 @@ class _Reader:
         plain = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
         if not wild:
             return plain
-        return self._names(pattern) or [plain]
+        # bash(1), "Pathname Expansion"; a word that nothing matches stays as it is.
+        folder, slash, _ = re.split(r"(?<!\\)[*?]", pattern, maxsplit=1)[0].rpartition("/")
+        self._listed.append(folder or slash or ".")
+        if pattern.startswith(("/proc", "/dev", "/sys")):
+            _no("wildcards in a folder that changes by itself")
+        try:
+            names = matching_names(pattern, self._cwds[-1], self._left)
+        except TooWide:
+            _no("wildcards that match more than can be looked at")
+        self._left -= len(names)
+        for name in names:
+            if _OPTION_LIKE.match(name):
+                _no(f"a wildcard that becomes {name[:80]!r}")
+        return names or [plain]
 
     def _part(self, *, first: bool) -> tuple[str, bool]:
         """A piece of a word, and whether it is a wildcard."""
@@ -229,22 +242,6 @@ class _Reader:
         if not _UNSPLIT.fullmatch(self._home):
             _no("a home that bash would split")
         return self._home
-
-    def _names(self, pattern: str) -> list[str]:
-        """bash(1), "Pathname Expansion"; [] when nothing matches and the word stays as it is."""
-        folder, slash, _ = re.split(r"(?<!\\)[*?]", pattern, maxsplit=1)[0].rpartition("/")
-        self._listed.append(folder or slash or ".")
-        if pattern.startswith(("/proc", "/dev", "/sys")):
-            _no("wildcards in a folder that changes by itself")
-        try:
-            names = matching_names(pattern, self._cwds[-1], self._left)
-        except TooWide:
-            _no("wildcards that match more than can be looked at")
-        self._left -= len(names)
-        for name in names:
-            if _OPTION_LIKE.match(name):
-                _no(f"a wildcard that becomes {name[:80]!r}")
-        return names
 
 
 def _no(what: str) -> NoReturn:

@@ -148,7 +148,23 @@ def job_report(ended: JobEnded, room: int, limit: str = "") -> str:
     if ended.spill:
         where = f"; {much}: {ended.spill}"
     parts = output_parts(ended.output.out, ended.output.err, room, where)
-    parts.append(_end(ended, limit))
+    left = ""
+    if ended.left:
+        left = f"; {ended.left} processes it left running were ended"
+        left += ", use run_in_background to keep one"
+    if ended.reason == "timeout":
+        parts.append(f"[ended after its timeout of {limit}]")
+    elif ended.reason == "keyboard":
+        parts.append(
+            "[ended: it read the terminal for 5 s and nobody is at the keyboard; give the answer by"
+            " flag or by pipe]"
+        )
+    elif ended.reason:
+        parts.append(f"[ended: {ended.reason}]")
+    elif ended.signal:
+        parts.append(f"[ended by {ended.signal}{left}]")
+    elif ended.code or left:
+        parts.append(f"[exit code {ended.code}{left}]")
     return "\n".join(part for part in parts if part) or "(no output)"
 
 
@@ -160,25 +176,6 @@ def output_parts(out: Stream, err: Stream, room: int, where: str) -> list[str]:
     if err.total:
         parts.append("[stderr]\n" + clipped(err, room_err, where).rstrip("\n"))
     return parts
-
-
-def _end(ended: JobEnded, limit: str) -> str:
-    if ended.reason == "timeout":
-        return f"[ended after its timeout of {limit}]"
-    if ended.reason == "keyboard":
-        return (
-            "[ended: it read the terminal for 5 s and nobody is at the keyboard; give the answer by"
-            " flag or by pipe]"
-        )
-    if ended.reason:
-        return f"[ended: {ended.reason}]"
-    left = ""
-    if ended.left:
-        left = f"; {ended.left} processes it left running were ended"
-        left += ", use run_in_background to keep one"
-    if ended.signal:
-        return f"[ended by {ended.signal}{left}]"
-    return f"[exit code {ended.code}{left}]" if ended.code or left else ""
 
 
 TOOL = Bash

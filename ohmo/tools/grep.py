@@ -63,7 +63,17 @@ class Grep:
         opening = self._bench.opening(context.judged)
         most = min(arguments.head_limit or self._most, self._most)
         try:
-            hits, more = await self._engine.search(_request(arguments, start), most, opening)
+            request = Search(
+                root=start,
+                pattern=portable(arguments.pattern),
+                accepts=_accepts(arguments),
+                mode=arguments.output_mode,
+                ignore_case=arguments.ignore_case,
+                multiline=arguments.multiline,
+                before=arguments.before or arguments.around,
+                after=arguments.after or arguments.around,
+            )
+            hits, more = await self._engine.search(request, most, opening)
         except ToolError as error:
             return error_result(context, str(error))
         except TimeoutError:
@@ -78,27 +88,10 @@ class Grep:
             return text_result(context, f"no match below {root}")
         base = root if start.is_dir() else root.parent
         rows = [row for hit in hits for row in _rows(hit, base, arguments)]
-        cut = (
-            [f"[more matches; these are the first {most}: narrow the search]"]
-            if more or len(rows) > most
-            else []
-        )
-        return text_result(context, "\n".join([*rows[:most], *cut]))
-
-
-def _request(arguments: GrepInput, root: Path) -> Search:
-    """``root`` as it was judged. Raises ToolError for a pattern, glob or type that cannot be
-    searched for."""
-    return Search(
-        root=root,
-        pattern=portable(arguments.pattern),
-        accepts=_accepts(arguments),
-        mode=arguments.output_mode,
-        ignore_case=arguments.ignore_case,
-        multiline=arguments.multiline,
-        before=arguments.before or arguments.around,
-        after=arguments.after or arguments.around,
-    )
+        shown = rows[:most]
+        if more or len(rows) > most:
+            shown.append(f"[more matches; these are the first {most}: narrow the search]")
+        return text_result(context, "\n".join(shown))
 
 
 def _accepts(arguments: GrepInput) -> Callable[[str], bool]:
@@ -132,17 +125,11 @@ def _rows(hit: Hit, base: Path, arguments: GrepInput) -> Iterator[str]:
                 yield "--"
             last = line.number
             text = line.text.rstrip("\r")
-            text = (
-                text
-                if len(text) <= _LINE
-                else f"{text[:_LINE]} [... {len(text) - _LINE} more characters]"
-            )
+            if len(text) > _LINE:
+                text = f"{text[:_LINE]} [... {len(text) - _LINE} more characters]"
             mark = ":" if line.match else "-"
-            yield (
-                f"{path}{mark}{line.number}{mark}{text}"
-                if arguments.line_numbers
-                else f"{path}{mark}{text}"
-            )
+            number = f"{line.number}{mark}" if arguments.line_numbers else ""
+            yield f"{path}{mark}{number}{text}"
 
 
 TOOL = Grep

@@ -49,22 +49,17 @@ def schema_for_model(model: type[BaseModel]) -> dict[str, Json]:
 def _flat(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in node:
         target = definitions[str(node["$ref"]).rpartition("/")[2]]
-        return _flat(
-            {**target, **{key: value for key, value in node.items() if key != "$ref"}}, definitions
-        )
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return _flat({**target, **beside}, definitions)
     choices = [choice for choice in node.get("anyOf", []) if choice.get("type") != "null"]
     if choices:
-        return _flat(
-            {**choices[0], **{key: value for key, value in node.items() if key != "anyOf"}},
-            definitions,
-        )
+        beside = {key: value for key, value in node.items() if key != "anyOf"}
+        return _flat({**choices[0], **beside}, definitions)
     flat: dict[str, Any] = {}
     for key, value in node.items():
         if key == "properties":
-            flat[key] = {
-                name: _flat(part, definitions)
-                for name, part in cast("dict[str, dict[str, Any]]", value).items()
-            }
+            parts = cast("dict[str, dict[str, Any]]", value)
+            flat[key] = {name: _flat(part, definitions) for name, part in parts.items()}
         elif key == "items":
             flat[key] = _flat(cast("dict[str, Any]", value), definitions)
         elif key not in _DROPPED:
@@ -74,27 +69,20 @@ def _flat(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
 
 def explain(error: ValidationError) -> str:
     """One line per problem: the field and what to give."""
-    problems = error.errors(include_url=False)
-    lines = [
-        _problem(
-            [str(part) for part in each["loc"]],
-            each["type"],
-            each["msg"],
-            cast("object", each["input"]),
-        )
-        for each in problems
-    ]
+    lines: list[str] = []
+    for problem in error.errors(include_url=False):
+        field = ".".join(map(str, problem["loc"])) or "arguments"
+        if problem["type"] == "missing":
+            lines.append(f"- `{field}` is missing; give it")
+        elif problem["type"] == "extra_forbidden":
+            lines.append(f"- `{field}` is no argument of this tool; leave it out")
+        else:
+            given = repr(cast("object", problem["input"]))
+            if len(given) > 60:
+                given = f"{given[:57]}..."
+            message = problem["msg"]
+            message = f"{message[:1].lower()}{message[1:]}"
+            lines.append(f"- `{field}`: {message} (given: {given})")
     if len(lines) > _MOST_PROBLEMS:
         lines = [*lines[:_MOST_PROBLEMS], f"... and {len(lines) - _MOST_PROBLEMS} more"]
     return f"{error.title}: the arguments do not fit; nothing was run.\n" + "\n".join(lines)
-
-
-def _problem(location: list[str], kind: str, message: str, given: object) -> str:
-    field = ".".join(location) or "arguments"
-    if kind == "missing":
-        return f"- `{field}` is missing; give it"
-    if kind == "extra_forbidden":
-        return f"- `{field}` is no argument of this tool; leave it out"
-    shown = repr(given)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return f"- `{field}`: {message[:1].lower()}{message[1:]} (given: {shown})"

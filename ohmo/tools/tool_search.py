@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
@@ -79,9 +79,15 @@ class ToolSearch:
 def listed(tools: Sequence[ToolSpec]) -> str:
     """Names with a few words each; only names when that is too long; and of servers with very many
     tools their number."""
-    told = "; ".join(f"{tool.name} ({_purpose(tool)})" for tool in tools)
-    if len(told) <= LISTING:
-        return told
+    entries: list[str] = []
+    for tool in tools:
+        purpose = _first_sentence(tool)
+        if len(purpose) > PURPOSE:
+            purpose = purpose[:PURPOSE].rsplit(" ", 1)[0].rstrip(",")
+        entries.append(f"{tool.name} ({purpose})")
+    text = "; ".join(entries)
+    if len(text) <= LISTING:
+        return text
     names = ", ".join(tool.name for tool in tools)
     if len(names) <= LISTING:
         return names
@@ -133,24 +139,24 @@ def _score(word: str, tool: ToolSpec) -> int:
         if min(len(part), len(word)) >= 3
     ):
         return 6
-    told = set(_words(tool.description))
-    if word in told:
+    purpose = set(_words(tool.description))
+    if word in purpose:
         return 4
     if len(word) >= 4 and any(
-        part.startswith(word) or word.startswith(part) for part in told if len(part) >= 4
+        part.startswith(word) or word.startswith(part) for part in purpose if len(part) >= 4
     ):
         return 2
-    return 1 if word in set(_arguments(tool)) else 0
-
-
-def _arguments(tool: ToolSpec) -> Iterator[str]:
     properties = tool.schema.get("properties")
-    for name, field in (
-        cast("Mapping[str, object]", properties).items() if isinstance(properties, dict) else ()
-    ):
-        yield from _words(name)
+    fields: Mapping[str, object] = {}
+    if isinstance(properties, dict):
+        fields = cast("Mapping[str, object]", properties)
+    for argument, field in fields.items():
+        description = ""
         if isinstance(field, dict):
-            yield from _words(str(cast("Mapping[str, object]", field).get("description", "")))
+            description = str(cast("Mapping[str, object]", field).get("description", ""))
+        if word in _words(argument) or word in _words(description):
+            return 1
+    return 0
 
 
 def _words(text: str) -> list[str]:
@@ -169,11 +175,6 @@ def _words(text: str) -> list[str]:
 
 def _first_sentence(tool: ToolSpec) -> str:
     return re.split(r"(?<=[.:;])\s", tool.description.strip(), maxsplit=1)[0].rstrip(".:;")
-
-
-def _purpose(tool: ToolSpec) -> str:
-    text = _first_sentence(tool)
-    return text if len(text) <= PURPOSE else text[:PURPOSE].rsplit(" ", 1)[0].rstrip(",")
 
 
 def _server(name: str) -> str:

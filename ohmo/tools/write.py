@@ -56,24 +56,18 @@ class Write:
             text, coding = before
             if windows_ends(text) and "\r\n" not in content:
                 content = content.replace("\n", "\r\n")
-        self._stamps.remember(
-            thread, path, replace_file(opening, path, _bytes(content, coding), known)
-        )
-        return "created" if known is None else "replaced"
-
-
-def _bytes(content: str, coding: Coding) -> bytes:
-    """In the file's own coding where it can say the text, else UTF-8; lone surrogates are
-    refused."""
-    try:
-        return encode(content, coding)
-    except UnicodeEncodeError:
+        # In the file's own coding where it can say the text, else UTF-8.
         try:
-            return content.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ToolError(
-                f"`content` holds half a character at {error.start}; give valid text"
-            ) from error
+            data = encode(content, coding)
+        except UnicodeEncodeError:
+            try:
+                data = content.encode("utf-8")
+            except UnicodeEncodeError as error:  # a lone surrogate
+                raise ToolError(
+                    f"`content` holds half a character at {error.start}; give valid text"
+                ) from error
+        self._stamps.remember(thread, path, replace_file(opening, path, data, known))
+        return "created" if known is None else "replaced"
 
 
 TOOL = Write

@@ -40,21 +40,19 @@ def _spec(folder: str, opening: Opening) -> tuple[_Rules, ...]:
         data, _ = opening.content(Path(folder, ".gitignore").resolve(), _MOST_RULES)
     except (OSError, RuntimeError, ToolError):
         return ()
-    lines = [
-        line for text in data.decode("utf-8-sig", "replace").splitlines() for line in _line(text)
-    ]
-    return (_Rules(folder, tuple(reversed(lines))),)
-
-
-def _line(text: str) -> Iterator[tuple[re.Pattern[str], bool]]:
-    """Nothing for an empty line, a comment, and one that is no pattern."""
     # Three engines are looked for: only when there is something to ignore.
     from pathspec import GitIgnoreSpec, RegexPattern
 
-    with suppress(ValueError):
-        for pattern in GitIgnoreSpec.from_lines([text]).patterns:
-            if isinstance(pattern, RegexPattern) and pattern.include is not None:
-                yield cast("re.Pattern[str]", pattern.regex), pattern.include
+    lines: list[tuple[re.Pattern[str], bool]] = []
+    for text in data.decode("utf-8-sig", "replace").splitlines():
+        with suppress(ValueError):  # no pattern
+            patterns = GitIgnoreSpec.from_lines([text]).patterns
+            lines += [
+                (cast("re.Pattern[str]", each.regex), each.include)
+                for each in patterns
+                if isinstance(each, RegexPattern) and each.include is not None
+            ]
+    return (_Rules(folder, tuple(reversed(lines))),)
 
 
 def _is_repository(folder: str) -> bool:
@@ -90,11 +88,12 @@ def _names(line: re.Pattern[str], relative: str) -> bool:
     """Whether a line names the entry itself. Of one that names a folder above it nothing follows
     here: below the top such a folder is never entered, and whoever asks for an ignored folder by
     its name wants to see what is in it."""
-    if (found := line.search(relative)) is None:
+    match = line.search(relative)
+    if match is None:
         return False
-    if _FOLDER not in line.groupindex or found[_FOLDER] is None:
+    if _FOLDER not in line.groupindex or match[_FOLDER] is None:
         return True
-    return any(one.end(_FOLDER) == len(relative) for one in line.finditer(relative))
+    return any(each.end(_FOLDER) == len(relative) for each in line.finditer(relative))
 
 
 def walk(root: Path, opening: Opening, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
@@ -158,18 +157,19 @@ def candidates(request: Search, opening: Opening, stop: Callable[[], bool]) -> I
 
 
 def look(request: Search, paths: Iterable[str], opening: Opening) -> Iterator[Hit]:
-    flags = (
-        re.MULTILINE
-        | (re.IGNORECASE if request.ignore_case else 0)
-        | (re.DOTALL if request.multiline else 0)
-    )
+    flags = re.MULTILINE
+    if request.ignore_case:
+        flags |= re.IGNORECASE
+    if request.multiline:
+        flags |= re.DOTALL
     expression = re.compile(request.pattern, flags)
     for path in paths:
         try:
             data, _ = opening.content(request.root / path, _MOST)
         except (OSError, ToolError):
             continue
-        if (hit := _file(data, path or request.root.name, expression, request)) is not None:
+        hit = _file(data, path or request.root.name, expression, request)
+        if hit is not None:
             yield hit
 
 
@@ -185,8 +185,15 @@ def _file(data: bytes, shown: str, expression: re.Pattern[str], request: Search)
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    if request.multiline:
-        matched = _lines_across(text, expression)
+    if request.multiline:  # every line that a match touches
+        touched: set[int] = set()
+        for match in expression.finditer(text):
+            if match.start() == len(text) and text.endswith("\n"):
+                continue
+            first = text.count("\n", 0, match.start())
+            last = text.count("\n", 0, max(match.start(), match.end() - 1))
+            touched.update(range(first, last + 1))
+        matched = sorted(touched)
     else:
         matched = [number for number, line in enumerate(lines) if expression.search(line)]
     if not matched:
@@ -200,18 +207,6 @@ def _file(data: bytes, shown: str, expression: re.Pattern[str], request: Search)
     hits = set(matched)
     shown_lines = [Line(number + 1, lines[number], number in hits) for number in sorted(near)]
     return Hit(shown, len(matched), tuple(shown_lines))
-
-
-def _lines_across(text: str, expression: re.Pattern[str]) -> list[int]:
-    """Every line that a match touches."""
-    touched: set[int] = set()
-    for match in expression.finditer(text):
-        first = text.count("\n", 0, match.start())
-        last = text.count("\n", 0, max(match.start(), match.end() - 1))
-        if match.start() == len(text) and text.endswith("\n"):
-            continue
-        touched.update(range(first, last + 1))
-    return sorted(touched)
 
 
 _RISKY = frozenset("*+?{|")  # without these nothing is tried twice

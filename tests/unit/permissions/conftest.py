@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from permission_house import House
 
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
+from tests.unit.permissions.permission_house import House
 
 
 @pytest.fixture

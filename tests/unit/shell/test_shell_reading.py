@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from permission_house import House
+
+from tests.unit.permissions.permission_house import House
 
 FREE = r"""
 git status
