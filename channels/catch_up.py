@@ -117,11 +117,6 @@ class CatchUp(Generic[Row]):
             return
         if missed is None:
             return
-        arrivals = self._arrivals(chat, missed)
-        await self._tell_what_was_left_out(chat, missed)
-        await self._history.store(chat, missed, arrivals)
-
-    def _arrivals(self, chat: str, missed: Missed[Row]) -> list[Arrival]:
         arrivals: list[Arrival] = []
         for rows, changed in ((missed.said, False), (missed.changed, True)):
             for row in rows:
@@ -132,24 +127,23 @@ class CatchUp(Generic[Row]):
                     continue
                 if arrival is not None:
                     arrivals.append(cleaned(arrival))
-        return sorted(arrivals, key=lambda arrival: arrival.order)
-
-    async def _tell_what_was_left_out(self, chat: str, missed: Missed[Row]) -> None:
-        """Said in the chat where somebody may be waiting, else to the owner."""
-        spoken = [at for at in map(self._history.said_at, missed.left) if at is not None]
-        if not spoken and not missed.more:
-            return
-        title = self._history.title
-        address = self._history.notice_to(chat, missed)
-        notice = left_out(
-            spoken,
-            self._context.catch_up,
-            zone=self._context.zone,
-            where="here" if address is not None else f"on {title} in {self._history.name(chat)}",
-            key=f"channels.{title.lower()}.catch_up",
-            more=missed.more,
-        )
-        await self._context.missed(notice, address)
+        # What was left out is told in the chat where somebody may be waiting, else to the owner.
+        times = [self._history.said_at(row) for row in missed.left]
+        spoken = [at for at in times if at is not None]
+        if spoken or missed.more:
+            address = self._history.notice_to(chat, missed)
+            name = self._history.name(chat)
+            notice = left_out(
+                spoken,
+                self._context.catch_up,
+                zone=self._context.zone,
+                where="here" if address is not None else f"on {title} in {name}",
+                key=f"channels.{title.lower()}.catch_up",
+                more=missed.more,
+            )
+            await self._context.missed(notice, address)
+        arrivals.sort(key=lambda arrival: arrival.order)
+        await self._history.store(chat, missed, arrivals)
 
 
 def left_out(

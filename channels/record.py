@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import partial
 from operator import attrgetter
+from types import FunctionType
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
@@ -38,8 +39,8 @@ def _made(plain: type[Any], *, kw_only: bool) -> type[Any]:
     compared = [each.name for each in every if each.compare]
     made.__compared__ = staticmethod(attrgetter(*compared) if compared else lambda _: ())
     made.__init__ = _init(made, every)
-    for name, method in _SHARED.items():
-        if name not in own:
+    for name, method in vars(_Shared).items():
+        if isinstance(method, FunctionType) and name not in own:
             setattr(made, name, method)
     return made
 
@@ -74,51 +75,35 @@ def _init(made: type[Any], every: tuple[Field[Any], ...]) -> Callable[..., None]
     return scope["__init__"]
 
 
-def _equal(self: Any, other: object) -> Any:
-    if other.__class__ is not self.__class__:
-        return NotImplemented
-    compared = self.__compared__
-    return compared(self) == compared(other)
+class _Shared:
+    """The methods of every record, copied into its class."""
 
+    def __eq__(self: Any, other: object) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        compared = self.__compared__
+        return compared(self) == compared(other)
 
-def _hash(self: Any) -> int:
-    return hash(self.__compared__(self))
+    def __hash__(self: Any) -> int:
+        return hash(self.__compared__(self))
 
+    def __repr__(self: Any) -> str:
+        names = [each.name for each in fields(self) if each.repr]
+        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({inside})"
 
-def _shown(self: Any) -> str:
-    names = [each.name for each in fields(self) if each.repr]
-    inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-    return f"{type(self).__qualname__}({inside})"
+    def __setattr__(self: Any, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
+    def __delattr__(self: Any, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
-def _set(self: Any, name: str, value: object) -> None:
-    del self, value
-    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    def __getstate__(self: Any) -> list[object]:
+        return [getattr(self, each.name) for each in fields(self)]
 
-
-def _delete(self: Any, name: str) -> None:
-    del self
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-
-def _state(self: Any) -> list[object]:
-    return [getattr(self, each.name) for each in fields(self)]
-
-
-def _restore(self: Any, state: list[object]) -> None:
-    for each, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, each.name, value)
-
-
-_SHARED: dict[str, Any] = {
-    "__eq__": _equal,
-    "__hash__": _hash,
-    "__repr__": _shown,
-    "__setattr__": _set,
-    "__delattr__": _delete,
-    "__getstate__": _state,
-    "__setstate__": _restore,
-}
+    def __setstate__(self: Any, state: list[object]) -> None:
+        for each, value in zip(fields(self), state, strict=True):
+            object.__setattr__(self, each.name, value)
 
 
 K = TypeVar("K")

@@ -92,7 +92,18 @@ def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
         if piece.strip():
             pieces.append(piece)
         guess = max(16, reach - start)
-        start = _skip(cuts, cut)
+        start = cut
+        if cuts.wrap_at(cut) is not None:
+            continue
+        # White space at a cut belongs to neither side; inside a fence, and at the head of a line,
+        # it means something.
+        if _closing_line(cuts, cut):  # the piece before has closed the fence already
+            line = bisect_right(cuts.lines, cut)
+            start = cuts.lines[line] if line < len(cuts.lines) else end
+        at_line_start = start == 0 or text[start - 1] in "\r\n"
+        blank = "\r\n" if at_line_start else " \t\r\n"
+        while start < end and text[start] in blank:
+            start += 1
     return pieces
 
 
@@ -231,21 +242,6 @@ def _candidates(cuts: _Cuts, start: int, least: int, reach: int) -> Iterator[int
             return
         if not _STARTS_A_BLOCK.match(cuts.text, at) and cuts.text[start:at].strip():
             yield at
-
-
-def _skip(cuts: _Cuts, cut: int) -> int:
-    """White space at a cut belongs to neither side; inside a fence, and at the head of a line, it
-    means something."""
-    if cuts.wrap_at(cut) is not None:
-        return cut
-    if _closing_line(cuts, cut):  # the piece before has closed the fence already
-        line = bisect_right(cuts.lines, cut)
-        cut = cuts.lines[line] if line < len(cuts.lines) else cuts.end
-    at_line_start = cut == 0 or cuts.text[cut - 1] in "\r\n"
-    blank = "\r\n" if at_line_start else " \t\r\n"
-    while cut < cuts.end and cuts.text[cut] in blank:
-        cut += 1
-    return cut
 
 
 def between_characters(text: str, start: int, at: int) -> int:

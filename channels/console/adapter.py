@@ -4,38 +4,56 @@ once; lines from one file descriptor, text to another, without ever blocking the
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import select
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from channels.console import Settings, render
-from channels.console.render import ACCOUNT, PLACE, heard
+from channels.console import Settings
 from channels.contract import (
     Address,
     Answer,
     Attachment,
     Capabilities,
     ChannelContext,
+    ChatId,
+    Choice,
     Inbound,
     MessageId,
     Options,
     Outbound,
     Part,
+    Person,
+    PersonId,
     Receipt,
     Repeat,
 )
 from channels.errors import NotReady, Rejected
-from channels.record import Recent
+from channels.payloads import clean
+from channels.record import Recent, record
+from channels.split import split_markdown
 
 _REMEMBERED = 10_000  # keys
 _AT_ONCE = 4096  # bytes read between two looks at other work
 # bytes: pipe(7), PIPE_BUF: a write of so few does not block when poll(2) says there is room
 _PIECE = 512
 _BACKGROUND = 1.0  # seconds between looks whether the terminal is ours again
+MAX_TEXT = 16_000  # characters printed at once
+MARK = "\n\n(may be a duplicate)"
+SAYS, CHANGES, TAKES_BACK = "ohmo: ", "ohmo (edited): ", "ohmo (took a message back)"
+# ECMA-48: C0 and C1 controls move the cursor, rewrite what stands there or speak to the terminal
+# itself; bidi overrides lie about the order.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+ACCOUNT = "local"
+PLACE = Address("console", ACCOUNT, ChatId("terminal"))
+TYPIST = Person(PersonId("owner"), "owner")
 
 
 class Console:
@@ -66,7 +84,7 @@ class Console:
         return Capabilities(
             repeat=Repeat.SAFE,
             repeat_window=max(self._clock() - self._born, timedelta(microseconds=1)),
-            max_text=render.MAX_TEXT,
+            max_text=MAX_TEXT,
             revise=None,
             choices=True,
             max_file=1 << 40,  # only the path is shown
@@ -97,11 +115,12 @@ class Console:
             self._unstored = None
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
-        return render.render(outbound)
+        return render(outbound)
 
     async def upload(self, part: Part) -> str:
-        if not render.exists(part):
-            raise Rejected(f"{render.read(part).file} is not a file")
+        file = read(part).file
+        if file is None or not Path(file).is_file():  # noqa: ASYNC240 - one stat of a local file
+            raise Rejected(f"{file} is not a file")
         return ""
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
@@ -109,17 +128,17 @@ class Console:
         printed = self._printed.get(key)
         if printed is not None:
             return printed
-        await self._terminal.show(render.lines(part))
+        await self._terminal.show(lines(part))
         receipt = Receipt(part.target or MessageId(key), self._clock())
         self._printed[key] = receipt
         self._asked.pop(receipt.message, None)
-        choices = render.read(part).choices
+        choices = read(part).choices
         if choices:
             self._asked[receipt.message] = tuple(choice.value for choice in choices)
         return receipt
 
     def mark(self, part: Part) -> Part:
-        return render.mark(part)
+        return mark(part)
 
     async def find(
         self, address: Address, part: Part, key: str, handle: str | None, since: datetime
@@ -139,7 +158,7 @@ class Console:
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         del answer
-        await self._terminal.show(f"({render.printable(text)})\n")
+        await self._terminal.show(f"({printable(text)})\n")
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
         del commands  # /help prints them
@@ -226,3 +245,109 @@ async def _ready(
         await ready
     finally:
         remove(file)
+
+
+# What is printed, and what a typed line says
+
+
+@record
+class Block:
+    """What one part shows. ``file``: a path instead of text."""
+
+    text: str
+    choices: tuple[Choice, ...] = ()
+    file: str | None = None
+
+
+def render(outbound: Outbound) -> tuple[Part, ...]:
+    """Text first (what it replaces is printed anew as edited, surplus is taken back), then the
+    paths of files; choices under the last text."""
+    pieces = split_markdown(outbound.text, lambda text: len(text) <= MAX_TEXT)
+    if not pieces and not outbound.files:
+        pieces = [""]
+    targets = [receipt.message for receipt in outbound.replaces]
+    parts: list[Part] = []
+    for number, piece in enumerate(pieces):
+        target = targets[number] if number < len(targets) else None
+        block = Block(piece, outbound.choices if number == len(pieces) - 1 else ())
+        parts.append(Part("post" if target is None else "edit", write(block), target))
+    parts += [Part("delete", write(Block("")), target) for target in targets[len(pieces) :]]
+    return (*parts, *(Part("file", write(Block("", file=str(path)))) for path in outbound.files))
+
+
+def lines(part: Part) -> str:
+    """What the terminal is given for a part, with an empty line behind it."""
+    block = read(part)
+    if part.kind == "delete":
+        return f"{TAKES_BACK}\n\n"
+    says = CHANGES if part.kind == "edit" else SAYS
+    text = f"[file] {block.file}" if block.file is not None else block.text
+    first, *rest = printable(text).split("\n")
+    shown = [says + first]
+    shown += [" " * len(SAYS) + line for line in rest]
+    for number, choice in enumerate(block.choices, 1):
+        shown.append(f"   {number}) {printable(choice.label)}")
+    return "\n".join(shown) + "\n\n"
+
+
+def printable(text: str) -> str:
+    """Without what a terminal would obey instead of show."""
+    return _CONTROLS.sub("", text.replace("\r\n", "\n"))
+
+
+def mark(part: Part) -> Part:
+    block = read(part)
+    if block.file is not None:
+        return part
+    return replace(part, payload=write(replace(block, text=block.text + MARK)))
+
+
+def heard(
+    line: str, at: datetime, order: str, asked: tuple[MessageId, Sequence[str]] | None
+) -> Inbound | Answer | None:
+    """None: nothing was said. ``order`` names the line, too. ``asked``: the newest message with
+    choices and their values; a line that is the number of one of them chooses it."""
+    text = clean(line).strip()
+    if not text:
+        return None
+    if asked is not None and text.isascii() and text.isdigit():
+        message, values = asked
+        if 1 <= int(text[:6]) <= len(values):
+            return Answer(
+                key=order,
+                address=PLACE,
+                person=TYPIST,
+                at=at,
+                order=order,
+                message=message,
+                choice=values[int(text) - 1],
+                token=order,
+            )
+    return Inbound(
+        key=order,
+        address=PLACE,
+        person=TYPIST,
+        at=at,
+        order=order,
+        message=MessageId(order),
+        text=text,
+        private=True,
+        addressed=True,
+    )
+
+
+def write(block: Block) -> str:
+    """The payload of a part."""
+    body: dict[str, Any] = {"text": block.text}
+    if block.choices:
+        body["choices"] = [[choice.value, choice.label, choice.style] for choice in block.choices]
+    if block.file is not None:
+        body["file"] = block.file
+    return json.dumps(body, ensure_ascii=False)
+
+
+def read(part: Part) -> Block:
+    """What a part of ours shows."""
+    body: dict[str, Any] = json.loads(part.payload)
+    choices = tuple(Choice(value, label, style) for value, label, style in body.get("choices", ()))
+    return Block(body["text"], choices, body.get("file"))

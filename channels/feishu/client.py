@@ -32,9 +32,8 @@ from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateL
 from channels.feishu.content import rows_of, word
 from channels.no_retry import NoRetry
 from channels.payloads import Body, soft
-from channels.platform_calls import proxy_for, save
+from channels.platform_calls import PartialImport, proxy_for, save
 from channels.record import record
-from channels.sdk_import import PartialImport
 
 # The parts that speak: requests and answers, frames, the long connection.
 LEAN = PartialImport(

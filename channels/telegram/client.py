@@ -20,9 +20,8 @@ import aiohttp
 from channels.contract import MessageId, Receipt
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.payloads import Body, Garbled, soft
-from channels.platform_calls import opened, proxy_for, save
+from channels.platform_calls import PartialImport, opened, proxy_for, save
 from channels.record import record
-from channels.sdk_import import PartialImport
 from channels.telegram.updates import Moved, TwoPollers
 
 # Our transport takes the place of its own; httpx is forty modules.

@@ -32,7 +32,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.competing_instance",
         "channels.no_retry",
         "channels.platform_calls",
-        "channels.sdk_import",
+        "channels.platform_calls",
         "channels.stale_typing",
     ),
     2: (

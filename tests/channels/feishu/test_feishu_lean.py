@@ -93,7 +93,7 @@ def test_a_package_whose_init_was_held_back_runs_it_for_whoever_needs_it(tmp_pat
     )
     program = """
 import sys
-from channels.sdk_import import PartialImport
+from channels.platform_calls import PartialImport
 with PartialImport("heavy", {"heavy.costly": ("Costly",)}, closed=("heavy", "heavy.inner")):
     from heavy.inner.light import Light
 print(Light.needs.__module__, "heavy.costly" in sys.modules)
@@ -101,4 +101,4 @@ import heavy
 print(heavy.WHOLE, heavy.Costly.__name__, heavy.inner.Light is Light, hasattr(heavy, "nothing"))
 """
     printed = python(program, cwd=ROOT, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
-    assert printed.split("\n")[:2] == ["channels.sdk_import False", "True Costly True False"]
+    assert printed.split("\n")[:2] == ["channels.platform_calls False", "True Costly True False"]

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from channels.console import Settings, render
+from channels.console import Settings, adapter
 from channels.console.adapter import Console, Terminal
 from channels.contract import Channel, Options, Part, Receipt
 from tests.conformance.rig import Visible
@@ -80,7 +80,7 @@ class ConsoleRig:
     ) -> None:
         del chat, person
         part = next(part for receipt, part in reversed(self.sent) if receipt.message == message)
-        values = [one.value for one in render.read(part).choices]
+        values = [one.value for one in adapter.read(part).choices]
         os.write(self.keyboard, f"{values.index(choice) + 1}\n".encode())
         self.typed += 1
 
@@ -90,9 +90,9 @@ class ConsoleRig:
         texts = [block for block in re.split(r"(?m)^(?=ohmo)", whole) if block]
         found: list[Visible] = []
         for text, (receipt, part) in zip(texts, self.sent, strict=False):
-            body, choices = unprinted(text, len(render.read(part).choices))
+            body, choices = unprinted(text, len(adapter.read(part).choices))
             file = body.removeprefix("[file] ") if body.startswith("[file] ") else None
-            values = tuple(one.value for one in render.read(part).choices)[:choices]
+            values = tuple(one.value for one in adapter.read(part).choices)[:choices]
             names = (Path(file).name,) if file else ()
             found.append(
                 Visible(
@@ -134,8 +134,8 @@ def unprinted(block: str, most: int) -> tuple[str, int]:
     while choices < most and lines[-1].startswith("   ") and ")" in lines[-1]:
         lines.pop()
         choices += 1
-    lines[0] = lines[0].removeprefix(render.CHANGES).removeprefix(render.SAYS)
-    return "\n".join([lines[0], *(line[len(render.SAYS) :] for line in lines[1:])]), choices
+    lines[0] = lines[0].removeprefix(adapter.CHANGES).removeprefix(adapter.SAYS)
+    return "\n".join([lines[0], *(line[len(adapter.SAYS) :] for line in lines[1:])]), choices
 
 
 @asynccontextmanager

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.console import Settings, render
-from channels.console.adapter import Console, Terminal
-from channels.console.render import PLACE, heard
+from channels.console import Settings, adapter
+from channels.console.adapter import PLACE, Console, Terminal, heard
 from channels.contract import Answer, Choice, Inbound, MessageId, Options, Outbound, Receipt
 from channels.errors import NotReady, Rejected
 from ohmo_testing.channels import FakeContext
@@ -94,26 +93,26 @@ def test_a_number_without_a_question_is_a_message() -> None:
 
 
 def test_choices_are_numbered_lines_under_the_text() -> None:
-    (part,) = render.render(
+    (part,) = adapter.render(
         Outbound(PLACE, "Shall I?\nReally?", choices=(Choice("0:a", "Yes"), Choice("1:a", "No")))
     )
-    assert render.lines(part) == "ohmo: Shall I?\n      Really?\n   1) Yes\n   2) No\n\n"
+    assert adapter.lines(part) == "ohmo: Shall I?\n      Really?\n   1) Yes\n   2) No\n\n"
 
 
 def test_what_a_terminal_would_obey_is_not_printed() -> None:
-    (part,) = render.render(
+    (part,) = adapter.render(
         Outbound(
             PLACE, "a\x1b]0;title\x07b\x9b2Jc\rd\u202ee", choices=(Choice("x", "\x1b[31mYes"),)
         )
     )
-    assert render.lines(part) == "ohmo: a]0;titleb2Jcde\n   1) [31mYes\n\n"
+    assert adapter.lines(part) == "ohmo: a]0;titleb2Jcde\n   1) [31mYes\n\n"
 
 
 def test_an_edit_says_that_it_is_one_and_a_surplus_is_taken_back() -> None:
     two = (Receipt(MessageId("m1")), Receipt(MessageId("m2")))
-    edit, delete = render.render(Outbound(PLACE, "done", replaces=two))
-    assert (edit.target, render.lines(edit)) == ("m1", "ohmo (edited): done\n\n")
-    assert (delete.target, render.lines(delete)) == ("m2", "ohmo (took a message back)\n\n")
+    edit, delete = adapter.render(Outbound(PLACE, "done", replaces=two))
+    assert (edit.target, adapter.lines(edit)) == ("m1", "ohmo (edited): done\n\n")
+    assert (delete.target, adapter.lines(delete)) == ("m2", "ohmo (took a message back)\n\n")
 
 
 async def test_a_repeat_under_one_key_is_printed_once(pipes: Pipes) -> None:
