@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import zlib
@@ -30,11 +31,11 @@ from channels.contract import (
 )
 from channels.discord import Settings, render
 from channels.discord.client import Wire
-from channels.discord.client_line import Line, Pace, Refused
+from channels.discord.client_line import Line, Pace, Refused, object_of
 from channels.discord.history import Doubles
 from channels.discord.inbound import moment
 from channels.discord.listening import Listening
-from channels.discord.memory import EPHEMERAL, Presses
+from channels.discord.memory import EPHEMERAL, Presses, rows_of
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.payloads import Body
 from channels.platform_calls import DraftPause, checked, downloaded, plain_name
@@ -45,20 +46,17 @@ _COMMAND = re.compile(r"[a-z0-9_-]{1,32}")  # Application command naming, as far
 
 CAPABILITIES = Capabilities(
     repeat=Repeat.SAFE,
-    repeat_window=timedelta(
-        minutes=2
-    ),  # Create Message, enforce_nonce: unique "in the past few minutes"
+    # Create Message, enforce_nonce: unique "in the past few minutes"
+    repeat_window=timedelta(minutes=2),
     max_text=render.MAX_TEXT,
-    revise=timedelta(
-        seconds=1.2
-    ),  # five edits in five seconds in one channel; the answers want some of them
+    # five edits in five seconds in one channel; the answers want some of them
+    revise=timedelta(seconds=1.2),
     choices=True,
     topics=True,
     typing=timedelta(seconds=10),  # Trigger Typing Indicator: "expires after 10 seconds"
     max_file=10 * 1024 * 1024,  # Reference, "Uploading files": 10 MiB unless the guild is boosted
-    silence=timedelta(
-        seconds=45
-    ),  # Gateway, "Heartbeat interval": each heartbeat is answered, one goes out every 41.25 s
+    # Gateway, "Heartbeat interval": each heartbeat is answered, one goes out every 41.25 s
+    silence=timedelta(seconds=45),
 )
 
 
@@ -95,14 +93,15 @@ class Discord:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            who = await checked("Discord", 2 * self._pace.connect, self._wire.who())
-            if not isinstance(number := who.get("id"), str):
+            user = await checked("Discord", 2 * self._pace.connect, self._wire.user())
+            number = user.get("id")
+            if not isinstance(number, str):
                 raise NotReady("Discord: Get Current User gave no id")
-            self._account, self._handle = number, str(who.get("username") or "")
+            self._account = number
+            self._handle = str(user.get("username") or "")
             self._gateway = await self._wire.gateway()
-            line = self._line = await self._wire.dial(
-                self._gateway
-            )  # also proves the intents; what is said from now on is heard
+            # Also proves the intents; what is said from now on is heard.
+            line = self._line = await self._wire.dial(self._gateway)
             try:
                 yield
             finally:
@@ -138,42 +137,40 @@ class Discord:
                     sent = await self._wire.post(
                         channel, body | {"nonce": key, "enforce_nonce": True}, paths
                     )
-                    receipt = _receipt(sent, "f" if part.kind == "file" else "")
-                    return receipt if channel == stored else replace(receipt, chat=ChatId(channel))
+                    number = sent.get("id")
+                    if not isinstance(number, str) or not number.isdigit():
+                        raise Ambiguous("Discord: Create Message answered without an id")
+                    message = MessageId(f"f{number}" if part.kind == "file" else number)
+                    chat = ChatId(channel) if channel != stored else None
+                    return Receipt(message, moment(number), chat)
                 case "edit":
                     await self._wire.edit(channel, render.number(part.target or ""), body)
                 case "delete":
-                    await self._delete(channel, render.number(part.target or ""))
+                    message = render.number(part.target or "")
+                    try:
+                        await self._wire.write(lambda http: http.delete_message(channel, message))
+                    except Refused as refused:
+                        if refused.code != UNKNOWN_MESSAGE:  # gone already is no failure
+                            raise
         except Refused as refused:
-            await self._mend(refused, stored, channel)
+            # Nothing was shown. Where the same part gets through the next time, RateLimited says
+            # so: a sleeping thread is woken, and a number that is no channel may be a person's,
+            # whose direct conversation is opened.
+            if refused.code == ASLEEP:
+                await self._wire.call(
+                    "PATCH", "/channels/{channel_id}", {"archived": False}, channel_id=channel
+                )
+                raise RateLimited(0.0) from refused
+            if refused.code == UNKNOWN_CHANNEL and channel == stored:
+                direct = stored
+                with contextlib.suppress(Rejected):
+                    opened = await self._wire.read(lambda http: http.start_private_message(stored))
+                    direct = str(opened.get("id") or stored)
+                if direct != stored:
+                    self._direct[stored] = direct
+                    raise RateLimited(0.0) from refused
             raise
         return Receipt(cast("MessageId", part.target))
-
-    async def _mend(self, refused: Refused, stored: str, channel: str) -> None:
-        """Where nothing was shown and the same part gets through the next time, RateLimited says
-        so: a sleeping thread is woken, and a number that is no channel may be a person's, whose
-        direct conversation is opened."""
-        if refused.code == ASLEEP:
-            await self._wire.call(
-                "PATCH", "/channels/{channel_id}", {"archived": False}, channel_id=channel
-            )
-            raise RateLimited(0.0) from refused
-        if refused.code == UNKNOWN_CHANNEL and channel == stored:
-            try:
-                opened = await self._wire.read(lambda http: http.start_private_message(stored))
-            except Rejected:
-                return
-            if (found := str(opened.get("id", ""))) and found != stored:
-                self._direct[stored] = found
-                raise RateLimited(0.0) from refused
-
-    async def _delete(self, channel: str, message: str) -> None:
-        """A message that is gone already is no failure."""
-        try:
-            await self._wire.write(lambda http: http.delete_message(channel, message))
-        except Refused as refused:
-            if refused.code != UNKNOWN_MESSAGE:
-                raise
 
     async def find(
         self, address: Address, part: Part, key: str, handle: str | None, since: datetime
@@ -186,11 +183,10 @@ class Discord:
         final text is a part of its own."""
         if receipt is None or self._pause.active:
             return
-        place = render.place_of(address)
+        stored = render.place_of(address)
+        channel = self._direct.get(stored, stored)
         with self._pause.observe():
-            await self._wire.edit(
-                self._direct.get(place, place), render.number(receipt.message), render.newest(text)
-            )
+            await self._wire.edit(channel, render.number(receipt.message), render.newest(text))
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         """Reference, "Signed attachment CDN URLs": an address works for a day; its message knows
@@ -198,29 +194,27 @@ class Discord:
         channel, message, number, url = [*attachment.ref.split(" ", 3), "", "", "", ""][:4]
 
         async def download(path: Path, most: int) -> None:
-            if not await self._wire.download(url, path, most) and not await self._wire.download(
-                await self._fresh(channel, message, number), path, most
-            ):
+            if await self._wire.download(url, path, most):
+                return
+            row = await self._wire.message(channel, message)
+            files = rows_of(row, "attachments")
+            for snapshot in rows_of(row, "message_snapshots"):
+                files += rows_of(object_of(snapshot.get("message")), "attachments")
+            newest = [str(file.get("url")) for file in files if file.get("id") == number]
+            if not newest:
+                raise Rejected("Discord: the file was taken out of its message")
+            if not await self._wire.download(newest[0], path, most):
                 raise Rejected("Discord: the file cannot be fetched any more")
 
         path = into / f"{zlib.crc32(f'{message} {number}'.encode()):08x}-{plain_name(attachment)}"
         return await downloaded("Discord", attachment, path, limit, download)
 
-    async def _fresh(self, channel: str, message: str, number: str) -> str:
-        row = cast("Body", await self._wire.read(lambda http: http.get_message(channel, message)))
-        snapshots = cast("list[Body]", row.get("message_snapshots") or [])
-        rows = [row, *(cast("Body", snapshot.get("message") or {}) for snapshot in snapshots)]
-        files = [file for one in rows for file in cast("list[Body]", one.get("attachments") or [])]
-        found = next((file for file in files if file.get("id") == number), None)
-        if found is None:
-            raise Rejected("Discord: the file was taken out of its message")
-        return str(found.get("url"))
-
     async def typing(self, address: Address, on: bool) -> None:
         """Discord ends it by itself, with our next message or after ten seconds."""
         if on:
-            place = render.place_of(address)
-            await self._wire.write(lambda http: http.send_typing(self._direct.get(place, place)))
+            stored = render.place_of(address)
+            channel = self._direct.get(stored, stored)
+            await self._wire.write(lambda http: http.send_typing(channel))
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         """The press itself was answered when it was stored; this says something that only the
@@ -230,7 +224,7 @@ class Discord:
         if not text.strip() or not application or not token:
             return
         await self._presses.settled(number)
-        said: Body = {
+        body: Body = {
             "content": render.newest(text)["content"],
             "flags": EPHEMERAL,
             "allowed_mentions": {"parse": []},
@@ -239,7 +233,7 @@ class Discord:
             await self._wire.call(
                 "POST",
                 "/webhooks/{webhook_id}/{webhook_token}",
-                said,
+                body,
                 webhook_id=application,
                 webhook_token=token,
             )
@@ -249,55 +243,42 @@ class Discord:
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
         """Bulk Overwrite Global Application Commands, when they differ from those that are there:
         Discord counts changes by the day."""
-        wanted = [
-            _command(name, line)
+        # Application command object: what follows the name is one text, as when it is typed.
+        option = {
+            "type": 3,
+            "name": "text",
+            "description": "what follows the command",
+            "required": False,
+        }
+        menu: list[Body] = [
+            {
+                "name": name,
+                "type": 1,
+                "description": line.strip()[:100],
+                "options": [option],
+                "contexts": [0, 1],
+            }
             for name, line in commands
             if _COMMAND.fullmatch(name) and line.strip()
         ][:100]
         application = await self._wire.application()
-        there = await self._wire.read(lambda http: http.get_global_commands(application))
-        if [_named(command) for command in cast("list[Body]", there)] != [
-            _named(command) for command in wanted
-        ]:
+        present = await self._wire.read(lambda http: http.get_global_commands(application))
+        if list(map(_named, cast("list[Body]", present))) != list(map(_named, menu)):
             await self._wire.call(
-                "PUT", "/applications/{application_id}/commands", wanted, application_id=application
+                "PUT", "/applications/{application_id}/commands", menu, application_id=application
             )
 
     def parse_address(self, text: str) -> Address:
         """``123`` (a channel, a direct conversation, or a person), ``123/456`` (a thread or a
         forum's post)."""
-        found = _ADDRESS.fullmatch(text)
-        if found is None:
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
             raise ValueError(
                 f"{text!r} is no Discord address: say CHANNEL or CHANNEL/THREAD, numbers as Copy"
                 " Channel ID gives them"
             )
-        chat, thread = found.groups()
+        chat, thread = match.groups()
         return Address("discord", self._account, ChatId(chat), TopicId(thread) if thread else None)
-
-
-def _receipt(sent: Body, prefix: str) -> Receipt:
-    number = sent.get("id")
-    if not isinstance(number, str) or not number.isdigit():
-        raise Ambiguous("Discord: Create Message answered without an id")
-    return Receipt(MessageId(prefix + number), moment(number))
-
-
-def _command(name: str, line: str) -> Body:
-    """Application command object: what follows the name is one text, as when it is typed."""
-    option = {
-        "type": 3,
-        "name": "text",
-        "description": "what follows the command",
-        "required": False,
-    }
-    return {
-        "name": name,
-        "type": 1,
-        "description": line.strip()[:100],
-        "options": [option],
-        "contexts": [0, 1],
-    }
 
 
 def _named(command: Body) -> tuple[object, object, int]:

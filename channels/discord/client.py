@@ -55,6 +55,7 @@ INTENTS = discord.Intents(
     message_content=True,
 )
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_HOSTS = (".discordapp.com", ".discordapp.net", ".discord.com")  # of files
 
 
 class _Rest(HTTPClient):
@@ -104,9 +105,8 @@ class _Rest(HTTPClient):
                 data.add_field(**part)
         seconds = self._pace.upload if files else self._pace.call
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self._pace.connect)
-        url = self._api_url + route.url.removeprefix(
-            Route.BASE
-        )  # the SDK's base address is one for the whole process
+        # The SDK's base address is one for the whole process.
+        url = self._api_url + route.url.removeprefix(Route.BASE)
         try:
             async with self._http.request(
                 route.method, url, headers=headers, timeout=timeout, **options
@@ -131,17 +131,15 @@ class _Rest(HTTPClient):
         try:
             return answered(call, response.status, dict(response.headers), content)
         except RateLimited as limited:
-            if (
-                response.headers.get("X-RateLimit-Global")
-                or response.headers.get("X-RateLimit-Scope") == "global"
-            ):
+            scope = response.headers.get("X-RateLimit-Scope")
+            if response.headers.get("X-RateLimit-Global") or scope == "global":
                 self._resting[""] = time.monotonic() + limited.retry_after
             raise  # of one place: whoever asked keeps away from it
         finally:
             if len(self._resting) > 500:
-                self._resting = {
-                    name: until for name, until in self._resting.items() if until > time.monotonic()
-                }
+                now = time.monotonic()
+                later = {name: until for name, until in self._resting.items() if until > now}
+                self._resting = later
 
     async def close(self) -> None:
         """The session is opened and closed by Wire.open()."""
@@ -196,18 +194,16 @@ class Wire:
         """Get Gateway Bot: where to connect. Raises NotReady when Discord allows no more sessions
         today."""
         try:
-            found = await self.read(lambda http: http.request(Route("GET", "/gateway/bot")))
+            answer = await self.read(lambda http: http.request(Route("GET", "/gateway/bot")))
         except Refused as refused:
             if refused.status != 404:
                 raise
-            found = await self.read(lambda http: http.request(Route("GET", "/gateway")))
-        limit = object_of(object_of(found).get("session_start_limit"))
+            answer = await self.read(lambda http: http.request(Route("GET", "/gateway")))
+        limit = object_of(object_of(answer).get("session_start_limit"))
         if limit.get("remaining") == 0:
-            raise NotReady(
-                "Discord: no gateway session is left for"
-                f" {float(limit.get('reset_after') or 0) / 60_000:.0f} minutes"
-            )
-        url = object_of(found).get("url")
+            minutes = float(limit.get("reset_after") or 0) / 60_000
+            raise NotReady(f"Discord: no gateway session is left for {minutes:.0f} minutes")
+        url = object_of(answer).get("url")
         if not isinstance(url, str) or not url.startswith(("ws://", "wss://")):
             raise NotReady("Discord: Get Gateway Bot gave no address")
         return url
@@ -253,44 +249,43 @@ class Wire:
         Ambiguous instead of NotReady."""
         return await settled(call(self.http), once=once)
 
-    async def who(self) -> Body:
+    async def user(self) -> Body:
         """Get Current User. Raises AuthFailed."""
         return object_of(await self.read(lambda http: http.request(Route("GET", "/users/@me"))))
 
     async def post(self, channel: str, body: Body, paths: Sequence[Path] = ()) -> Body:
         """Create Message; with files as multipart/form-data (Reference, "Uploading files")."""
+        files: list[discord.File] = []
+        form: list[dict[str, Any]] = [{"name": "payload_json", "value": json.dumps(body)}]
         with contextlib.ExitStack() as opened:
-            files = [_opened(path) for path in paths]
-            for file in files:
+            for index, path in enumerate(paths):
+                try:
+                    file = discord.File(path, filename=path.name)
+                except OSError as error:
+                    raise Rejected(f"Discord: {path} cannot be read: {error.strerror}") from error
                 opened.callback(file.close)
-            form: list[dict[str, Any]] = [{"name": "payload_json", "value": json.dumps(body)}]
-            for index, file in enumerate(files):
-                media = "application/octet-stream"
+                files.append(file)
                 form.append(
                     {
                         "name": f"files[{index}]",
                         "value": file.fp,
                         "filename": file.filename,
-                        "content_type": media,
+                        "content_type": "application/octet-stream",
                     }
                 )
             params = MultipartParameters(
                 payload=body, multipart=form if files else None, files=files or None
             )
-            found = await self.write(
+            message = await self.write(
                 lambda http: http.send_message(channel, params=params), once=True
             )
-        return object_of(found)
+        return object_of(message)
 
     async def application(self) -> str:
         """The app's id: Get Current Bot Application Information."""
-        return str(
-            object_of(
-                await self.write(
-                    lambda http: http.request(Route("GET", "/oauth2/applications/@me"))
-                )
-            )["id"]
-        )
+        route = Route("GET", "/oauth2/applications/@me")
+        application = await self.write(lambda http: http.request(route))
+        return str(object_of(application)["id"])
 
     async def edit(self, channel: str, message: str, body: Body) -> None:
         params = MultipartParameters(payload=body, multipart=None, files=None)
@@ -304,6 +299,14 @@ class Wire:
             lambda http: http.request(Route(method, path, **parameters), **options)
         )
 
+    async def channel(self, number: str) -> Body:
+        """Get Channel. Raises Refused."""
+        return object_of(await self.read(lambda http: http.get_channel(number)))
+
+    async def message(self, channel: str, number: str) -> Body:
+        """Get Channel Message. Raises Refused."""
+        return object_of(await self.read(lambda http: http.get_message(channel, number)))
+
     async def history(
         self, channel: str, *, after: int | None = None, before: int | None = None, limit: int = 100
     ) -> list[Body]:
@@ -311,11 +314,10 @@ class Wire:
         rows: Any = await self.read(
             lambda http: http.logs_from(channel, limit, before=before, after=after)
         )
-        return (
-            [row for one in cast("list[object]", rows) if (row := object_of(one)).get("id")]
-            if isinstance(rows, list)
-            else []
-        )
+        if not isinstance(rows, list):
+            return []
+        messages = map(object_of, cast("list[object]", rows))
+        return [message for message in messages if message.get("id")]
 
     async def download(self, url: str, path: Path, limit: int) -> bool:
         """The bytes of an attachment into ``path``; False when its address has expired. The token
@@ -349,20 +351,11 @@ class Wire:
     def _is_discord(self, url: str) -> bool:
         """Or the server that stands in for it: one on this machine may keep its files behind
         another port."""
-        parts, ours = urlsplit(url), urlsplit(self._api_url)
+        parts = urlsplit(url)
+        ours = urlsplit(self._api_url)
         host = parts.hostname or ""
-        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc) or {
-            host,
-            ours.hostname,
-        } <= _LOOPBACK:
+        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc):
             return True
-        return parts.scheme == "https" and host.endswith(
-            (".discordapp.com", ".discordapp.net", ".discord.com")
-        )
-
-
-def _opened(path: Path) -> discord.File:
-    try:
-        return discord.File(path, filename=path.name)
-    except OSError as error:
-        raise Rejected(f"Discord: {path} cannot be read: {error.strerror}") from error
+        if host in _LOOPBACK and ours.hostname in _LOOPBACK:
+            return True
+        return parts.scheme == "https" and host.endswith(_HOSTS)

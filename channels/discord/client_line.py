@@ -328,8 +328,13 @@ def answered(call: str, status: int, headers: Mapping[str, str], content: bytes)
         return body
     said = object_of(body)
     if status == 429:
+        # Rate limits, "Exceeding a rate limit": retry_after in the body is finer than the header;
+        # an answer of Cloudflare has no body of Discord's.
         lowered = {name.lower(): value for name, value in headers.items()}
-        raise RateLimited(_retry_after(said, lowered))
+        rest = seconds(said, "retry_after")
+        for name in ("retry-after", "x-ratelimit-reset-after"):
+            rest = rest if rest is not None else seconds(lowered, name)
+        raise RateLimited(rest if rest is not None else 60.0)
     if status >= 500:
         raise Lost(f"Discord: {call}: HTTP {status}")
     text = f"Discord: {call}: HTTP {status}: {said.get('message') or 'no reason given'}"
@@ -346,31 +351,16 @@ def answered(call: str, status: int, headers: Mapping[str, str], content: bytes)
     raise Refused(text + (f": {details}" if details else _ADVICE.get(code, "")), status, code)
 
 
-def _retry_after(body: Mapping[str, Any], headers: Mapping[str, str]) -> float:
-    """Rate limits, "Exceeding a rate limit": retry_after in the body is finer than the header; an
-    answer of Cloudflare has no body of Discord's."""
-    for value in (
-        body.get("retry_after"),
-        headers.get("retry-after"),
-        headers.get("x-ratelimit-reset-after"),
-    ):
-        try:
-            if value is not None:
-                return max(0.0, float(value))
-        except (TypeError, ValueError):
-            continue
-    return 60.0
-
-
 def _details(errors: object, path: tuple[str, ...]) -> Iterator[str]:
     """Reference, "Error messages": a tree whose leaves are lists under _errors."""
     if not isinstance(errors, dict) or len(path) > 10:
         return
     for name, below in cast("dict[str, Any]", errors).items():
         if name == "_errors" and isinstance(below, list):
-            for one in cast("list[Any]", below)[:5]:
-                told = cast("dict[str, Any]", one).get("message") if isinstance(one, dict) else one
-                yield f"{'.'.join(path) or 'body'}: {told}"
+            field = ".".join(path) or "body"
+            for error in cast("list[Any]", below)[:5]:
+                text = object_of(error).get("message") if isinstance(error, dict) else error
+                yield f"{field}: {text}"
         else:
             yield from _details(below, (*path, name))
 
@@ -380,9 +370,9 @@ def object_of(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def seconds(headers: Mapping[str, str], name: str) -> float | None:
-    """A header's number of seconds."""
+def seconds(source: Mapping[str, Any], name: str) -> float | None:
+    """A number of seconds in headers or a body."""
     try:
-        return max(0.0, float(headers[name]))
-    except (KeyError, ValueError):
+        return max(0.0, float(source[name]))
+    except (KeyError, TypeError, ValueError):
         return None

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
 
 from channels.catch_up import Backlog, CatchUp, Missed
 from channels.competing_instance import CompetingInstance
@@ -94,12 +93,18 @@ class MissedChannels:
         """At GUILD_CREATE, also of a guild that comes back: whatever grew since we last read it."""
         number = str(data.get("id"))
         self.absent.discard(number)
-        joined = _joined(data)
+        # What was said before we came to it is nothing we missed (Guild Create, joined_at).
+        since = data.get("joined_at")
+        try:
+            joined = snowflake(datetime.fromisoformat(since)) if isinstance(since, str) else 0
+        except (ValueError, OverflowError):
+            joined = 0
         floor = max(self._first, joined)
         channels = rows_of(data, "channels") + rows_of(data, "threads")
         there = {str(channel.get("id")) for channel in channels}
         for channel in channels:
-            name, newest = str(channel.get("id")), newest_in(channel)
+            name = str(channel.get("id"))
+            newest = newest_in(channel)
             if channel.get("type") in READABLE | THREADS:
                 self._schedule(name, newest, joined)
                 continue
@@ -122,16 +127,16 @@ class MissedChannels:
         """Posts that somebody wrote in after ``since`` and that fell asleep again (List Public
         Archived Threads)."""
         try:
-            found = await self._wire.read(
+            page = await self._wire.read(
                 lambda http: http.get_public_archived_threads(int(forum), limit=ARCHIVED)
             )
         except Refused:
             return
-        for thread in [dict(row) for row in found.get("threads") or []]:
+        for thread in [dict(row) for row in page.get("threads") or []]:
             if (newest_in(thread) or 0) > since:
-                self._found_thread(thread, guild)
+                self._add_thread(thread, guild)
 
-    def _found_thread(self, thread: Body, guild: str) -> None:
+    def _add_thread(self, thread: Body, guild: str) -> None:
         """One that no event told of."""
         number = str(thread.get("id"))
         if number not in self._memory.guilds.spots:
@@ -162,22 +167,23 @@ class MissedChannels:
             return None
         before = [row for row in rows if int(row["id"]) <= since]
         after = [row for row in rows if int(row["id"]) > since]
-        found = Missed[Body](more=more)
-        found.fence(after, sum(int(row["id"]) < fence for row in after), most)
-        for row in found.said:
+        missed = Missed[Body](more=more)
+        old = [row for row in after if int(row["id"]) < fence]
+        missed.fence(after, len(old), most)
+        for row in missed.said:
             self._doubles.missed(row)
         # The messages that wait as live events.
         events = self.backlog.waiting(chat)
         live = [frame.data or {} for frame in events if frame.event == "MESSAGE_CREATE"]
         numbers = [number_of(str(data.get("id"))) for data in live]
         coming = [number for number in numbers if number is not None]
-        found.take_back(set(map(str, coming)), lambda row: str(row["id"]))
+        missed.take_back(set(map(str, coming)), lambda row: str(row["id"]))
         # What waits as a live event and was said before the rows of history is told with them.
         first = min(coming, default=since + 1)
-        found.said[:0] = [row for row in before if int(row["id"]) >= first]
+        missed.said[:0] = [row for row in before if int(row["id"]) >= first]
         if known is not None:
-            found.changed = [row for row in before if int(row["id"]) < first]
-        return found
+            missed.changed = [row for row in before if int(row["id"]) < first]
+        return missed
 
     async def _rows(self, channel: str, since: int, most: int) -> tuple[list[Body], bool]:
         """Get Channel Messages, from a little before ``since``; the second value says that there
@@ -207,12 +213,12 @@ class MissedChannels:
                 since = moment(str(self._memory.known.since[chat]))
                 edited = inbound.edited(row, place)
                 return edited if edited is not None and edited.at > since - OVERLAP else None
-            said = inbound.message(row, place)
+            message = inbound.message(row, place)
         except (ValueError, OverflowError) as error:
             raise Malformed(str(error)) from error
-        if said is not None:
-            self._memory.follow(said, chat)
-        return said
+        if message is not None:
+            self._memory.follow(message, chat)
+        return message
 
     def said_at(self, row: Body) -> datetime | None:
         try:
@@ -229,41 +235,25 @@ class MissedChannels:
         return inbound.address_of(chat, place)
 
     async def store(self, chat: str, missed: Missed[Body], arrivals: Sequence[Arrival]) -> None:
-        for row in missed.said:
-            await self._branch(row, chat)
+        # Threads that began on a message, or whose beginning a line of the channel tells.
+        spots = self._memory.guilds.spots
+        spot = spots.get(chat)
+        for row in missed.said if spot is not None else []:
+            thread = object_of(row.get("thread"))
+            reference = object_of(row.get("message_reference"))
+            number = str(reference.get("channel_id"))
+            is_told = row.get("type") == _THREAD_CREATED and bool(reference)
+            try:
+                if not thread and is_told and number not in spots:
+                    thread = await self._wire.channel(number)
+                if thread and spot is not None:
+                    self._add_thread(thread, spot.guild)
+            except (Refused, Malformed) as error:
+                _log.info("discord: a thread of %s cannot be read: %s", chat, error)
         last = max((int(row["id"]) for row in missed.said + missed.left), default=0)
         known = self._memory.known
         cursor = known.cursor(chat, last) if last > known.since[chat] else None
         await self._memory.store(self._context, arrivals, cursor)
-
-    async def _branch(self, row: Body, channel: str) -> None:
-        """A thread that began on a message, or whose beginning a line of the channel tells."""
-        spots = self._memory.guilds.spots
-        spot = spots.get(channel)
-        if spot is None:
-            return
-        thread: Any = row.get("thread")
-        reference: Any = row.get("message_reference")
-        try:
-            if isinstance(thread, dict):
-                self._found_thread(cast("Body", thread), spot.guild)
-            elif row.get("type") == _THREAD_CREATED and isinstance(reference, dict):
-                number = str(cast("Body", reference).get("channel_id"))
-                if number not in spots:
-                    found = await self._wire.read(lambda http: http.get_channel(number))
-                    self._found_thread(cast("Body", found), spot.guild)
-        except (Refused, Malformed) as error:
-            _log.info("discord: a thread of %s cannot be read: %s", channel, error)
-
-
-def _joined(guild: Body) -> int:
-    """What was said in a guild before we came to it is nothing we missed (Guild Create,
-    joined_at)."""
-    value = guild.get("joined_at")
-    try:
-        return snowflake(datetime.fromisoformat(value)) if isinstance(value, str) else 0
-    except (ValueError, OverflowError):
-        return 0
 
 
 PLACES = 1_000  # in which somebody spoke last
@@ -283,10 +273,10 @@ class _Round:
     def waits(self, number: int) -> bool:
         """Whether one has answered a short while before the message of this number, and the other
         one has not yet."""
-        return (
-            not (self.ours and self.theirs)
-            and 0 < number - (self.ours or self.theirs or number) < SOON
-        )
+        if self.ours and self.theirs:
+            return False
+        answered = self.ours or self.theirs or number
+        return 0 < number - answered < SOON
 
 
 class Doubles:
@@ -306,22 +296,24 @@ class Doubles:
 
     def live(self, data: Body) -> None:
         """MESSAGE_CREATE, in the order of the gateway. Raises InUse."""
-        chat, number = chat_of(data), number_of(id_of(data.get("id")))
+        chat = chat_of(data)
+        number = number_of(id_of(data.get("id")))
         if not chat or number is None:
             return
+        here = self._rounds.get(chat)
         if not self._is_ours(data):
-            before = self._rounds.pop(chat, None)
-            self._rounds[chat] = before if before is not None and before.waits(number) else _Round()
-        elif (here := self._rounds.get(chat)) is not None or self._competing.rested is not None:
-            self._judge(here or _Round(), data.get("nonce"), number)
-
-    def _judge(self, here: _Round, nonce: object, number: int) -> None:
-        if here.ours and here.theirs:
+            self._rounds[chat] = here if here is not None and here.waits(number) else _Round()
             return
+        if here is None and self._competing.rested is not None:
+            here = _Round()
+        if here is None or (here.ours and here.theirs):
+            return
+        nonce = data.get("nonce")
         if self._competing.sent(nonce):
             here.ours = here.ours or number
         elif self._competing.said(nonce, moment(str(number))):
-            here.theirs, here.row = here.theirs or number, here.row or str(nonce).partition(".")[0]
+            here.theirs = here.theirs or number
+            here.row = here.row or str(nonce).partition(".")[0]
             if self._competing.rested is not None:
                 self._competing.conflict(_WHAT)
         if here.ours and here.theirs:
@@ -331,11 +323,9 @@ class Doubles:
         """A row of history, which has no nonce: after a stop, what our account said while we were
         silent; a script may have. Raises InUse."""
         number = number_of(id_of(row.get("id")))
-        if (
-            number is not None
-            and self._is_ours(row)
-            and self._competing.silent_at(moment(str(number)))
-        ):
+        if number is None or not self._is_ours(row):
+            return
+        if self._competing.silent_at(moment(str(number))):
             self._competing.conflict(_WHAT, sure=False)
 
     def _is_ours(self, row: Body) -> bool:

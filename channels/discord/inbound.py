@@ -51,14 +51,6 @@ class Spot:
     parent: str = ""
 
 
-def _nobody(message: str) -> str:  # noqa: ARG001 - the default of Place.author_of
-    return ""
-
-
-def _never(thread: str) -> bool:  # noqa: ARG001 - the default of Place.follows
-    return False
-
-
 @record
 class Place:
     """What must be known to read an event: who we are, and what we remember of the guilds."""
@@ -68,8 +60,8 @@ class Place:
     spots: Mapping[str, Spot] = field(default_factory=dict[str, Spot])
     roles: Mapping[str, str] = field(default_factory=dict[str, str])  # role id -> name
     ours: Collection[str] = ()  # roles that are ours: calling one calls us
-    follows: Callable[[str], bool] = _never  # thread: did we speak, or were we called, in it
-    author_of: Callable[[str], str] = _nobody  # message -> who said it, "" when nobody remembers
+    followed: Collection[str] = ()  # threads in which we spoke, or were called
+    authors: Mapping[str, str] = field(default_factory=dict[str, str])  # message -> who said it
 
 
 class _Common(TypedDict):
@@ -110,22 +102,20 @@ def read(event: str, data: Body, place: Place, name: str) -> list[Arrival]:
     try:
         match event:
             case "MESSAGE_CREATE":
-                said = message(data, place)
-                found: list[Arrival] = [] if said is None else [said]
+                arrivals: list[Arrival | None] = [message(data, place)]
             case "MESSAGE_UPDATE":
-                changed = edited(data, place)
-                found = [] if changed is None else [changed]
+                arrivals = [edited(data, place)]
             case "MESSAGE_DELETE":
-                found = [_deleted(data, _id(data, "id"), place)]
+                arrivals = [_deleted(data, _id(data, "id"), place)]
             case "MESSAGE_DELETE_BULK":
-                found = [_deleted(data, number, place) for number in _ids(data, "ids")]
+                arrivals = [_deleted(data, number, place) for number in _ids(data, "ids")]
             case "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE":
-                found = _reaction(data, event == "MESSAGE_REACTION_ADD", place, name)
+                arrivals = [_reaction(data, event == "MESSAGE_REACTION_ADD", place, name)]
             case "INTERACTION_CREATE":
-                found = _interaction(data, place)
+                arrivals = [_interaction(data, place)]
             case _:
-                found = []
-        return [cleaned(said) for said in found]
+                arrivals = []
+        return [cleaned(arrival) for arrival in arrivals if arrival is not None]
     except _UNFORESEEN as error:
         raise Malformed(f"{type(error).__name__}: {error}") from None
 
@@ -137,8 +127,10 @@ def is_ours(row: Body, place: Place) -> bool:
 def is_spoken(row: Body, place: Place) -> bool:
     """By a person or another bot: not by us, not one of Discord's own lines."""
     kind = row.get("type", 0)
-    is_talk = isinstance(kind, int) and kind in _SPOKEN
-    return is_talk and not is_ours(row, place) and bool(body_of(row, "author", {}).get("id"))
+    if not isinstance(kind, int) or kind not in _SPOKEN:
+        return False
+    author = body_of(row, "author", {}).get("id")
+    return bool(author) and author != place.account
 
 
 def calls_us(row: Body, place: Place) -> bool:
@@ -159,25 +151,38 @@ def message(row: Body, place: Place) -> Inbound | None:
     channel = _id(row, "channel_id")
     in_thread = address_of(channel, place).topic is not None
     private = not row.get("guild_id") and channel not in place.spots
-    addressed = private or calls_us(row, place) or (in_thread and place.follows(channel))
+    is_followed = in_thread and channel in place.followed
     text = _text(row, place)
-    files = _attachments(row, channel)
+    files = bodies_of(row, "attachments")
+    for snapshot in bodies_of(row, "message_snapshots"):
+        files += bodies_of(body_of(snapshot, "message", {}), "attachments")
+    attachments: list[Attachment] = []
+    for file in files:
+        # An address stops working after a day; what stands before it gives a new one.
+        ref = f"{channel} {number} {text_of(file, 'id', '')} {text_of(file, 'url', '')}"
+        name = clean(text_of(file, "filename", "")) or "file"
+        media = text_of(file, "content_type", "") or "application/octet-stream"
+        size = file.get("size")
+        is_size = isinstance(size, int) and not isinstance(size, bool)
+        attachments.append(Attachment(ref, name, media, size if is_size else None))
     if not text and not files:
         text = "[something that cannot be shown here]"
-    answered: Body = {}
+    quoted = ""
     reply = ""
     if row.get("type") == _REPLY:
         answered = body_of(row, "referenced_message", {})
-        reply = text_of(body_of(row, "message_reference", {}), "message_id", "")
+        quoted = _text(answered, place)[:QUOTED]
+        reference = body_of(row, "message_reference", {})
+        reply = text_of(reference, "message_id", "")
     return Inbound(
         **_common(f"{channel}/{number}", channel, _author(row), number, place),
         message=MessageId(number),
         text=text,
         private=private,
-        addressed=addressed,
-        attachments=files,
+        addressed=private or calls_us(row, place) or is_followed,
+        attachments=tuple(attachments),
         reply_to=MessageId(reply) if reply else None,
-        quoted=(_text(answered, place)[:QUOTED] or None) if answered else None,
+        quoted=quoted or None,
     )
 
 
@@ -222,11 +227,11 @@ def readable(text: str, place: Place, people: Mapping[str, str]) -> str:
     not a word."""
     ours = "|".join([f"@!?{place.account}", *(f"@&{role}" for role in place.ours)])
     text = re.sub(rf"^\s*<(?:{ours})>[\s,:]*", "", text)
-    return clean(_MARKED.sub(lambda found: _marked(found, place, people), text))
+    return clean(_MARKED.sub(lambda markup: _marked(markup, place, people), text))
 
 
-def _marked(found: re.Match[str], place: Place, people: Mapping[str, str]) -> str:
-    kind, inside = found.groups()
+def _marked(markup: re.Match[str], place: Place, people: Mapping[str, str]) -> str:
+    kind, inside = markup.groups()
     match kind:
         case "@" | "@!":
             return f"@{people.get(inside, inside)}"
@@ -238,7 +243,7 @@ def _marked(found: re.Match[str], place: Place, people: Mapping[str, str]) -> st
         case "t:":
             seconds = inside.partition(":")[0]
             if not re.fullmatch(r"-?\d{1,11}", seconds):
-                return found.group()
+                return markup.group()
             return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M UTC}"
         case "/":
             return f"/{inside.rpartition(':')[0] or inside}"
@@ -266,77 +271,63 @@ def _text(row: Body, place: Place) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
-def _attachments(row: Body, channel: str) -> tuple[Attachment, ...]:
-    """``ref``: channel, message, attachment and address. The address stops working after a day; the
-    first three give a new one."""
-    number = text_of(row, "id", "")
-    attachments: list[Attachment] = []
-    files = bodies_of(row, "attachments")
-    for snapshot in bodies_of(row, "message_snapshots"):
-        files += bodies_of(body_of(snapshot, "message", {}), "attachments")
-    for file in files:
-        size = file.get("size")
-        name = clean(text_of(file, "filename", "")) or "file"
-        media = text_of(file, "content_type", "") or "application/octet-stream"
-        ref = f"{channel} {number} {text_of(file, 'id', '')} {text_of(file, 'url', '')}"
-        is_size = isinstance(size, int) and not isinstance(size, bool)
-        attachments.append(Attachment(ref, name, media, size if is_size else None))
-    return tuple(attachments)
-
-
 def _deleted(data: Body, number: str, place: Place) -> Edited:
     """Discord says neither when nor who: the time is ours, the person the one we heard saying
     it."""
     channel = _id(data, "channel_id")
-    author = place.author_of(number)
+    author = place.authors.get(number, "")
     person = Person(PersonId(author), author)
     common = _common(f"{channel}/{number}/deleted", channel, person, place.now(), place)
     return Edited(**common, message=MessageId(number), text=None)
 
 
-def _reaction(data: Body, added: bool, place: Place, name: str) -> list[Arrival]:
+def _reaction(data: Body, added: bool, place: Place, name: str) -> Reacted | None:
     user = _id(data, "user_id")
     emoji = body_of(data, "emoji")
     if user == place.account:
-        return []
+        return None
     member = soft(data, "member")
     shown = _name(body_of(member, "user", {}), member) if member else ""
     channel = _id(data, "channel_id")
     target = _id(data, "message_id")
     person = Person(PersonId(user), shown or user)
     key = f"{channel}/{target}/reaction/{name}"
-    return [
-        Reacted(
-            **_common(key, channel, person, place.now(), place),
-            message=MessageId(target),
-            emoji=text_of(emoji, "name", "") or text_of(emoji, "id", ""),
-            added=added,
-        )
-    ]
+    return Reacted(
+        **_common(key, channel, person, place.now(), place),
+        message=MessageId(target),
+        emoji=text_of(emoji, "name", "") or text_of(emoji, "id", ""),
+        added=added,
+    )
 
 
-def _interaction(data: Body, place: Place) -> list[Arrival]:
+def _interaction(data: Body, place: Place) -> Inbound | Answer | None:
     """Receiving and responding: 2 is an application command, 3 a pressed component."""
     kind = data.get("type")
     if kind not in (2, 3) or not data.get("channel_id"):
-        return []
+        return None
     number = _id(data, "id")
     channel = _id(data, "channel_id")
-    what = body_of(data, "data")
+    content = body_of(data, "data")
     member = soft(data, "member")
-    person = _person(body_of(member or data, "user"), member)
+    user = body_of(member or data, "user")
+    person = _person(user, member)
     common = _common(f"interaction/{number}", channel, person, number, place)
     if kind == 2:
-        words = " ".join([f"/{text_of(what, 'name')}", *_values(bodies_of(what, "options"))])
-        words = clean(words)
+        words = [f"/{text_of(content, 'name')}", *_values(bodies_of(content, "options"))]
+        text = clean(" ".join(words))
         private = not data.get("guild_id")
         message = MessageId(number)
-        return [Inbound(**common, message=message, text=words, private=private, addressed=True)]
-    if what.get("component_type") != 2:
-        return []
-    target = MessageId(_id(body_of(data, "message"), "id"))
-    token = f"{number} {text_of(data, 'application_id', '')} {text_of(data, 'token')}"
-    return [Answer(**common, message=target, choice=text_of(what, "custom_id"), token=token)]
+        return Inbound(**common, message=message, text=text, private=private, addressed=True)
+    if content.get("component_type") != 2:
+        return None
+    target = _id(body_of(data, "message"), "id")
+    application = text_of(data, "application_id", "")
+    return Answer(
+        **common,
+        message=MessageId(target),
+        choice=text_of(content, "custom_id"),
+        token=f"{number} {application} {text_of(data, 'token')}",
+    )
 
 
 def _values(options: list[Body]) -> list[str]:

@@ -8,7 +8,6 @@ import logging
 import time
 from typing import Any, cast
 
-from channels.catch_up import Backlog
 from channels.contract import Arrival, ChannelContext, Clock, Cursor
 from channels.discord import inbound
 from channels.discord.client import Wire
@@ -113,7 +112,8 @@ class Listening:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(line.pump(), name="discord gateway")
-                await self._live(line, missed)
+                while True:
+                    await self._round(line, missed)
         except BaseExceptionGroup as failed:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -121,31 +121,48 @@ class Listening:
                 raise asyncio.CancelledError from None
             raise main_error(failed, AuthFailed, Unavailable, Over) from None
 
-    async def _live(self, line: Line, missed: MissedChannels) -> None:
+    async def _round(self, line: Line, missed: MissedChannels) -> None:
+        """What came meanwhile is lined up, and it is noted how far the session is stored."""
         backlog = missed.backlog
-        while True:
-            frames = await backlog.next(lambda: line.frames(1.0))
-            for frame in frames:
-                if frame.data is not None and frame.event == "MESSAGE_CREATE":
-                    self._doubles.live(frame.data)  # before anything of it is stored
-            for frame in frames:
-                if frame.data is None:
-                    what = f"a frame {frame.event} that cannot be read"
-                    self._unreadable.pass_over(what, frame.raw)
-                    continue
-                chat = await self._note(frame, frame.data, missed)
-                if chat is not None:
-                    backlog.line_up(chat, frame)
-            if frames or self._dirty:
-                await self._remember(frames, backlog)
-            # The session of a former life is resumed once, when the guilds have told of
-            # themselves: it knows what no history tells, a first direct message among it, and goes
-            # on as ours. When Discord does not have it any more, the new one is resumed instead.
-            if self._former is None or self._session is None:
+        frames = await backlog.next(lambda: line.frames(1.0))
+        for frame in frames:
+            if frame.data is not None and frame.event == "MESSAGE_CREATE":
+                self._doubles.live(frame.data)  # before anything of it is stored
+        for frame in frames:
+            if frame.data is None:
+                what = f"a frame {frame.event} that cannot be read"
+                self._unreadable.pass_over(what, frame.raw)
                 continue
-            if not missed.absent or time.monotonic() - self._began > GUILDS_WITHIN:
-                self._fresh, self._session, self._former = self._session, self._former, None
-                raise _TurnBack("Discord: the session of the life before goes on", resume=True)
+            chat = await self._note(frame, frame.data, missed)
+            if chat is not None:
+                backlog.line_up(chat, frame)
+        session = self._session
+        if session is None:
+            return
+        now = time.monotonic()
+        if frames or self._dirty:
+            heard = [frame.number for frame in frames if frame.session == session.id]
+            session.number = max([session.number, *heard])
+        if self._former is None and (frames or self._dirty):
+            # Past nothing that is not stored.
+            waiting = [
+                frame.number for frame in backlog.not_stored() if frame.session == session.id
+            ]
+            stored = min([session.number, *(number - 1 for number in waiting)])
+            self._dirty = True
+            noted = (session.id, stored)
+            if now - self._saved >= SAVED_EVERY and noted != self._noted:
+                self._saved = now
+                self._noted = noted
+                self._dirty = bool(waiting)
+                cursor = Cursor("session", session.written(stored, self._clock()))
+                await self._context.publish([], cursor)
+        # The session of a former life is resumed once, when the guilds have told of themselves: it
+        # knows what no history tells, a first direct message among it, and goes on as ours. When
+        # Discord does not have it any more, the new one is resumed instead.
+        elif self._former is not None and (not missed.absent or now - self._began > GUILDS_WITHIN):
+            self._fresh, self._session, self._former = session, self._former, None
+            raise _TurnBack("Discord: the session of the life before goes on", resume=True)
 
     async def _note(self, frame: Frame, data: Body, missed: MissedChannels) -> str | None:
         """What an event tells of sessions and places is learnt at once; the channel, when it says
@@ -154,7 +171,16 @@ class Listening:
         try:
             match frame.event:
                 case "READY":
-                    await self._ready(frame, data, missed)
+                    # A session of our own begins; what was said before it is fetched.
+                    address = str(data.get("resume_gateway_url"))
+                    self._session = Session(frame.session, address, frame.number)
+                    self._began = time.monotonic()
+                    self._saved = 0.0
+                    if self._former is None:
+                        # Noted before anything is taken from it: a death from now on loses nothing.
+                        note = self._session.written(frame.number, self._clock())
+                        await self._context.publish([], Cursor("session", note))
+                    await missed.begin([str(guild.get("id")) for guild in rows_of(data, "guilds")])
                 case "RESUMED":
                     self._fresh = None
                 case "GUILD_CREATE" if not data.get("unavailable"):
@@ -194,44 +220,11 @@ class Listening:
         # A channel that no event told of: a thread that wakes up, or any after a resumed session.
         # Unknown for good: a plain channel.
         try:
-            found = await self._wire.read(lambda http: http.get_channel(chat))
-            spots[chat] = inbound.spot_of(cast("Body", found), guild)
+            spots[chat] = inbound.spot_of(await self._wire.channel(chat), guild)
         except (Refused, Malformed) as error:
             _log.info("discord: channel %s cannot be looked up: %s", chat, error)
             spots[chat] = Spot(guild)
         return chat
-
-    async def _ready(self, frame: Frame, data: Body, missed: MissedChannels) -> None:
-        """A session of our own begins; what was said before it is fetched."""
-        self._session = Session(frame.session, str(data.get("resume_gateway_url")), frame.number)
-        self._began = time.monotonic()
-        self._saved = 0.0
-        if self._former is None:
-            # Noted before anything is taken from it: a death from now on loses nothing.
-            note = self._session.written(frame.number, self._clock())
-            await self._context.publish([], Cursor("session", note))
-        await missed.begin([str(guild.get("id")) for guild in rows_of(data, "guilds")])
-
-    async def _remember(self, frames: list[Frame], backlog: Backlog[Frame]) -> None:
-        """How far the session is stored: past nothing that is not. Before the former one was asked,
-        it stays noted."""
-        session = self._session
-        if session is None:
-            return
-        heard = [frame.number for frame in frames if frame.session == session.id]
-        session.number = max([session.number, *heard])
-        if self._former is not None:
-            return
-        events = [frame.number for frame in backlog.not_stored() if frame.session == session.id]
-        stored = min([session.number, *(number - 1 for number in events)])
-        self._dirty = True
-        noted = (session.id, stored)
-        if time.monotonic() - self._saved >= SAVED_EVERY and noted != self._noted:
-            self._saved = time.monotonic()
-            self._noted = noted
-            self._dirty = bool(events)
-            cursor = Cursor("session", session.written(stored, self._clock()))
-            await self._context.publish([], cursor)
 
     # delivering
 
@@ -281,8 +274,7 @@ class Listening:
             return data
         try:
             async with asyncio.timeout(PATIENCE):
-                quoted = await self._wire.read(lambda http: http.get_message(channel, message))
-                return data | {"referenced_message": quoted}
+                return data | {"referenced_message": await self._wire.message(channel, message)}
         except (Refused, NotReady, RateLimited, TimeoutError) as error:
             _log.info(
                 "discord: what message %s answers to cannot be read: %s", data.get("id"), error

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from channels.contract import Answer, Arrival, ChannelContext, Clock, Cursor, Inbound
 from channels.discord.client import Wire
+from channels.discord.client_line import object_of
 from channels.discord.inbound import Place, Spot, id_of, order, spot_of
 from channels.errors import AuthFailed, ChannelError
 from channels.payloads import Body, Malformed
@@ -73,19 +74,18 @@ class Guilds:
             self.note(channel, number)
         managed: set[str] = set()
         for role in rows_of(guild, "roles"):
-            tags: Any = role.get("tags")
-            self.roles[_id(role)] = str(role.get("name", ""))
-            if isinstance(tags, dict) and cast("Body", tags).get("bot_id") == account:
-                managed.add(_id(role))
+            role_id = _id(role)
+            self.roles[role_id] = str(role.get("name", ""))
+            if object_of(role.get("tags")).get("bot_id") == account:
+                managed.add(role_id)
         self.ours[number] = managed
         for member in rows_of(guild, "members"):
             self.member(member, number, account)
 
     def member(self, member: Body, guild: str, account: str) -> None:
         """Our roles; @everyone, whose id is the guild's, is nobody's."""
-        user: Any = member.get("user")
         roles: Any = member.get("roles")
-        if not isinstance(user, dict) or cast("Body", user).get("id") != account:
+        if object_of(member.get("user")).get("id") != account:
             return
         if isinstance(roles, list):
             ids = map(id_of, cast("list[object]", roles))
@@ -136,9 +136,6 @@ class Known:
         self.changed = self.changed or thread not in self.threads
         self.threads[thread] = (spot.parent, spot.guild)
 
-    def said(self, message: str, author: str) -> None:
-        self.authors[message] = author
-
     def cursor(self, channel: str, newest: int) -> Cursor:
         """Everything up to ``newest`` is read; never goes back."""
         self.since[channel] = max(newest, self.since.get(channel, 0))
@@ -156,28 +153,26 @@ class Memory:
 
     @property
     def place(self) -> Place:
-        ours = set[str]().union(*self.guilds.ours.values())
-        known, guilds = self.known, self.guilds
         return Place(
             account=self.account,
             now=self.clock,
-            spots=guilds.spots,
-            roles=guilds.roles,
-            ours=ours,
-            follows=known.threads.__contains__,
-            author_of=lambda message: known.authors.get(message, ""),
+            spots=self.guilds.spots,
+            roles=self.guilds.roles,
+            ours=set[str]().union(*self.guilds.ours.values()),
+            followed=self.known.threads,
+            authors=self.known.authors,
         )
 
-    def follow(self, said: Arrival, chat: str) -> None:
+    def follow(self, arrival: Arrival, chat: str) -> None:
         """A thread in which we were called stays ours to hear, and a direct conversation findable,
         also after a restart."""
-        if isinstance(said, Inbound):
-            self.known.said(said.message, said.person.id)
-        if isinstance(said, Answer) or (isinstance(said, Inbound) and said.addressed):
+        if isinstance(arrival, Inbound):
+            self.known.authors[arrival.message] = arrival.person.id
+        if isinstance(arrival, Answer) or (isinstance(arrival, Inbound) and arrival.addressed):
             spot = self.guilds.spots.get(chat)
             if spot is None:
                 self.known.meet(chat)
-            elif said.address.topic is not None:
+            elif arrival.address.topic is not None:
                 self.known.follow(chat, spot)
 
     async def store(
@@ -248,23 +243,19 @@ class Presses:
             return
         callback: Body = {"type": 6}
         if interaction.get("type") != 3:
-            said: Any = interaction.get("data")
-            name = said.get("name") if isinstance(said, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            callback = {
-                "type": 4,
-                "data": {
-                    "content": f"Heard: `/{name}`",
-                    "flags": EPHEMERAL,
-                    "allowed_mentions": {"parse": []},
-                },
-            }
-        self._answers[number] = asyncio.create_task(
-            self._answer(number, token, callback), name="discord interaction"
-        )
+            command = interaction.get("data")
+            name = cast("Body", command).get("name") if isinstance(command, dict) else ""
+            content = f"Heard: `/{name}`"
+            quiet: Body = {"parse": []}
+            shown: Body = {"content": content, "flags": EPHEMERAL, "allowed_mentions": quiet}
+            callback = {"type": 4, "data": shown}
+        answering = self._answer(number, token, callback)
+        self._answers[number] = asyncio.create_task(answering, name="discord interaction")
 
     async def settled(self, number: str) -> None:
         """When it was answered, or cannot be any more; at once for one of a former life."""
-        if (answer := self._answers.get(number)) is not None:
+        answer = self._answers.get(number)
+        if answer is not None:
             await asyncio.wait({answer})
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
+from channels.contract import Address, MessageId, Outbound, Part, PersonId
 from channels.errors import Rejected
 from channels.payloads import Body, clean
 from channels.split import split_markdown
@@ -45,7 +45,11 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     channel = place_of(outbound.address)
     messages = [receipt.message for receipt in outbound.replaces]
     old = [message for message in messages if not is_file(message)]
-    reply = {} if old and bodies else _reply(outbound)
+    reply: Body = {}
+    if outbound.reply_to is not None and not (old and bodies):
+        # A message that is gone is no reason not to answer.
+        answered = {"message_id": number(outbound.reply_to), "fail_if_not_exists": False}
+        reply = {"message_reference": answered}
     parts: list[Part] = []
     for index, body in enumerate(bodies):
         if index < len(old):
@@ -72,8 +76,8 @@ def mark(part: Part) -> Part:
     if part.kind not in ("post", "file"):
         return part
     frozen = json.loads(part.payload)
-    said = frozen["body"].get("content")
-    frozen["body"]["content"] = f"{said}\n{MARK}" if said else MARK
+    content = frozen["body"].get("content")
+    frozen["body"]["content"] = f"{content}\n{MARK}" if content else MARK
     return replace(part, payload=_json(frozen))
 
 
@@ -124,7 +128,16 @@ def _bodies(outbound: Outbound) -> list[Body]:
     bodies = [_message(pieces[0], called, author=rings) | embed]
     bodies += [_message(piece, ()) for piece in pieces[1:]]
     choices = {choice.value: choice for choice in outbound.choices}
-    buttons = [_button(choice) for choice in choices.values()]
+    buttons: list[Body] = []
+    for value, choice in choices.items():
+        if not 1 <= units(value) <= MAX_ID:
+            raise Rejected(f"Discord: the choice {value!r} must have 1 to {MAX_ID} characters")
+        label = clean(choice.label).strip() or value
+        if units(label) > MAX_LABEL:
+            label = _cut(label, MAX_LABEL - 1)[0] + "…"
+        # custom_id is the whole choice: a press is understood after a restart, by whoever is there.
+        style = _STYLES[choice.style]
+        buttons.append({"type": 2, "style": style, "label": label, "custom_id": value})
     rows = [
         {"type": 1, "components": buttons[at : at + MAX_IN_ROW]}
         for at in range(0, len(buttons), MAX_IN_ROW)
@@ -182,25 +195,6 @@ def _message(content: str, called: Sequence[PersonId], *, author: bool = False) 
     return {"content": content, "allowed_mentions": allowed, "flags": SUPPRESS_EMBEDS}
 
 
-def _reply(outbound: Outbound) -> Body:
-    """A message that is gone is no reason not to answer (message_reference, fail_if_not_exists)."""
-    if outbound.reply_to is None:
-        return {}
-    answered = {"message_id": number(outbound.reply_to), "fail_if_not_exists": False}
-    return {"message_reference": answered}
-
-
-def _button(choice: Choice) -> Body:
-    """``custom_id`` carries the whole choice: a press is understood after a restart, by whoever is
-    there."""
-    if not 1 <= units(choice.value) <= MAX_ID:
-        raise Rejected(f"Discord: the choice {choice.value!r} must have 1 to {MAX_ID} characters")
-    label = clean(choice.label).strip() or choice.value
-    if units(label) > MAX_LABEL:
-        label = _cut(label, MAX_LABEL - 1)[0] + "…"
-    return {"type": 2, "style": _STYLES[choice.style], "label": label, "custom_id": choice.value}
-
-
 def _payload(channel: str, body: Body) -> str:
     return _json({"channel": channel, "body": body})
 
@@ -218,6 +212,7 @@ _LINE_START = re.compile(
 )
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
 _BOLD = re.compile(r"(?<!\\)\*\*")
+_MARKS = {"strong": "**", "em": "*", "s": "~~"}
 
 
 def markdown(source: str) -> str:
@@ -276,7 +271,20 @@ def _block(node: SyntaxTreeNode, *, inside: bool = False) -> str:
             number = int(node.attrs.get("start", 1))
             items: list[str] = []
             for item in node.children:
-                items.append(_item("- " if node.type == "bullet_list" else f"{number}. ", item))
+                mark = "- " if node.type == "bullet_list" else f"{number}. "
+                margin = " " * len(mark)
+                blocks = filter(None, (_block(child, inside=True) for child in item.children))
+                # Code stands at the margin: blanks before it would be a part of it.
+                lines = [
+                    block
+                    if block.startswith(_FENCE)
+                    else margin + block.replace("\n", "\n" + margin)
+                    for block in blocks
+                ]
+                if lines and lines[0].startswith(_FENCE):
+                    items.append("\n".join([mark.rstrip(), *lines]))
+                else:
+                    items.append(mark + "\n".join(lines).removeprefix(margin))
                 number += 1
             return "\n".join(items)
         case "table":
@@ -285,18 +293,6 @@ def _block(node: SyntaxTreeNode, *, inside: bool = False) -> str:
             return "———"
         case _:
             return escape(node.content.rstrip("\n"))
-
-
-def _item(mark: str, item: SyntaxTreeNode) -> str:
-    margin = " " * len(mark)
-    blocks: list[str] = []
-    for block in filter(None, (_block(child, inside=True) for child in item.children)):
-        # Code stands at the margin: blanks before it would be a part of it.
-        is_code = block.startswith(_FENCE)
-        blocks.append(block if is_code else margin + block.replace("\n", "\n" + margin))
-    if blocks and blocks[0].startswith(_FENCE):
-        return "\n".join([mark.rstrip(), *blocks])
-    return mark + "\n".join(blocks).removeprefix(margin)
 
 
 def _fenced(code: str, info: str) -> str:
@@ -308,28 +304,38 @@ def _fenced(code: str, info: str) -> str:
     return f"{_FENCE}{language.group() if language is not None else ''}\n{body or ' '}\n{_FENCE}"
 
 
-def _inline(node: SyntaxTreeNode) -> str:
-    return "".join(map(_span, node.children))
-
-
-def _span(node: SyntaxTreeNode) -> str:
-    match node.type:
-        case "text" | "html_inline":
-            return _text(node.content)
-        case "softbreak" | "hardbreak":
-            return "\n"
-        case "code_inline":
-            return _code(node.content)
-        case "strong" | "em" | "s":
-            return _styled(_inline(node), {"strong": "**", "em": "*", "s": "~~"}[node.type])
-        case "link":
-            plain = "".join(map(plain_inline, node.children))
-            return _link(str(node.attrs.get("href", "")), plain, _inline(node), around(node))
-        case "image":
-            address = str(node.attrs.get("src", ""))
-            return _link(address, node.content, _text(node.content), around(node))
-        case _:
-            return _inline(node)
+def _inline(block: SyntaxTreeNode) -> str:
+    pieces: list[str] = []
+    for node in block.children:
+        match node.type:
+            case "text" | "html_inline":
+                piece = _text(node.content)
+            case "softbreak" | "hardbreak":
+                piece = "\n"
+            case "code_inline":
+                # As many backticks around as stand nowhere inside; three or more would begin a
+                # block.
+                code = node.content
+                runs = {len(run) for run in re.findall("`+", code)}
+                size = next((size for size in (1, 2) if size not in runs), 0)
+                if not size:
+                    code = code.replace("`", "`\u200b")
+                    size = 2
+                edge = " " if code.startswith("`") or code.endswith("`") else ""
+                piece = f"{'`' * size}{edge}{code or ' '}{edge}{'`' * size}"
+            case "strong" | "em" | "s":
+                piece = _styled(_inline(node), _MARKS[node.type])
+            case "link":
+                plain = "".join(map(plain_inline, node.children))
+                address = str(node.attrs.get("href", ""))
+                piece = _link(address, plain, _inline(node), around(node))
+            case "image":
+                address = str(node.attrs.get("src", ""))
+                piece = _link(address, node.content, _text(node.content), around(node))
+            case _:
+                piece = _inline(node)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _safe(mark: re.Match[str]) -> str:
@@ -370,16 +376,6 @@ def _styled(inner: str, mark: str) -> str:
         return inner
     start = inner.index(words)
     return f"{inner[:start]}{mark}{words}{mark}{inner[start + len(words) :]}"
-
-
-def _code(content: str) -> str:
-    """As many backticks around as stand nowhere inside; three or more would begin a block."""
-    runs = {len(run) for run in re.findall("`+", content)}
-    fence = next((size for size in (1, 2) if size not in runs), 0)
-    if not fence:
-        content, fence = content.replace("`", "`\u200b"), 2
-    edge = " " if content.startswith("`") or content.endswith("`") else ""
-    return f"{'`' * fence}{edge}{content or ' '}{edge}{'`' * fence}"
 
 
 def _link(address: str, plain: str, words: str, read: str) -> str:
