@@ -44,27 +44,22 @@ _log = logging.getLogger(__name__)
 _NOT_OURS = frozenset({"not_in_channel", "channel_not_found"})
 _WHISPERED = "E"  # begins the id of an answer that only its person sees
 _ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
-_CLOCKS_APART = timedelta(
-    minutes=5
-)  # between Slack's clock and ours, when a post of ours is looked for
-_LATE = timedelta(
-    seconds=5
-)  # the same for a stream, which has no name: another one must not be taken for it
-
+# between Slack's clock and ours, when a post of ours is looked for
+_CLOCKS_APART = timedelta(minutes=5)
+# the same for a stream, which has no name: another one must not be taken for it
+_LATE = timedelta(seconds=5)
 _NAME_PATIENCE = 1.5  # seconds for names before a message goes on with ids
 
 CAPABILITIES = Capabilities(
     repeat=Repeat.LOOK,
     repeat_window=timedelta(days=30),
     max_text=render.MAX_TEXT,
-    revise=timedelta(
-        seconds=1.5
-    ),  # chat.update is Tier 3: some 50 a minute for the whole workspace
+    # chat.update is Tier 3: some 50 a minute for the whole workspace
+    revise=timedelta(seconds=1.5),
     choices=True,
     topics=True,
-    typing=timedelta(
-        minutes=2
-    ),  # assistant.threads.setStatus: removed after two minutes, or by our post
+    # assistant.threads.setStatus: removed after two minutes, or by our post
+    typing=timedelta(minutes=2),
     max_file=1 << 30,
     silence=timedelta(seconds=30),  # Slack answers each of our pings
     greets=True,  # Using Socket Mode, "hello"
@@ -114,11 +109,11 @@ class Slack:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            who = await checked("Slack", 2 * self._pace.connect, self._wire.prove())
-            self._account = need("auth.test", who, "team_id")
-            self._user = need("auth.test", who, "user_id")
-            self._bot = str(who.get("bot_id") or "")
-            self._handle = str(who.get("user") or "")
+            identity = await checked("Slack", 2 * self._pace.connect, self._wire.prove())
+            self._account = need("auth.test", identity, "team_id")
+            self._user = need("auth.test", identity, "user_id")
+            self._bot = str(identity.get("bot_id") or "")
+            self._handle = str(identity.get("user") or "")
             yield
 
     async def receive(self, context: ChannelContext) -> None:
@@ -170,7 +165,16 @@ class Slack:
                 edited = await self._streams.update(body, str(part.target))
                 return _receipt("chat.update", edited, once=False)
             case "delete":
-                return await self._delete(body["channel"], cast("MessageId", part.target))
+                target = cast("MessageId", part.target)
+                try:
+                    if render.is_file(target):
+                        await self._wire.read("files.delete", file=target)
+                    else:
+                        await self._streams.delete(body["channel"], target)
+                except Refused as refused:
+                    if refused.word not in GONE:
+                        raise
+                return Receipt(target)
             case "file":
                 return await self._files.show(body, handle)
 
@@ -268,27 +272,23 @@ class Slack:
         person sees (chat.postEphemeral)."""
         if not text.strip():
             return
-        body: Body = {
-            "channel": answer.address.chat,
-            "user": answer.person.id,
-            "text": render.escape(text)[: render.MAX_TEXT],
-        }
-        if answer.address.topic is not None:
-            body["thread_ts"] = answer.address.topic
-        await self._wire.write("chat.postEphemeral", body, once=False)
+        await self._post_ephemeral(answer.address, answer.person.id, text)
 
     async def whisper(self, address: Address, person: PersonId, text: str) -> None:
         """By the slash command's own way of answering when it was one, else chat.postEphemeral."""
-        words = render.escape(text)[: render.MAX_TEXT]
-        if (url := self._slashes.take(address.chat, person)) is not None:
-            await self._wire.respond(url, {"response_type": "ephemeral", "text": words})
+        url = self._slashes.take(address.chat, person)
+        if url is None:
+            await self._post_ephemeral(address, person, text)
             return
+        words = render.escape(text)[: render.MAX_TEXT]
+        await self._wire.respond(url, {"response_type": "ephemeral", "text": words})
+
+    async def _post_ephemeral(self, address: Address, person: PersonId, text: str) -> None:
+        words = render.escape(text)[: render.MAX_TEXT]
         body: Body = {"channel": address.chat, "user": person, "text": words}
-        await self._wire.write(
-            "chat.postEphemeral",
-            body | ({"thread_ts": address.topic} if address.topic else {}),
-            once=False,
-        )
+        if address.topic:
+            body["thread_ts"] = address.topic
+        await self._wire.write("chat.postEphemeral", body, once=False)
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
         """Slack's slash commands live in the app's manifest and cannot be set by a bot token; here
@@ -298,13 +298,13 @@ class Slack:
     def parse_address(self, text: str) -> Address:
         """``C123``, ``C123/1700000000.000100`` (a thread), ``D123``, or a person ``U123``, whose
         direct conversation is opened when used."""
-        found = _ADDRESS.fullmatch(text)
-        if found is None:
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
             raise ValueError(
                 f"{text!r} is no Slack address: say C123, C123/1700000000.000100 (a thread) or U123"
                 " (a person)"
             )
-        chat, thread = found.groups()
+        chat, thread = match.groups()
         return Address("slack", self._account, ChatId(chat), TopicId(thread) if thread else None)
 
     async def _chat(self, chat: str) -> str:
@@ -314,16 +314,16 @@ class Slack:
             return chat
         if chat not in self._direct:
             opened = await self._wire.read("conversations.open", users=chat)
-            self._direct[chat] = need(
-                "conversations.open", cast("Body", opened.get("channel") or {}), "id"
-            )
+            conversation = cast("Body", opened.get("channel") or {})
+            self._direct[chat] = need("conversations.open", conversation, "id")
         return self._direct[chat]
 
     async def _post(self, body: Body, key: str) -> Receipt:
         """Where we are no member (a slash command works everywhere) the answer goes to the person
         who gave the command, seen by nobody else."""
         if "markdown_text" in body:
-            if (begun := await self._streams.start(self._account, body)) is not None:
+            begun = await self._streams.start(self._account, body)
+            if begun is not None:
                 return _receipt("chat.startStream", begun, once=True)
             del body["markdown_text"]
         try:
@@ -355,19 +355,6 @@ class Slack:
                 " within 30 minutes are all Slack takes"
             )
         return Receipt(MessageId(str(part.target)))
-
-    async def _delete(self, chat: str, target: MessageId) -> Receipt:
-        try:
-            if render.is_file(target):
-                await self._wire.read("files.delete", file=target)
-            else:
-                if target in self._streams:
-                    await self._streams.stop(chat, target)
-                await self._wire.write("chat.delete", {"channel": chat, "ts": target}, once=False)
-        except Refused as refused:
-            if refused.word not in GONE:
-                raise
-        return Receipt(target)
 
 
 def _is_whispered(message: MessageId | None) -> bool:

@@ -30,9 +30,14 @@ _UNSAID = (
     SlackClientError,
     aiohttp.ClientError,
     OSError,
-    ValueError,
+    ValueError,  # an answer that cannot be read, and so is the next
     RecursionError,
-)  # the last two: an answer that cannot be read
+)
+_CANNOT_CONNECT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientProxyConnectionError,
+)
 
 # A level of its own: with an unset level the SDK formats every body for a debug line that nobody
 # reads.
@@ -316,24 +321,11 @@ def need(method: str, body: Body, name: str, *, once: bool = False) -> str:
 def failure(method: str, error: Exception, *, once: bool) -> ChannelError:
     """What the house is told. ``once``: the call may have shown something, and a second one would
     show it twice."""
-    if isinstance(error, SlackApiError):
-        return _refusal(method, error, once=once)
-    if isinstance(
-        error,
-        aiohttp.ClientConnectorError
-        | aiohttp.ConnectionTimeoutError
-        | aiohttp.ClientProxyConnectionError,
-    ):
+    if isinstance(error, _CANNOT_CONNECT):
         return NotReady(f"Slack: {method}: cannot connect: {error}")
-    reason = str(error) or type(error).__name__
-    return (
-        Ambiguous(f"Slack: {method}: no answer: {reason}")
-        if once
-        else NotReady(f"Slack: {method}: no answer: {reason}")
-    )
-
-
-def _refusal(method: str, error: SlackApiError, *, once: bool) -> ChannelError:
+    unknown = Ambiguous if once else NotReady
+    if not isinstance(error, SlackApiError):
+        return unknown(f"Slack: {method}: no answer: {str(error) or type(error).__name__}")
     response: Any = error.response
     status = int(getattr(response, "status_code", None) or getattr(response, "status", 0) or 0)
     headers = {
@@ -355,14 +347,11 @@ def _refusal(method: str, error: SlackApiError, *, once: bool) -> ChannelError:
     if word in _LATER:
         return NotReady(f"Slack: {method}: {word}")
     if word in _PERHAPS:
-        return (
-            Ambiguous(f"Slack: {method}: {word}") if once else NotReady(f"Slack: {method}: {word}")
-        )
+        return unknown(f"Slack: {method}: {word}")
+    advice = ""
     if word == "missing_scope":
-        return Refused(
-            method, word, f": give the app the scope {body.get('needed', '?')} and install it again"
-        )
-    return Refused(method, word)
+        advice = f": give the app the scope {body.get('needed', '?')} and install it again"
+    return Refused(method, word, advice)
 
 
 def _by_status(method: str, status: int, headers: dict[str, str], *, once: bool) -> ChannelError:
@@ -370,11 +359,8 @@ def _by_status(method: str, status: int, headers: dict[str, str], *, once: bool)
         return RateLimited(_seconds({name.lower(): value for name, value in headers.items()}))
     if 400 <= status < 500:
         return Rejected(f"Slack: {method}: HTTP {status}")
-    return (
-        Ambiguous(f"Slack: {method}: HTTP {status}")
-        if once
-        else NotReady(f"Slack: {method}: HTTP {status}")
-    )
+    unknown = Ambiguous if once else NotReady
+    return unknown(f"Slack: {method}: HTTP {status}")
 
 
 def _seconds(headers: dict[str, str]) -> float:

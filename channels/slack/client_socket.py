@@ -93,24 +93,27 @@ class Line:
             ) from None
 
     async def hear(self, message: str) -> None:
-        frame = self._frame(message)
-        if frame.kind == "hello":
-            self._greeted.set()
-        await self._frames.put(frame)
-
-    def _frame(self, message: str) -> Frame:
         try:
             body = json.loads(message)
         except (ValueError, RecursionError):
             body = None
         kind = body.get("type") if isinstance(body, dict) else None
         if not isinstance(body, dict) or not isinstance(kind, str):
-            return Frame(self, "", raw=message[:SIZE])
-        envelope, payload, reason = (
-            body.get(name) for name in ("envelope_id", "payload", "reason")
+            await self._frames.put(Frame(self, "", raw=message[:SIZE]))
+            return
+        if kind == "hello":
+            self._greeted.set()
+        envelope = body.get("envelope_id")
+        payload = body.get("payload")
+        reason = body.get("reason")
+        frame = Frame(
+            line=self,
+            kind=kind,
+            envelope=envelope if isinstance(envelope, str) else "",
+            payload=payload if isinstance(payload, dict) else None,
+            reason=reason if isinstance(reason, str) else "",
         )
-        envelope, reason = (word if isinstance(word, str) else "" for word in (envelope, reason))
-        return Frame(self, kind, envelope, payload if isinstance(payload, dict) else None, reason)
+        await self._frames.put(frame)
 
     def end(self) -> None:
         if not self._ended:

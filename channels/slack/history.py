@@ -17,7 +17,7 @@ from channels.catch_up import Missed
 from channels.competing_instance import CompetingInstance
 from channels.contract import Cursor
 from channels.errors import NotReady, RateLimited, Rejected
-from channels.payloads import Body
+from channels.payloads import Body, soft
 from channels.record import Recent, record
 from channels.slack.client import Refused, Wire
 from channels.slack.inbound import moment, order
@@ -56,7 +56,7 @@ class History:
 
     async def conversations(self) -> list[Conversation]:
         """users.conversations: those we are a member of; direct messages first."""
-        found: list[Conversation] = []
+        conversations: list[Conversation] = []
         for kinds in ("im", "mpim,private_channel,public_channel"):
             cursor = "first"
             while cursor:
@@ -67,13 +67,12 @@ class History:
                     limit=PAGE,
                     cursor=_next(cursor),
                 )
-                found += [
-                    Conversation(str(row["id"]), bool(row.get("is_im")))
-                    for row in _rows(page, "channels")
-                    if "id" in row
-                ]
+                for row in _rows(page, "channels"):
+                    if "id" in row:
+                        private = bool(row.get("is_im"))
+                        conversations.append(Conversation(str(row["id"]), private))
                 cursor = next_cursor(page)
-        return found
+        return conversations
 
     async def missed(
         self, chat: str, since: str, threads: Collection[str], fence: datetime, most: int
@@ -86,35 +85,49 @@ class History:
         floor = oldest
         if since:
             floor = f"{max(0.0, float(since) - OVERLAP.total_seconds()):.6f}"
-        found = Missed[Body]()
+        missed = Missed[Body]()
         rows, more = await self._pages("conversations.history", chat, min(oldest, floor, key=order))
         # Newest first: when they reach back to what was read, those nobody fetched are older still.
-        reaches = bool(since and rows and order(rows[-1]["ts"]) <= order(since))
-        found.more = more and not reaches
+        reaches = since != "" and bool(rows) and order(rows[-1]["ts"]) <= order(since)
+        missed.more = more and not reaches
         ours = [row for row in rows if self._is_ours(row)]
         if since:
             said = _after(rows, floor)
             last = max(oldest, floor, key=order)
             before = [row for row in rows if order(row["ts"]) <= order(since)]
-            found.changed = [row for row in before if _edit_after(row, last)]
+            for row in before:
+                edited = soft(row, "edited").get("ts")
+                if isinstance(edited, str) and order(edited) > order(last):
+                    missed.changed.append(row)
         else:
             own_word = max((row["ts"] for row in ours), key=order, default=oldest)
-            unanswered = [row for row in rows if self._user not in (row.get("reply_users") or ())]
-            said = _after(unanswered, own_word)
-        for thread in _threads(rows, threads, floor):
+            said = [
+                row
+                for row in _after(rows, own_word)
+                if self._user not in (row.get("reply_users") or ())
+            ]
+        # Threads that grew, and those we follow whose root is older than what was read.
+        roots = [str(row["ts"]) for row in rows]
+        grown = [
+            str(row["ts"])
+            for row in rows
+            if order(str(row.get("latest_reply") or "0")) > order(floor)
+        ]
+        for thread in grown + [thread for thread in threads if thread not in roots]:
             replies, more = await self._replies(chat, thread, floor)
-            ours_there = [row for row in replies if self._is_ours(row)]
-            ours += ours_there
+            own_replies = [row for row in replies if self._is_ours(row)]
+            ours += own_replies
             if not since:
-                last = max((row["ts"] for row in ours_there), key=order, default=oldest)
+                last = max((row["ts"] for row in own_replies), key=order, default=oldest)
                 replies = _after(replies, last)
             said += _after(replies, floor)
-            found.more = found.more or more
+            missed.more = missed.more or more
         unique = {row["ts"]: row for row in said if not self._is_ours(row)}
         rows = [unique[ts] for ts in sorted(unique, key=order)]
-        found.fence(rows, sum(order(row["ts"]) <= order(oldest) for row in rows), most)
-        found.left = _after(found.left, since or "0")
-        return found, ours
+        recent = _after(rows, oldest)
+        missed.fence(rows, len(rows) - len(recent), most)
+        missed.left = _after(missed.left, since or "0")
+        return missed, ours
 
     async def _replies(self, chat: str, thread: str, floor: str) -> tuple[list[Body], bool]:
         try:
@@ -187,13 +200,11 @@ class Memory:
         except ValueError:
             body = {}
         if isinstance(body, dict):
-            since = str(cast("dict[str, Any]", body).get("since", ""))
-            known.since = since if re.fullmatch(r"\d{1,11}\.\d{1,6}", since) else ""
-            known.threads.update(
-                dict.fromkeys(
-                    str(thread) for thread in cast("dict[str, Any]", body).get("threads", ())
-                )
-            )
+            state = cast("Body", body)
+            since = str(state.get("since", ""))
+            known.since = since if _TS.fullmatch(since) else ""
+            for thread in state.get("threads", ()):
+                known.threads[str(thread)] = None
 
     def cursor(self, chat: str, newest: str) -> Cursor:
         """The conversation's cursor with everything up to ``newest`` read; never goes back."""
@@ -218,7 +229,8 @@ class Memory:
         self._placed[chat, ts] = thread
 
     def topic_of(self, chat: str, ts: str) -> str | None:
-        if (thread := self._placed.get((chat, ts))) is not None:
+        thread = self._placed.get((chat, ts))
+        if thread is not None:
             return thread
         return ts if self.follows(chat, ts) else None
 
@@ -227,34 +239,17 @@ def _after(rows: list[Body], ts: str) -> list[Body]:
     return [row for row in rows if order(row["ts"]) > order(ts)]
 
 
-def _threads(rows: list[Body], followed: Collection[str], floor: str) -> list[str]:
-    """Those that grew after ``floor``, and those we follow whose root is older than ``rows``."""
-    shown = {row["ts"] for row in rows}
-    grown = [row for row in rows if order(str(row.get("latest_reply") or "0")) > order(floor)]
-    return [row["ts"] for row in grown] + [thread for thread in followed if thread not in shown]
-
-
-def _edit_after(row: Body, floor: str) -> bool:
-    edited: Any = row.get("edited")
-    ts = cast("Body", edited).get("ts") if isinstance(edited, dict) else None
-    return isinstance(ts, str) and order(ts) > order(floor)
-
-
 def _rows(page: Body, name: str) -> list[Body]:
-    rows: Any = page.get(name)
-    return (
-        [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)]
-        if isinstance(rows, list)
-        else []
-    )
+    rows = page.get(name)
+    if not isinstance(rows, list):
+        return []
+    return [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)]
 
 
 def next_cursor(page: Body) -> str:
     """Pagination: an empty next_cursor is the end."""
-    metadata: Any = page.get("response_metadata")
-    return (
-        str(cast("Body", metadata).get("next_cursor") or "") if isinstance(metadata, dict) else ""
-    )
+    metadata = soft(page, "response_metadata")
+    return str(metadata.get("next_cursor") or "")
 
 
 def _next(cursor: str) -> str:
@@ -273,15 +268,8 @@ def key_of(row: Body) -> object:
 
 
 def _ours(row: Body) -> Body:
-    metadata: Any = row.get("metadata")
-    payload: Any = (
-        cast("Body", metadata).get("event_payload") if isinstance(metadata, dict) else None
-    )
-    return (
-        cast("Body", payload)
-        if isinstance(payload, dict) and cast("Body", metadata).get("event_type") == "ohmo"
-        else {}
-    )
+    metadata = soft(row, "metadata")
+    return soft(metadata, "event_payload") if metadata.get("event_type") == "ohmo" else {}
 
 
 class Doubles:
@@ -363,10 +351,9 @@ class Doubles:
         except (NotReady, Rejected) as error:
             _log.info("slack: whose post %s in %s is cannot be asked: %s", ts, chat, error)
         else:
-            messages: Any = page.get("messages")
-            for row in cast("list[object]", messages) if isinstance(messages, list) else []:
-                if isinstance(row, dict) and cast("Body", row).get("ts") == ts:
-                    self.judge(cast("Body", row))
+            for row in _rows(page, "messages"):
+                if row.get("ts") == ts:
+                    self.judge(row)
 
     def judge(self, row: Body) -> None:
         """A post of our account, with its metadata. Raises InUse when it is another ohmo's, which

@@ -85,7 +85,7 @@ def order(ts: str) -> str:
 
 
 def people_in(text: str) -> set[str]:
-    return {found.group(1) for found in _PERSON.finditer(text)}
+    return {mention.group(1) for mention in _PERSON.finditer(text)}
 
 
 def chat_of(kind: str, payload: Body) -> str:
@@ -93,18 +93,21 @@ def chat_of(kind: str, payload: Body) -> str:
     an object there)."""
     if kind == "events_api":
         event = soft(payload, "event")
-        places: list[object] = [event.get("channel"), soft(event, "item").get("channel")]
+        item = soft(event, "item")
+        chats: list[object] = [event.get("channel"), item.get("channel")]
     elif kind == "interactive":
-        places = [soft(payload, "channel").get("id"), soft(payload, "container").get("channel_id")]
+        channel = soft(payload, "channel")
+        container = soft(payload, "container")
+        chats = [channel.get("id"), container.get("channel_id")]
     else:
-        places = [payload.get("channel_id")]
-    return next((place for place in places if isinstance(place, str)), "")
+        chats = [payload.get("channel_id")]
+    return next((chat for chat in chats if isinstance(chat, str)), "")
 
 
 def said_at(payload: Body) -> str:
     """The name in its conversation of the message that an event brings; "" of other envelopes."""
-    found = soft(payload, "event").get("ts")
-    return found if isinstance(found, str) else ""
+    ts = soft(payload, "event").get("ts")
+    return ts if isinstance(ts, str) else ""
 
 
 def people_of(kind: str, payload: Body) -> set[str]:
@@ -124,33 +127,39 @@ def people_of(kind: str, payload: Body) -> set[str]:
 
 def read(kind: str, payload: Body, place: Place) -> list[Arrival]:
     """The arrivals of one envelope: one, or none when nobody spoke to us. Raises Malformed."""
-    found: list[Arrival] = []
+    arrivals: list[Arrival | None] = []
     if kind == "events_api":
-        found = _event(body_of(payload, "event"), place)
+        arrivals = [_event(body_of(payload, "event"), place)]
     elif kind == "interactive" and payload.get("type") == "block_actions":
-        found = _pressed(payload, place)
+        arrivals += _pressed(payload, place)
     elif kind == "slash_commands":
-        found = [_command(payload, place)]
-    return [cleaned(said) for said in found]
+        arrivals = [_command(payload, place)]
+    return [cleaned(arrival) for arrival in arrivals if arrival is not None]
 
 
-def _event(event: Body, place: Place) -> list[Arrival]:
+def _event(event: Body, place: Place) -> Arrival | None:
     kind = text_of(event, "type")
     if kind in {"reaction_added", "reaction_removed"}:
         return _reaction(event, kind == "reaction_added", place)
     if kind not in {"message", "app_mention"}:
-        return []
+        return None
     chat = text_of(event, "channel")
+    private = event.get("channel_type") == "im" or chat.startswith("D")
     match text_of(event, "subtype", ""):
         case "message_changed":
-            return _changed(event, chat, place)
+            now = body_of(event, "message")
+            before = body_of(event, "previous_message", {})
+            if now.get("subtype") == "tombstone":  # a deleted message that keeps its thread
+                return _deleted(event | {"deleted_ts": now.get("ts")}, chat, place)
+            if before and now.get("text") == before.get("text"):
+                return None  # an unfurled link or a new reply changes a message too
+            at = text_of(event, "ts", "")
+            return edited(now, chat, place, private=private, ts=at)
         case "message_deleted":
             return _deleted(event, chat, place)
         case _:
-            direct = kind == "message" and chat.startswith("D")
-            private = event.get("channel_type") == "im" or direct
-            said = message(event, chat, place, private=private)
-            return [said] if said is not None else []
+            is_direct = event.get("channel_type") == "im" or kind == "message"
+            return message(event, chat, place, private=private and is_direct)
 
 
 def is_spoken(row: Body, place: Place) -> bool:
@@ -190,6 +199,22 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
     once = text_of(row, "client_msg_id", "")
     topic = _topic(ts, thread, called=called, private=private)
     person = _person(_author(row), place, row)
+    attachments: list[Attachment] = []
+    for file in files_of(row):
+        # Its private address opens with the bot's token for as long as the file lives.
+        url = text_of(file, "url_private_download", "") or text_of(file, "url_private", "")
+        is_elsewhere = file.get("file_access") == "check_file_info"
+        if file.get("mode") == "tombstone" or not (url or is_elsewhere):
+            continue
+        name = text_of(file, "name", "") or text_of(file, "title", "") or "file"
+        size = file.get("size")
+        attachment = Attachment(
+            ref=f"{text_of(file, 'id', '')} {url}".strip(),
+            name=clean(name),
+            media_type=text_of(file, "mimetype", "") or "application/octet-stream",
+            size=size if isinstance(size, int) else None,
+        )
+        attachments.append(attachment)
     return Inbound(
         **_common(f"{chat}/{ts}", chat, topic, person, ts, place),
         aliases=(f"client_msg_id/{once}",) if once else (),
@@ -197,7 +222,7 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
         text=_whole(row, place),
         private=private,
         addressed=addressed,
-        attachments=tuple(_attachments(row)),
+        attachments=tuple(attachments),
     )
 
 
@@ -207,7 +232,9 @@ def _whole(row: Body, place: Place) -> str:
     text = words_of(row) if is_bots(row) else text_of(row, "text", "")
     pieces = [readable(text, place.user, place.names)]
     for head, words in attachments_of(row, program=is_bots(row)):
-        pieces += [f"[{clean(head)}]" if head else "", readable(words, place.user, place.names)]
+        if head:
+            pieces.append(f"[{clean(head)}]")
+        pieces.append(readable(words, place.user, place.names))
     return "\n".join(filter(None, pieces))
 
 
@@ -228,22 +255,10 @@ def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -
     )
 
 
-def _changed(event: Body, chat: str, place: Place) -> list[Arrival]:
-    now = body_of(event, "message")
-    before = body_of(event, "previous_message", {})
-    if now.get("subtype") == "tombstone":  # a deleted message that keeps its thread
-        return _deleted(event | {"deleted_ts": now.get("ts")}, chat, place)
-    if before and now.get("text") == before.get("text"):
-        return []  # an unfurled link or a new reply changes a message too
-    private = event.get("channel_type") == "im" or chat.startswith("D")
-    said = edited(now, chat, place, private=private, ts=text_of(event, "ts", ""))
-    return [] if said is None else [said]
-
-
-def _deleted(event: Body, chat: str, place: Place) -> list[Arrival]:
+def _deleted(event: Body, chat: str, place: Place) -> Edited | None:
     before = body_of(event, "previous_message", {})
     if before and not is_spoken(before, place):
-        return []
+        return None
     deleted = _ts(event, "deleted_ts")
     ts = _ts(event, "ts")
     private = event.get("channel_type") == "im" or chat.startswith("D")
@@ -252,25 +267,30 @@ def _deleted(event: Body, chat: str, place: Place) -> list[Arrival]:
     topic = _topic(deleted, thread, called=called, private=private)
     person = _person(_author(before), place, before)
     common = _common(f"{chat}/{deleted}/deleted", chat, topic, person, ts, place)
-    return [Edited(**common, message=MessageId(deleted), text=None)]
+    return Edited(**common, message=MessageId(deleted), text=None)
 
 
-def _reaction(event: Body, added: bool, place: Place) -> list[Arrival]:
+def _reaction(event: Body, added: bool, place: Place) -> Reacted | None:
     item = body_of(event, "item")
     user = text_of(event, "user")
     if item.get("type") != "message" or user == place.user:
-        return []
+        return None
     chat = text_of(item, "channel")
     target = _ts(item, "ts")
     ts = _ts(event, "event_ts")
     emoji = text_of(event, "reaction")
     key = f"{chat}/{target}/{emoji}/{user}/{ts}"
     topic = place.topic_of(chat, target)
-    common = _common(key, chat, topic, _person(user, place), ts, place)
-    return [Reacted(**common, message=MessageId(target), emoji=emoji, added=added)]
+    person = _person(user, place)
+    return Reacted(
+        **_common(key, chat, topic, person, ts, place),
+        message=MessageId(target),
+        emoji=emoji,
+        added=added,
+    )
 
 
-def _pressed(payload: Body, place: Place) -> list[Arrival]:
+def _pressed(payload: Body, place: Place) -> list[Answer]:
     """block_actions payload: who pressed which button of which of our messages."""
     container = body_of(payload, "container", {})
     chat = chat_of("interactive", payload)
@@ -282,7 +302,7 @@ def _pressed(payload: Body, place: Place) -> list[Arrival]:
     user_id = text_of(user, "id")
     name = text_of(user, "name", "") or text_of(user, "username", "") or user_id
     person = Person(PersonId(user_id), clean(name))
-    answers: list[Arrival] = []
+    answers: list[Answer] = []
     for action in bodies_of(payload, "actions"):
         if action.get("type") != "button" or "value" not in action:
             continue
@@ -317,25 +337,6 @@ def _command(payload: Body, place: Place) -> Inbound:
     return Inbound(**common, message=MessageId(trigger), text=text, private=private, addressed=True)
 
 
-def _attachments(row: Body) -> list[Attachment]:
-    """File object: ``ref`` is the file's id and its private address, which the bot token opens for
-    as long as the file lives."""
-    attachments: list[Attachment] = []
-    for file in files_of(row):
-        name = text_of(file, "name", "") or text_of(file, "title", "") or "file"
-        url = text_of(file, "url_private_download", "") or text_of(file, "url_private", "")
-        if file.get("mode") == "tombstone":
-            continue
-        if url or file.get("file_access") == "check_file_info":
-            ref = f"{text_of(file, 'id', '')} {url}".strip()
-            media = text_of(file, "mimetype", "") or "application/octet-stream"
-            size = file.get("size")
-            attachments.append(
-                Attachment(ref, clean(name), media, size if isinstance(size, int) else None)
-            )
-    return attachments
-
-
 def _thread(row: Body) -> str:
     """The root of the thread a message answers in. A root carries its own ts there as soon as
     somebody answers: that is no thread yet."""
@@ -359,7 +360,8 @@ def _person(user: str, place: Place, row: Body | None = None) -> Person:
         or text_of(row, "username", "")
         or text_of(program, "name", "")
     )
-    return Person(PersonId(user), clean(place.names.get(user) or shown or user), is_bots(row))
+    name = place.names.get(user) or shown or user
+    return Person(PersonId(user), clean(name), is_bots(row))
 
 
 def _common(

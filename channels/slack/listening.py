@@ -7,12 +7,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
 
 from channels.catch_up import Backlog, CatchUp, Missed
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
 from channels.errors import AuthFailed, ChannelError, NotReady, main_error
-from channels.payloads import Body, Malformed, Quarantine
+from channels.payloads import Body, Malformed, Quarantine, soft
 from channels.platform_calls import Names, why_lost
 from channels.record import record
 from channels.slack import inbound
@@ -109,7 +108,20 @@ class Listening:
                 self._context.heard()
             for frame in frames:
                 if frame.kind == "disconnect":
-                    await self._disconnected(feed, frame)
+                    # Using Socket Mode, "Disconnecting": Slack renews its containers and announces
+                    # it; each reason has its own answer.
+                    if frame.reason == "link_disabled":
+                        raise AuthFailed(
+                            "Slack: Socket Mode is switched off for this app: "
+                            "switch it on at api.slack.com/apps, Socket Mode"
+                        )
+                    if frame.reason == "too_many_websockets":
+                        raise NotReady(
+                            "Slack: the app has too many Socket Mode connections: "
+                            "is another process using the same app token?"
+                        )
+                    if feed.is_current(frame.line):
+                        await feed.renew()
                 elif not frame.kind:
                     self._unreadable.pass_over(
                         "a frame that is no JSON object with a type", frame.raw
@@ -119,22 +131,6 @@ class Listening:
                     # Presses and slash commands stand in no history, and whoever gave one sees a
                     # failure after three seconds.
                     self._backlog.line_up(chat, frame, waits=frame.kind == "events_api")
-
-    async def _disconnected(self, feed: Feed, frame: Frame) -> None:
-        """Using Socket Mode, "Disconnecting": Slack renews its containers and announces it; each
-        reason has its own answer."""
-        if frame.reason == "link_disabled":
-            raise AuthFailed(
-                "Slack: Socket Mode is switched off for this app: "
-                "switch it on at api.slack.com/apps, Socket Mode"
-            )
-        if frame.reason == "too_many_websockets":
-            raise NotReady(
-                "Slack: the app has too many Socket Mode connections: "
-                "is another process using the same app token?"
-            )
-        if feed.is_current(frame.line):
-            await feed.renew()
 
     async def _deliver(self, chat: str, frames: list[Frame]) -> None:
         """Store what the envelopes say, then acknowledge them. Unavailable acknowledges nothing:
@@ -199,11 +195,8 @@ class Listening:
     def _note(self, frame: Frame) -> str:
         """Learns where a message stands, also from our own posts, which come back; its ts, or
         ""."""
-        event: Any = (frame.payload or {}).get("event")
-        if frame.kind != "events_api" or not isinstance(event, dict):
-            return ""
-        row = cast("Body", event)
-        if row.get("type") not in {"message", "app_mention"}:
+        row = soft(frame.payload or {}, "event")
+        if frame.kind != "events_api" or row.get("type") not in {"message", "app_mention"}:
             return ""
         if row.get("subtype") in {"message_changed", "message_deleted"}:
             return ""
@@ -233,8 +226,8 @@ class Listening:
     # catch-up (channels.catch_up.History)
 
     async def _catch_up(self) -> None:
-        found = await self._history.conversations()
-        self._conversations.update({chat.id: chat for chat in found})
+        for conversation in await self._history.conversations():
+            self._conversations[conversation.id] = conversation
         self._backlog.catch_up(self._conversations)
 
     def name(self, chat: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from channels.contract import Address, Choice, MessageId, Outbound, Part
+from channels.contract import MessageId, Outbound, Part
 from channels.payloads import clean
 from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
 from channels.split import split_markdown
@@ -38,43 +38,35 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     """Old messages are edited in order, the rest is posted, the surplus deleted; files come last.
     An uploaded file cannot be edited."""
     bodies = _bodies(outbound)
-    old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
-    gone = [
-        *old[len(bodies) :],
-        *(receipt.message for receipt in outbound.replaces if is_file(receipt.message)),
-    ]
-    chat = outbound.address.chat
-    parts = [
-        _part("edit", {"channel": chat} | _editing(body), target)
-        for body, target in zip(bodies, old, strict=False)
-    ]
-    parts += [_part("post", _where(outbound.address) | body) for body in bodies[len(old) :]]
-    parts += [_part("delete", {"channel": chat}, target) for target in gone]
-    parts += [
-        _part("file", _where(outbound.address) | {"path": str(path), "title": path.name})
-        for path in outbound.files
-    ]
+    messages = [receipt.message for receipt in outbound.replaces]
+    old = [message for message in messages if not is_file(message)]
+    chat = {"channel": outbound.address.chat}
+    thread = {"thread_ts": outbound.address.topic} if outbound.address.topic else {}
+    parts: list[Part] = []
+    for body, target in zip(bodies, old, strict=False):
+        # chat.update knows neither unfurling nor ``mrkdwn``. Blocks that are not named stay,
+        # buttons with them; an empty list takes them away.
+        change = {"text": body["text"], "blocks": body.get("blocks", [])}
+        parts.append(_part("edit", chat | change, target))
+    parts += [_part("post", chat | thread | body) for body in bodies[len(old) :]]
+    gone = old[len(bodies) :] + [message for message in messages if is_file(message)]
+    parts += [_part("delete", chat, target) for target in gone]
+    for path in outbound.files:
+        file = {"path": str(path), "title": path.name}
+        parts.append(_part("file", chat | thread | file))
     return tuple(parts)
 
 
 def stream(outbound: Outbound) -> tuple[Part, ...]:
     """A draft that begins a native stream. What a plain message would say stands beside it, for
     where no stream can be."""
-    (first, *rest) = render(outbound)
-    if (
-        rest
-        or first.kind != "post"
-        or (outbound.address.topic is None and not outbound.address.chat.startswith("D"))
-    ):
-        return (first, *rest)
-    return (
-        replace(
-            first,
-            payload=_frozen(
-                json.loads(first.payload) | {"markdown_text": streamed(clean(outbound.text))}
-            ),
-        ),
-    )
+    parts = render(outbound)
+    can_stream = outbound.address.topic is not None or outbound.address.chat.startswith("D")
+    if len(parts) != 1 or parts[0].kind != "post" or not can_stream:
+        return parts
+    body = json.loads(parts[0].payload)
+    body["markdown_text"] = streamed(clean(outbound.text))
+    return (replace(parts[0], payload=_frozen(body)),)
 
 
 def streamed(text: str) -> str:
@@ -93,15 +85,14 @@ def mark(part: Part) -> Part:
     it in its title."""
     body = json.loads(part.payload)
     if part.kind == "file":
-        return replace(
-            part, payload=_frozen(body | {"title": f"{body['title']} (may be a duplicate)"})
-        )
-    if part.kind != "post":
+        body["title"] = f"{body['title']} (may be a duplicate)"
+    elif part.kind == "post":
+        body["text"] = f"{body['text']}\n{MARK}"
+        if "blocks" in body:
+            text = {"type": "mrkdwn", "text": MARK}
+            body["blocks"].append({"type": "context", "elements": [text]})
+    else:
         return part
-    body["text"] = f"{body['text']}\n{MARK}"
-    if "blocks" in body:
-        context = {"type": "context", "elements": [{"type": "mrkdwn", "text": MARK}]}
-        body["blocks"] = [*body["blocks"], context]
     return replace(part, payload=_frozen(body))
 
 
@@ -130,33 +121,40 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
     parts = [text] if outbound.plain else apart(text)
     bodies: list[dict[str, Any]] = []
     for part in parts:
-        for piece in split_markdown(part, lambda piece: size(rendered(piece)) <= room):
-            bodies += _said(piece, rendered(piece), room, outbound)
+        for source in split_markdown(part, lambda piece: size(rendered(piece)) <= room):
+            pieces = _cut(rendered(source) or _NOTHING_SAID, room)
+            messages = [_message(piece, mrkdwn_on=not outbound.plain) for piece in pieces]
+            # A table is a block of its own; the text still holds it for notifications, and for the
+            # plain form that follows when Slack refuses the blocks.
+            shown = [] if outbound.plain or len(messages) > 1 else blocks(source, MAX_SECTION)
+            if shown:
+                messages[0]["blocks"] = shown
+            bodies += messages
     bodies = bodies or [_message(_NOTHING_SAID, mrkdwn_on=not outbound.plain)]
     if calls:
         bodies[0]["text"] = f"{calls} {bodies[0]['text']}"
         if "blocks" in bodies[0]:
             bodies[0]["blocks"].insert(0, _section(calls))
     if outbound.choices:
-        buttons = [_button(index, choice) for index, choice in enumerate(outbound.choices)]
+        buttons: list[dict[str, Any]] = []
+        for index, choice in enumerate(outbound.choices):
+            label = clean(choice.label).strip() or choice.value
+            if len(label) > MAX_LABEL:
+                label = label[: MAX_LABEL - 1] + "…"
+            button: dict[str, Any] = {
+                "type": "button",
+                "action_id": f"choice-{index}",
+                "value": choice.value,
+                "text": {"type": "plain_text", "text": label, "emoji": False},
+            }
+            if choice.style in _STYLES:
+                button["style"] = _STYLES[choice.style]
+            buttons.append(button)
         last = bodies[-1]
         last["blocks"] = list(last.get("blocks") or [_section(last["text"])])
         for at in range(0, len(buttons), MAX_BUTTONS):
             row = {"type": "actions", "elements": buttons[at : at + MAX_BUTTONS]}
             last["blocks"].append(row)
-    return bodies
-
-
-def _said(source: str, text: str, room: int, outbound: Outbound) -> list[dict[str, Any]]:
-    """One message, or more when no boundary could make it fit. A table is a block of its own;
-    ``text`` still holds it for notifications, and for the plain form that follows when Slack
-    refuses the blocks."""
-    pieces = _cut(text or _NOTHING_SAID, room)
-    bodies = [_message(piece, mrkdwn_on=not outbound.plain) for piece in pieces]
-    if len(bodies) == 1 and not outbound.plain:
-        shown = blocks(source, MAX_SECTION)
-        if shown:
-            bodies[0]["blocks"] = shown
     return bodies
 
 
@@ -184,30 +182,6 @@ def _section(text: str) -> dict[str, Any]:
         "expand": True,
         "text": {"type": "mrkdwn", "text": text, "verbatim": True},
     }
-
-
-def _button(index: int, choice: Choice) -> dict[str, Any]:
-    label = clean(choice.label).strip() or choice.value
-    label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
-    button: dict[str, Any] = {
-        "type": "button",
-        "action_id": f"choice-{index}",
-        "value": choice.value,
-        "text": {"type": "plain_text", "text": label, "emoji": False},
-    }
-    if choice.style in _STYLES:
-        button["style"] = _STYLES[choice.style]
-    return button
-
-
-def _where(address: Address) -> dict[str, Any]:
-    return {"channel": address.chat} | ({"thread_ts": address.topic} if address.topic else {})
-
-
-def _editing(body: dict[str, Any]) -> dict[str, Any]:
-    """chat.update knows neither unfurling nor ``mrkdwn``. Blocks that are not named stay, buttons
-    with them; an empty list takes them away."""
-    return {"text": body["text"], "blocks": body.get("blocks", [])}
 
 
 def _part(
@@ -239,15 +213,30 @@ def apart(text: str) -> list[str]:
 def blocks(text: str, most: int) -> list[dict[str, Any]]:
     """``text``, which holds one such table, as blocks; [] when it holds none or more, or when what
     stands around it passes ``most`` characters."""
-    found = [node for node in parse(text).children if _is_block(node) and node.map is not None]
-    if len(found) != 1 or found[0].map is None:
+    tables = [node for node in parse(text).children if _is_block(node)]
+    if len(tables) != 1 or tables[0].map is None:
         return []
-    lines, (begin, end) = _lines(text), found[0].map
-    around = [mrkdwn("".join(part)) for part in (lines[:begin], lines[end:])]
-    if any(len(words) > most for words in around):
+    lines = _lines(text)
+    begin, end = tables[0].map
+    before = mrkdwn("".join(lines[:begin]))
+    after = mrkdwn("".join(lines[end:]))
+    if max(len(before), len(after)) > most:
         return []
-    before, after = ([_section(words)] if words.strip() else [] for words in around)
-    return [*before, _table_block(found[0]), *after]
+    rows = list(_rows_of(tables[0]))
+    styles = [str(cell.attrs.get("style", "")) for cell in rows[0]]
+    block = {
+        "type": "table",
+        "column_settings": [
+            {"align": _ALIGN.get(style, "left"), "is_wrapped": True} for style in styles
+        ],
+        "rows": [[{"type": "raw_text", "text": _cell(cell)} for cell in row] for row in rows],
+    }
+    shown = [block]
+    if before.strip():
+        shown.insert(0, _section(before))
+    if after.strip():
+        shown.append(_section(after))
+    return shown
 
 
 def _lines(text: str) -> list[str]:
@@ -258,12 +247,11 @@ def _lines(text: str) -> list[str]:
 def _is_block(node: SyntaxTreeNode) -> bool:
     if node.type != "table":
         return False
-    rows = [[_cell(cell) for cell in row] for row in _rows_of(node)]
-    return (
-        0 < len(rows) <= MAX_ROWS
-        and max(map(len, rows)) <= MAX_COLUMNS
-        and sum(len(cell) for row in rows for cell in row) <= MAX_CELLS
-    )
+    rows = list(_rows_of(node))
+    if not 0 < len(rows) <= MAX_ROWS or max(map(len, rows)) > MAX_COLUMNS:
+        return False
+    cells = [_cell(cell) for row in rows for cell in row]
+    return sum(map(len, cells)) <= MAX_CELLS
 
 
 def _rows_of(node: SyntaxTreeNode) -> Iterator[list[SyntaxTreeNode]]:
@@ -274,16 +262,3 @@ def _rows_of(node: SyntaxTreeNode) -> Iterator[list[SyntaxTreeNode]]:
 
 def _cell(node: SyntaxTreeNode) -> str:
     return plain_inline(node).replace("\n", " ").strip() or _EMPTY
-
-
-def _table_block(node: SyntaxTreeNode) -> dict[str, Any]:
-    rows = list(_rows_of(node))
-    columns = [
-        {"align": _ALIGN.get(str(cell.attrs.get("style", "")), "left"), "is_wrapped": True}
-        for cell in rows[0]
-    ]
-    return {
-        "type": "table",
-        "column_settings": columns,
-        "rows": [[{"type": "raw_text", "text": _cell(cell)} for cell in row] for row in rows],
-    }

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from channels.contract import About, Arrival, Attachment, Inbound, MessageId, Receipt
 from channels.errors import AuthFailed, ChannelError, Rejected
-from channels.payloads import Body
+from channels.payloads import Body, soft
 from channels.platform_calls import downloaded, plain_name
 from channels.record import Recent
 from channels.slack.client import Refused, Wire, need
@@ -72,8 +72,7 @@ class Courtesies:
 
     async def event(self, payload: Body) -> None:
         """One event that was acknowledged; most need no courtesy."""
-        found = payload.get("event")
-        event = cast("Body", found) if isinstance(found, dict) else {}
+        event = soft(payload, "event")
         if event.get("type") == "app_home_opened" and event.get("tab") == "home":
             self._home(event)
         elif event.get("type") == "assistant_thread_started":
@@ -98,29 +97,28 @@ class Courtesies:
     def _home(self, event: Body) -> None:
         """app_home_opened brings the view that stands there, so that an unchanged one is not
         published again, also after a restart."""
-        person, old = event.get("user"), event.get("view")
+        person = event.get("user")
         if not isinstance(person, str):
             return
         view = home(self._about())
         digest = str(view["private_metadata"])
-        shown = (
-            cast("Body", old).get("private_metadata")
-            if isinstance(old, dict)
-            else self._published.get(person)
-        )
+        shown = self._published.get(person)
+        if isinstance(event.get("view"), dict):
+            shown = soft(event, "view").get("private_metadata")
         if shown == digest:
             return
         self._published[person] = digest
         self._put("views.publish", {"user_id": person, "view": view})
 
     async def _thread(self, event: Body) -> None:
-        found = event.get("assistant_thread")
-        thread = cast("Body", found) if isinstance(found, dict) else {}
-        chat, ts = thread.get("channel_id"), thread.get("thread_ts")
+        thread = soft(event, "assistant_thread")
+        chat = thread.get("channel_id")
+        ts = thread.get("thread_ts")
         if not isinstance(chat, str) or not isinstance(ts, str) or f"{ts} {chat}" in self._untitled:
             return
         await self._untitled.on(f"{ts} {chat}")
-        if len(self._untitled) > REMEMBERED and (oldest := self._untitled.oldest()) is not None:
+        oldest = self._untitled.oldest()
+        if len(self._untitled) > REMEMBERED and oldest is not None:
             await self._untitled.off(oldest)
         prompts = [{"title": title, "message": message} for title, message in PROMPTS]
         self._put(
@@ -138,10 +136,8 @@ class Courtesies:
 def home(about: About) -> Body:
     """The Home tab (Home tab views): how to talk to us, whose we are, which model answers. Its
     digest travels as ``private_metadata``."""
-    owners = (
-        ", ".join(f"<@{owner}>" for owner in about.owners)
-        or "not named yet (`owner` in config.yaml)"
-    )
+    owners = ", ".join(f"<@{owner}>" for owner in about.owners)
+    owners = owners or "not named yet (`owner` in config.yaml)"
     lines = (
         (
             "*How to talk to me*\n• write in *Messages*, or any direct message: each thread is a"
@@ -194,10 +190,10 @@ class Streams:
         thread = body.get("thread_ts")
         if thread:
             call["thread_ts"] = thread
-        if not str(body["channel"]).startswith(
-            "D"
-        ):  # outside of direct messages Slack wants to know who is answered
-            person = self._askers.get((str(body["channel"]), str(thread)))
+        chat = str(body["channel"])
+        if not chat.startswith("D"):
+            # Outside of direct messages Slack wants to know who is answered.
+            person = self._askers.get((chat, str(thread)))
             if person is None:
                 return None
             call |= {"recipient_team_id": team, "recipient_user_id": person}
@@ -205,15 +201,17 @@ class Streams:
             sent = await self._wire.write("chat.startStream", call, once=True)
         except Refused:
             return None
-        if isinstance(ts := sent.get("ts"), str):
+        ts = sent.get("ts")
+        if isinstance(ts, str):
             self._open[ts] = str(body["markdown_text"])
         return sent
 
     async def grow(self, chat: str, receipt: Receipt, text: str) -> None:
         """What is new in ``text`` is appended; another text begins a paragraph. Raises ChannelError
         but Rejected."""
-        said, text = self._open[receipt.message], streamed(text)
-        more = text[len(said) :] if text.startswith(said) else f"\n\n{text}"
+        shown = self._open[receipt.message]
+        text = streamed(text)
+        more = text[len(shown) :] if text.startswith(shown) else f"\n\n{text}"
         if not more:
             return
         try:
@@ -250,6 +248,12 @@ class Streams:
                 raise
         await self.stop(str(body["channel"]), ts)
         return await self._wire.write("chat.update", call, once=False)
+
+    async def delete(self, chat: str, ts: str) -> None:
+        """chat.delete of a message that may still be a stream. Raises ChannelError."""
+        if ts in self._open:
+            await self.stop(chat, ts)
+        await self._wire.write("chat.delete", {"channel": chat, "ts": ts}, once=False)
 
 
 LASTS = 29 * 60.0  # seconds; Slack takes answers for 30 minutes ...
@@ -292,13 +296,11 @@ class Slashes:
     def take(self, chat: str, person: str | None = None) -> str | None:
         """One use of the newest address in ``chat`` (of ``person``); None: there is none, or it is
         spent."""
-        for (where, who), door in reversed(self._doors.items()):
-            if (
-                where == chat
-                and person in (None, who)
-                and time.monotonic() - door.opened < LASTS
-                and door.used < USES
-            ):
+        now = time.monotonic()
+        for (command_chat, author), door in reversed(self._doors.items()):
+            if command_chat != chat or person not in (None, author):
+                continue
+            if now - door.opened < LASTS and door.used < USES:
                 door.used += 1
                 return door.url
         return None
@@ -320,9 +322,10 @@ class Files:
             size = path.stat().st_size  # noqa: ASYNC240 - one stat of a local file
         except OSError as error:
             raise Rejected(f"Slack: {path} cannot be read: {error.strerror}") from error
-        place = await self._wire.read("files.getUploadURLExternal", filename=path.name, length=size)
-        await self._wire.put(need("files.getUploadURLExternal", place, "upload_url"), path)
-        return need("files.getUploadURLExternal", place, "file_id")
+        method = "files.getUploadURLExternal"
+        upload = await self._wire.read(method, filename=path.name, length=size)
+        await self._wire.put(need(method, upload, "upload_url"), path)
+        return need(method, upload, "file_id")
 
     async def show(self, body: Body, handle: str | None) -> Receipt:
         """files.completeUploadExternal, the third step. The share's ts comes later and by events
@@ -342,23 +345,28 @@ class Files:
         if not handle:
             return None
         try:
-            found = await self._info(handle)
+            file = await self._info(handle)
         except Refused as refused:
             if refused.word in GONE:
                 return None
             raise
-        shares = cast("dict[str, dict[str, Any]]", found.get("shares") or {})
-        shown = {place for kind in shares.values() for place in kind}
+        shares = cast("dict[str, dict[str, Any]]", file.get("shares") or {})
+        chats = set[str]().union(*shares.values())
         for kind in ("ims", "channels", "groups"):
-            shown |= set(found.get(kind) or ())
-        return Receipt(MessageId(handle)) if chat in shown else None
+            chats |= set(file.get(kind) or ())
+        return Receipt(MessageId(handle)) if chat in chats else None
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         """Raises ChannelError."""
         file, _, url = attachment.ref.partition(" ")
 
         async def download(path: Path, most: int) -> None:
-            media = await self._wire.get(url or await self._address(file), path, most)
+            address = url
+            if not address:
+                # Files of other workspaces come without (Slack Connect, "check_file_info").
+                info = await self._info(file)
+                address = str(info.get("url_private_download") or info.get("url_private") or "")
+            media = await self._wire.get(address, path, most)
             if media == "text/html" and attachment.media_type != "text/html":
                 raise Rejected(
                     "Slack: a sign-in page came instead of the file: give the app the scope"
@@ -368,10 +376,6 @@ class Files:
         path = into / f"{file}-{plain_name(attachment)}"
         return await downloaded("Slack", attachment, path, min(limit, LARGEST), download)
 
-    async def _address(self, file: str) -> str:
-        """Files of other workspaces come without address (Slack Connect, "check_file_info")."""
-        found = await self._info(file)
-        return str(found.get("url_private_download") or found.get("url_private") or "")
-
     async def _info(self, file: str) -> Body:
-        return cast("Body", (await self._wire.read("files.info", file=file)).get("file") or {})
+        answer = await self._wire.read("files.info", file=file)
+        return cast("Body", answer.get("file") or {})
