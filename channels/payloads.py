@@ -40,6 +40,12 @@ def text_of(body: Body, name: str, default: str | None = None) -> str:
     return value
 
 
+def first_text(body: Body, *names: str) -> str:
+    """The first of these fields that holds words, "" for none. Raises Malformed."""
+    texts = (text_of(body, name, "") for name in names)
+    return next(filter(None, texts), "")
+
+
 def body_of(body: Body, name: str, default: Body | None = None) -> Body:
     """The object in a field. ``default``: for one that is missing or null; None: it must be there.
     Raises Malformed."""
@@ -179,8 +185,9 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 def _needed_joiner(run: re.Match[str]) -> str:
-    before = run.string[run.start() - 1 : run.start()] if run.start() else ""
-    after = run.string[run.end() : run.end() + 1]
+    start, end = run.span()
+    before = run.string[max(0, start - 1) : start]
+    after = run.string[end : end + 1]
     if not _joins(before):
         return ""
     is_virama = unicodedata.combining(before) == 9

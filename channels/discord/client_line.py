@@ -359,7 +359,8 @@ def _details(errors: object, path: tuple[str, ...]) -> Iterator[str]:
         if name == "_errors" and isinstance(below, list):
             field = ".".join(path) or "body"
             for error in cast("list[Any]", below)[:5]:
-                text = object_of(error).get("message") if isinstance(error, dict) else error
+                fields = cast("object", error)
+                text = object_of(fields).get("message") if isinstance(error, dict) else error
                 yield f"{field}: {text}"
         else:
             yield from _details(below, (*path, name))

@@ -22,7 +22,17 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
-from channels.payloads import Body, Malformed, bodies_of, body_of, clean, cleaned, soft, text_of
+from channels.payloads import (
+    Body,
+    Malformed,
+    bodies_of,
+    body_of,
+    clean,
+    cleaned,
+    first_text,
+    soft,
+    text_of,
+)
 from channels.record import record
 
 # Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015
@@ -295,7 +305,7 @@ def _reaction(data: Body, added: bool, place: Place, name: str) -> Reacted | Non
     return Reacted(
         **_common(key, channel, person, place.now(), place),
         message=MessageId(target),
-        emoji=text_of(emoji, "name", "") or text_of(emoji, "id", ""),
+        emoji=first_text(emoji, "name", "id"),
         added=added,
     )
 
@@ -365,7 +375,7 @@ def _person(user: Body, member: object, *, bot: bool = False) -> Person:
 def _name(user: Body, member: object) -> str:
     """As the chat shows it: the guild's nickname, the display name, the user name."""
     nick = text_of(cast("Body", member), "nick", "") if isinstance(member, dict) else ""
-    shown = nick or text_of(user, "global_name", "") or text_of(user, "username", "")
+    shown = nick or first_text(user, "global_name", "username")
     return clean(shown).strip() or text_of(user, "id", "")
 
 

@@ -22,7 +22,17 @@ from channels.contract import (
     Reacted,
     TopicId,
 )
-from channels.payloads import Body, Malformed, bodies_of, body_of, clean, cleaned, soft, text_of
+from channels.payloads import (
+    Body,
+    Malformed,
+    bodies_of,
+    body_of,
+    clean,
+    cleaned,
+    first_text,
+    soft,
+    text_of,
+)
 from channels.record import record
 from channels.slack.mrkdwn import attachments_of, files_of, readable, words_of
 
@@ -179,7 +189,7 @@ def is_bots(row: Body) -> bool:
 
 def _author(row: Body) -> str:
     """A bot_message of an older app has no user, only the bot's id."""
-    return text_of(row, "user", "") or text_of(row, "bot_id", "")
+    return first_text(row, "user", "bot_id")
 
 
 def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | None:
@@ -202,11 +212,11 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
     attachments: list[Attachment] = []
     for file in files_of(row):
         # Its private address opens with the bot's token for as long as the file lives.
-        url = text_of(file, "url_private_download", "") or text_of(file, "url_private", "")
+        url = first_text(file, "url_private_download", "url_private")
         is_elsewhere = file.get("file_access") == "check_file_info"
         if file.get("mode") == "tombstone" or not (url or is_elsewhere):
             continue
-        name = text_of(file, "name", "") or text_of(file, "title", "") or "file"
+        name = first_text(file, "name", "title") or "file"
         size = file.get("size")
         attachment = Attachment(
             ref=f"{text_of(file, 'id', '')} {url}".strip(),
@@ -244,7 +254,8 @@ def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -
         return None
     message_ts = _ts(row, "ts")
     called = place.user in people_in(text_of(row, "text", ""))
-    changed = text_of(body_of(row, "edited", {}), "ts", "") or ts or message_ts
+    edit = body_of(row, "edited", {})
+    changed = text_of(edit, "ts", "") or ts or message_ts
     topic = _topic(message_ts, _thread(row), called=called, private=private)
     person = _person(_author(row), place, row)
     key = f"{chat}/{message_ts}/edited/{changed}"
@@ -300,7 +311,7 @@ def _pressed(payload: Body, place: Place) -> list[Answer]:
     topic = thread or place.topic_of(chat, target)
     user = body_of(payload, "user")
     user_id = text_of(user, "id")
-    name = text_of(user, "name", "") or text_of(user, "username", "") or user_id
+    name = first_text(user, "name", "username") or user_id
     person = Person(PersonId(user_id), clean(name))
     answers: list[Answer] = []
     for action in bodies_of(payload, "actions"):
@@ -326,13 +337,17 @@ def _command(payload: Body, place: Place) -> Inbound:
     trigger = text_of(payload, "trigger_id")
     user = text_of(payload, "user_id")
     command = text_of(payload, "command")
-    words = readable(text_of(payload, "text", "").strip(), place.user, place.names)
-    text = f"{command} {words}".strip()
-    if command == "/ohmo":
-        text = f"/{words.removeprefix('/') or 'help'}" if place.is_order(words) else words
+    typed = text_of(payload, "text", "").strip()
+    text = readable(typed, place.user, place.names)
+    if command != "/ohmo":
+        text = f"{command} {text}".strip()
+    elif place.is_order(text):
+        words = text.removeprefix("/") or "help"
+        text = f"/{words}"
     ts = f"{place.now().timestamp():.6f}"
     private = payload.get("channel_name") == "directmessage"
-    person = Person(PersonId(user), clean(text_of(payload, "user_name", "") or user))
+    name = text_of(payload, "user_name", "") or user
+    person = Person(PersonId(user), clean(name))
     common = _common(f"{chat}/command/{trigger}", chat, None, person, ts, place)
     return Inbound(**common, message=MessageId(trigger), text=text, private=private, addressed=True)
 
@@ -354,20 +369,17 @@ def _person(user: str, place: Place, row: Body | None = None) -> Person:
     row = row or {}
     profile = body_of(row, "user_profile", {})
     program = body_of(row, "bot_profile", {})
-    shown = (
-        text_of(profile, "display_name", "")
-        or text_of(profile, "real_name", "")
-        or text_of(row, "username", "")
-        or text_of(program, "name", "")
-    )
-    name = place.names.get(user) or shown or user
-    return Person(PersonId(user), clean(name), is_bots(row))
+    name = place.names.get(user, "")
+    name = name or first_text(profile, "display_name", "real_name")
+    name = name or text_of(row, "username", "") or text_of(program, "name", "")
+    return Person(PersonId(user), clean(name or user), is_bots(row))
 
 
 def _common(
     key: str, chat: str, topic: str | None, person: Person, ts: str, place: Place
 ) -> _Common:
-    address = Address("slack", place.account, ChatId(chat), TopicId(topic) if topic else None)
+    thread = TopicId(topic) if topic else None
+    address = Address("slack", place.account, ChatId(chat), thread)
     return {"key": key, "address": address, "person": person, "at": moment(ts), "order": order(ts)}
 
 

@@ -84,10 +84,12 @@ def _inline(node: SyntaxTreeNode, *, bold: bool = False) -> str:
         case "s":
             return _wrap("~", _children(node, bold=bold))
         case "link":
+            address = str(node.attrs.get("href", ""))
             words = "".join(map(plain_inline, node.children))
-            return _link(str(node.attrs.get("href", "")), words, around(node))
+            return _link(address, words, around(node))
         case "image":
-            return _link(str(node.attrs.get("src", "")), node.content, around(node))
+            address = str(node.attrs.get("src", ""))
+            return _link(address, node.content, around(node))
         case _:
             return _children(node, bold=bold)
 
@@ -108,21 +110,26 @@ def _link(address: str, words: str, read: str) -> str:
     """``read``: the words with what touches them."""
     words = words.strip().replace("\n", " ")
     if not is_link(address):
-        return _literal(f"{words} ({address})" if address and words != address else words)
+        is_shown = not address or words == address
+        return _literal(words if is_shown else f"{words} ({address})")
     target = escape(address).replace("|", "%7C")
     if words in {"", address}:
         return f"<{target}>"
-    return f"<{target}|{escape(words.replace('|', '¦'))}>{escape(disclosed(words, address, read))}"
+    label = escape(words.replace("|", "¦"))
+    host = escape(disclosed(words, address, read))
+    return f"<{target}|{label}>{host}"
 
 
 def _fence(code: str) -> str:
-    return f"```\n{escape(code.replace('```', f'`{NOTHING}`{NOTHING}`'))}\n```"
+    inner = code.replace("```", f"`{NOTHING}`{NOTHING}`")
+    return f"```\n{escape(inner)}\n```"
 
 
 def readable(text: str, us: str, names: Mapping[str, str]) -> str:
     """mrkdwn as a person reads it: names for ids, addresses for links. A call of our bot at the
     start is an address, not a word. ``us``: our user id; ``names``: of people by their ids."""
-    text = re.sub(rf"^\s*<@{re.escape(us)}(\|[^<>]*)?>[\s,:]*", "", text)
+    our_call = rf"^\s*<@{re.escape(us)}(\|[^<>]*)?>[\s,:]*"
+    text = re.sub(our_call, "", text)
     text = _MARKED.sub(lambda mark: _marked(mark[1], names), text)
     return clean(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 
@@ -131,12 +138,16 @@ def _marked(inside: str, names: Mapping[str, str]) -> str:
     """Formatting message text, "Retrieving messages": <@U>, <#C|name>, <!here>, <!subteam^S|@name>,
     <!date^...|fallback>, <url|label>."""
     target, _, label = inside.partition("|")
-    if target.startswith("@"):
-        return f"@{names.get(target[1:]) or label.removeprefix('@') or target[1:]}"
-    if target.startswith("#"):
-        return f"#{label or target[1:]}"
-    if target.startswith("!"):
-        return label or f"@{target[1:].partition('^')[0]}"
+    kind = target[:1]
+    number = target[1:]
+    if kind == "@":
+        name = names.get(number) or label.removeprefix("@")
+        return f"@{name or number}"
+    if kind == "#":
+        return f"#{label or number}"
+    if kind == "!":
+        call, _, _ = number.partition("^")
+        return label or f"@{call}"
     target = target.removeprefix("mailto:")
     return target if label in {"", target} else f"{label} ({target})"
 
@@ -151,28 +162,35 @@ def attachments_of(row: Body, *, program: bool) -> list[tuple[str, str]]:
         if not program and not forwarded:
             continue
         lines = [_text(attachment, name) for name in ("pretext", "title", "text")]
-        lines += [
-            f"{_text(field, 'title')}: {_text(field, 'value')}".strip(": ")
-            for field in _objects(attachment.get("fields"))
-        ]
-        words = "\n".join(filter(None, lines)) or _blocks(attachment.get("blocks"))
+        for field in _objects(attachment.get("fields")):
+            title = _text(field, "title")
+            value = _text(field, "value")
+            lines.append(f"{title}: {value}".strip(": "))
+        words = "\n".join(filter(None, lines))
+        words = words or _blocks(attachment.get("blocks"))
         words = words or _text(attachment, "fallback")
         if words:
-            head = f"forwarded from {_text(attachment, 'author_name') or 'somebody'}"
-            pieces.append((head if forwarded else "", words[:LONGEST]))
+            author = _text(attachment, "author_name") or "somebody"
+            head = f"forwarded from {author}" if forwarded else ""
+            pieces.append((head, words[:LONGEST]))
     return pieces
 
 
 def words_of(row: Body) -> str:
     """Its text; of a post that has blocks only, theirs."""
-    return _text(row, "text") or _blocks(row.get("blocks"))[:LONGEST]
+    text = _text(row, "text")
+    if text:
+        return text
+    return _blocks(row.get("blocks"))[:LONGEST]
 
 
 def files_of(row: Body) -> list[Body]:
     """Its own, then those of what was forwarded with it."""
-    attachments = _objects(row.get("attachments"))[:MOST_ATTACHMENTS]
-    forwarded = filter(is_forwarded, attachments)
-    return [file for holder in (row, *forwarded) for file in _objects(holder.get("files"))]
+    files = _objects(row.get("files"))
+    for attachment in _objects(row.get("attachments"))[:MOST_ATTACHMENTS]:
+        if is_forwarded(attachment):
+            files += _objects(attachment.get("files"))
+    return files
 
 
 def is_forwarded(attachment: Body) -> bool:
@@ -180,7 +198,10 @@ def is_forwarded(attachment: Body) -> bool:
 
 
 def _blocks(blocks: object) -> str:
-    lines = ["".join(_block_words(block, 0)).strip() for block in _objects(blocks)]
+    lines: list[str] = []
+    for block in _objects(blocks):
+        words = "".join(_block_words(block, 0))
+        lines.append(words.strip())
     return "\n".join(filter(None, lines))
 
 

@@ -31,6 +31,7 @@ MAX_CELLS = 10_000  # characters of all cells together
 _ALIGN = {"text-align:center": "center", "text-align:right": "right"}
 _EMPTY = "\u00a0"  # a cell has to hold something
 _NOTHING_SAID = "(nothing to say)"
+_USER = re.compile(r"[UW][A-Z0-9]+")
 _STYLES = {"good": "primary", "danger": "danger"}
 
 
@@ -100,7 +101,8 @@ def draft(text: str) -> dict[str, Any]:
     """A newer text of a message that is still being written: its head, as much as one message
     holds."""
     pieces = split_markdown(clean(text), lambda piece: size(mrkdwn(piece)) <= MAX_TEXT)
-    return {"text": mrkdwn(pieces[0]) if pieces else _NOTHING_SAID, "blocks": []}
+    head = mrkdwn(pieces[0]) if pieces else _NOTHING_SAID
+    return {"text": head, "blocks": []}
 
 
 def size(text: str) -> int:
@@ -115,7 +117,8 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
     rendered = escape if outbound.plain else mrkdwn
     # A thread rings who writes in it by itself.
     people = outbound.mentions if outbound.reply_to is None else ()
-    calls = " ".join(f"<@{person}>" for person in people if re.fullmatch(r"[UW][A-Z0-9]+", person))
+    users = [person for person in people if _USER.fullmatch(person)]
+    calls = " ".join(f"<@{user}>" for user in users)
     most = MAX_SECTION if outbound.choices else MAX_TEXT
     room = most - size(calls) - 1
     parts = [text] if outbound.plain else apart(text)
@@ -132,9 +135,10 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
             bodies += messages
     bodies = bodies or [_message(_NOTHING_SAID, mrkdwn_on=not outbound.plain)]
     if calls:
-        bodies[0]["text"] = f"{calls} {bodies[0]['text']}"
-        if "blocks" in bodies[0]:
-            bodies[0]["blocks"].insert(0, _section(calls))
+        first = bodies[0]
+        first["text"] = f"{calls} {first['text']}"
+        if "blocks" in first:
+            first["blocks"].insert(0, _section(calls))
     if outbound.choices:
         buttons: list[dict[str, Any]] = []
         for index, choice in enumerate(outbound.choices):
@@ -151,7 +155,8 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
                 button["style"] = _STYLES[choice.style]
             buttons.append(button)
         last = bodies[-1]
-        last["blocks"] = list(last.get("blocks") or [_section(last["text"])])
+        shown = last.get("blocks")
+        last["blocks"] = shown or [_section(last["text"])]
         for at in range(0, len(buttons), MAX_BUTTONS):
             row = {"type": "actions", "elements": buttons[at : at + MAX_BUTTONS]}
             last["blocks"].append(row)
@@ -202,9 +207,8 @@ def _frozen(body: dict[str, Any]) -> str:
 def apart(text: str) -> list[str]:
     """``text`` cut behind each table but the last: Slack takes one table block in a message
     (only_one_table_allowed)."""
-    ends = [
-        node.map[1] for node in parse(text).children if _is_block(node) and node.map is not None
-    ]
+    tables = [node for node in parse(text).children if _is_block(node)]
+    ends = [table.map[1] for table in tables if table.map is not None]
     lines = _lines(text)
     cuts = [0, *ends[:-1], len(lines)]
     return ["".join(lines[begin:end]) for begin, end in pairwise(cuts)]
@@ -223,14 +227,15 @@ def blocks(text: str, most: int) -> list[dict[str, Any]]:
     if max(len(before), len(after)) > most:
         return []
     rows = list(_rows_of(tables[0]))
-    styles = [str(cell.attrs.get("style", "")) for cell in rows[0]]
-    block = {
-        "type": "table",
-        "column_settings": [
-            {"align": _ALIGN.get(style, "left"), "is_wrapped": True} for style in styles
-        ],
-        "rows": [[{"type": "raw_text", "text": _cell(cell)} for cell in row] for row in rows],
-    }
+    columns: list[dict[str, Any]] = []
+    for cell in rows[0]:
+        align = _ALIGN.get(str(cell.attrs.get("style", "")), "left")
+        columns.append({"align": align, "is_wrapped": True})
+    cells: list[list[dict[str, Any]]] = []
+    for row in rows:
+        texts = map(_cell, row)
+        cells.append([{"type": "raw_text", "text": text} for text in texts])
+    block = {"type": "table", "column_settings": columns, "rows": cells}
     shown = [block]
     if before.strip():
         shown.insert(0, _section(before))
