@@ -15,7 +15,6 @@ from channels.record import record
 from ohmo.approvals.cards import JobPeople, JobPerson
 from ohmo.assembly.deps import Environment, HouseStore
 from ohmo.config.load import Config
-from ohmo.config.models import Job
 from ohmo.config.values import Secret, SecretMissing
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import BadJob, JobSpec, JobTools
@@ -159,8 +158,14 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
         problems.append(str(config.source.problem(("cron", "jobs", number, *field), what)))
 
     for number, job in enumerate(config.cron.jobs):
+        fields = {name: getattr(job, name) for name in type(job).model_fields if name != "enabled"}
         try:
-            spec = spec_of(_fields(job), zone, now)
+            for name in ("at", "expires"):
+                # A time that means another instant at every start is no time for a file.
+                text = fields[name]
+                if isinstance(text, str) and not text.strip()[:4].isdigit():
+                    raise BadJob("write the whole date, for example 2026-12-01 09:00", name)
+            spec = spec_of(fields, zone, now)
         except BadJob as error:
             field = [error.field] if error.field else []
             wrong(number, error.what, *field)
@@ -175,19 +180,6 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
     if problems:
         raise ConfigError("\n".join(problems))
     return jobs
-
-
-def _fields(job: Job) -> dict[str, object]:
-    """As the desk reads them. A time that means another instant at every start is no time for a
-    file."""
-    fields: dict[str, object] = {
-        name: getattr(job, name) for name in type(job).model_fields if name != "enabled"
-    }
-    for name in ("at", "expires"):
-        text = fields[name]
-        if isinstance(text, str) and not text.strip()[:4].isdigit():
-            raise BadJob("write the whole date, for example 2026-12-01 09:00", name)
-    return fields
 
 
 def _missing(config: Config, reference: str) -> str:

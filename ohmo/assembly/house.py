@@ -142,13 +142,24 @@ async def build_house(
         withdraw=deps.approvals.withdraw,
     )
     clockwork = build_clockwork(config, environment, store, links)
-    return _build(deps, wired, model, clockwork, questions, warnings, sent)
+    agent = build_agent(
+        config,
+        model,
+        call=environment.call or model.call,
+        environ=environment.environ,
+        failpoint=environment.failpoint,
+        grants=store.grants,
+        cron=clockwork.tools(store.thread),
+        largest=deps.connections.largest,
+    )
+    return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
 
 
 def _build(
     deps: Deps,
     wired: Wired,
     model: build.Model,
+    agent: AgentParts,
     clockwork: Clockwork,
     questions: OpenQuestions,
     warnings: tuple[str, ...],
@@ -157,15 +168,13 @@ def _build(
     store = deps.store
     clock = deps.environment.clock
     new_id = deps.environment.new_id
-    agent = _agent(deps, model, clockwork)
     standing = partial(standing_of, access=deps.access)
     planner = Planner(deps.config, agent.policies, agent.model, agent.tools, standing, clock)
     pool = build_pool(deps, agent, planner, clockwork, wired)
     known = commands()
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
-    broken = (*warnings, *wired.broken)
-    status = build_status(deps, model, pool, board, clockwork, broken, memory_watch)
+    status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
     desk = _desk(deps, model, status, pool, questions, clockwork, known)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
@@ -202,20 +211,6 @@ def _build(
         memory_watch=memory_watch,
         full_auto=full_auto,
         again=again,
-    )
-
-
-def _agent(deps: Deps, model: build.Model, clockwork: Clockwork) -> AgentParts:
-    environment = deps.environment
-    return build_agent(
-        deps.config,
-        model,
-        call=environment.call or model.call,
-        environ=environment.environ,
-        failpoint=environment.failpoint,
-        grants=deps.store.grants,
-        cron=clockwork.tools(deps.store.thread),
-        largest=deps.connections.largest,
     )
 
 

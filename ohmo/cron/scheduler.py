@@ -241,29 +241,24 @@ class Scheduler:
         log.info("cron_awake", jobs=len(rows))
         rebased: list[JobRow] = []
         for row in rows:
-            fresh = await self._ahead(row, now)
+            if not row.enabled or row.next_at is None or row.next_at <= now:
+                rebased.append(row)  # it is late, and judged elsewhere
+                continue
+            runs = await self._parts.jobs.occurrences(row.job, limit=1_000)
+            happened = {run.due for run in runs if run.state not in ("skipped", "missed")}
+            fresh = after(row.body, now)
+            while fresh is not None and fresh in happened:
+                fresh = after(row.body, fresh)
+            if fresh == row.next_at:
+                fresh = None  # the row is right
             if fresh is not None and await self._parts.jobs.rebase_job(row, fresh):
-                if row.next_at is not None and fresh < row.next_at:
+                if fresh < row.next_at:
                     self._catching_up.set_back(row, row.next_at)
                 rebased.append(replace(row, next_at=fresh))
             else:
                 rebased.append(row)
         self._catching_up.spread(rebased, now)
         return rebased
-
-    async def _ahead(self, row: JobRow, now: datetime) -> datetime | None:
-        """Another next slot than the row says; None: it is right, or late and judged elsewhere."""
-        if not row.enabled or row.next_at is None or row.next_at <= now:
-            return None
-        happened = {
-            run.due
-            for run in await self._parts.jobs.occurrences(row.job, limit=1_000)
-            if run.due > now and run.state not in ("skipped", "missed")
-        }
-        fresh = after(row.body, now)
-        while fresh is not None and fresh in happened:
-            fresh = after(row.body, fresh)
-        return None if fresh is None or fresh == row.next_at else fresh
 
     async def _due(
         self,
@@ -275,7 +270,7 @@ class Scheduler:
     ) -> datetime | None:
         """A slot that came while nobody was awake: caught up or passed over. ``judged`` None: it is
         admitted. When to look again, None: when something changes."""
-        mine = [run for run in claimed if run.job == row.job]
+        runs = [run for run in claimed if run.job == row.job]
         if judged is not None and judged.run != due:
             if judged.run is not None:
                 self._catching_up.admit(row, judged.run, now)
@@ -287,41 +282,39 @@ class Scheduler:
             if row.body.spec.catch_up == "once":
                 following = after(row.body, due)
                 assert following is not None  # ``ahead`` is when it begins
-                await self._parts.jobs.pass_over(
-                    row, [coalesced(row.body, due, following)], following
-                )
+                passed = [coalesced(row.body, due, following)]
+                await self._parts.jobs.pass_over(row, passed, following)
                 return now
             begin = now
         if begin > now:
             return begin if ahead is None else min(begin, ahead)
-        if full(claimed) or (mine and row.body.spec.overlap == "skip"):
+        if full(claimed) or (runs and row.body.spec.overlap == "skip"):
             return ahead if ahead is not None and ahead > now else None
-        return await self._fire(row, due, mine, "catch_up", now)
+        return await self._fire(row, due, runs, "catch_up", now)
 
     async def _fire(
         self,
         row: JobRow,
         due: datetime,
-        mine: Sequence[OccurrenceRow],
+        runs: Sequence[OccurrenceRow],
         by: Literal["schedule", "catch_up"],
         now: datetime,
     ) -> datetime:
         parts = self._parts
         spec = row.body.spec
         following = after(row.body, due)
-        if mine and (spec.overlap == "skip" or len(mine) >= QUEUED):
+        if runs and (spec.overlap == "skip" or len(runs) >= QUEUED):
             if spec.overlap == "queue":
-                why = f"{len(mine)} runs wait or run already"
+                why = f"{len(runs)} runs wait or run already"
                 passed = Passed(due=due, state="skipped", cause="queue_full", reason=why)
             else:
-                why = f"the run of {when_words(mine[0].due, spec.tz)} had not ended"
+                why = f"the run of {when_words(runs[0].due, spec.tz)} had not ended"
                 passed = Passed(due=due, state="skipped", cause="overlap", reason=why)
             await parts.jobs.pass_over(row, [passed], following)
             return now
         last = await parts.desk.last_report(row)
-        accepted = await parts.publish(
-            wake_of(row, due, by=by, following=following, last=last, now=now)
-        )
+        wake = wake_of(row, due, by=by, following=following, last=last, now=now)
+        accepted = await parts.publish(wake)
         if not accepted.duplicate:
             self.began(row.job, due)
             parts.failpoint("cron.claimed")

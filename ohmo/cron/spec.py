@@ -95,6 +95,9 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
     to = _text(given, "to")
     if to is not None and not all(to.partition(":")):
         raise BadJob(f"{to[:80]!r} is no address; write CHANNEL:REST, for example slack:C123", "to")
+    retry = given.get("retry", 0)
+    if not isinstance(retry, int) or isinstance(retry, bool) or not 0 <= retry <= _MOST_RETRIES:
+        raise BadJob(f"a number from 0 to {_MOST_RETRIES}", "retry")
     now = whole(now)
     spec = JobSpec(
         name=name,
@@ -109,7 +112,7 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
         secrets=_secrets(given),
         deadline=_seconds(given, "deadline", least=1.0),
         jitter=_seconds(given, "jitter") or 0.0,
-        retry=_count(given),
+        retry=retry,
         expires=(
             None if expires is None else _moment("expires", expires, where, now, end_of).isoformat()
         ),
@@ -292,15 +295,6 @@ def _seconds(given: Mapping[str, object], name: str, least: float = 0.0) -> floa
     if length < timedelta(seconds=least):
         raise BadJob(f"at least {span(least)}", name)
     return round(length.total_seconds(), 3)
-
-
-def _count(given: Mapping[str, object]) -> int:
-    value = given.get("retry", 0)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BadJob(f"a number from 0 to {_MOST_RETRIES}", "retry")
-    if not 0 <= value <= _MOST_RETRIES:
-        raise BadJob(f"a number from 0 to {_MOST_RETRIES}", "retry")
-    return value
 
 
 def _choice(given: Mapping[str, object], name: str) -> str:

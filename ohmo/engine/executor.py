@@ -261,8 +261,9 @@ class Executor:
                 await call.refuse(rewritten)
                 return
             prepared = rewritten
+        name = call.call.name
         line = summary(call.call, self._redact)
-        call.emit(ToolStarted(call.turn, call.call.id, call.call.name, line))
+        call.emit(ToolStarted(call.turn, call.call.id, name, line))
         context = replace(call.context, word=decision.word, judged=decision.judged)
         async with AsyncExitStack() as stack:
             # Calls that write the same path never overlap.
@@ -272,7 +273,22 @@ class Executor:
             if prepared.footprint.effect in ("once", "repeatable") and not call.open.started:
                 await call.ledger.record(CallStarted(prepared.call.id, digest(prepared.call)))
             self._failpoint("tool.running")
-            output = await _contained(prepared, context)
+            limit = asyncio.timeout_at(context.deadline)
+            try:
+                async with limit:
+                    output = await prepared.tool.run(prepared.arguments, context)
+                output = replace(output, result=replace(output.result, call=prepared.call.id))
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                why = f"{name} was cancelled from inside: its effect is unknown."
+                output = _error(prepared.call, why)
+            except Exception as error:  # noqa: BLE001 - a tool must not take the turn down; the model and the log are told
+                why = f"{name} failed: {type(error).__name__}: {error}"
+                if isinstance(error, TimeoutError) and limit.expired():
+                    why = f"{name} did not end before the turn's deadline and was stopped."
+                output = _error(prepared.call, why)
             self._failpoint("tool.after")
         await call.end(output)
 
@@ -318,26 +334,6 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
             return _Refusal(Layer.ARGUMENTS, f"{call.name}: {error}")
         return _Prepared(call, tool, arguments, footprint)
-
-
-async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
-    call = prepared.call
-    limit = asyncio.timeout_at(context.deadline)
-    try:
-        async with limit:
-            output = await prepared.tool.run(prepared.arguments, context)
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        return _error(call, f"{call.name} was cancelled from inside: its effect is unknown.")
-    except Exception as error:  # noqa: BLE001 - a tool must not take the turn down; the model and the log are told
-        if isinstance(error, TimeoutError) and limit.expired():
-            return _error(
-                call, f"{call.name} did not end before the turn's deadline and was stopped."
-            )
-        return _error(call, f"{call.name} failed: {type(error).__name__}: {error}")
-    return replace(output, result=replace(output.result, call=call.id))
 
 
 def _error(call: ToolCall, text: str, refused: Layer | None = None) -> ToolOutput:

@@ -114,35 +114,30 @@ class Reasoner:
         shorter and asked again, three times."""
         for attempt in range(4):
             request = await ledger.request(shrink=attempt > 0)
+            reply: Reply | None = None
+            asked_at = answered_at = time.monotonic()
             try:
-                async with aclosing(self._ask(turn, request, ledger)) as thoughts:
-                    async for thought in thoughts:
-                        yield thought
-                return
+                async with aclosing(closable(self._call(request))) as events:
+                    async for event in events:
+                        match event:
+                            case Delta(text):
+                                self._failpoint("model.chunk")
+                                yield TextDelta(turn, text)
+                            case Notice(line):
+                                yield Status(turn, line)
+                            case Restarted():
+                                yield TextReset(turn)
+                            case Reply():
+                                reply = event
+                                answered_at = time.monotonic()
             except TooLong:
                 if attempt == 3:
                     raise
                 yield TextReset(turn)
-
-    async def _ask(
-        self, turn: str, request: ModelRequest, ledger: Ledger
-    ) -> AsyncGenerator[Thought]:
-        reply: Reply | None = None
-        asked = answered = time.monotonic()
-        async with aclosing(closable(self._call(request))) as events:
-            async for event in events:
-                match event:
-                    case Delta(text):
-                        self._failpoint("model.chunk")
-                        yield TextDelta(turn, text)
-                    case Notice(line):
-                        yield Status(turn, line)
-                    case Restarted():
-                        yield TextReset(turn)
-                    case Reply():
-                        reply = event
-                        answered = time.monotonic()
-        if reply is None:
-            raise CutOff
-        await ledger.record(reply.step, usage=reply.usage)
-        yield ModelDone(turn, text_of(reply.step), reply.usage, answered - asked)
+                continue
+            if reply is None:
+                raise CutOff
+            await ledger.record(reply.step, usage=reply.usage)
+            seconds = answered_at - asked_at
+            yield ModelDone(turn, text_of(reply.step), reply.usage, seconds)
+            return

@@ -230,21 +230,18 @@ class Access:
                 )
                 return Seat(scope, "answer" if decides else "reaction")
             case Inbound():
-                return self._message(arrival, scope)
-
-    def _message(self, said: Inbound, scope: str) -> Seat:
-        refusal = self._refusal(said)
-        if refusal is not None:
-            return Seat(scope, "message", *refusal)
-        if self.let_in(said, private=said.private) is None:
-            return Seat(scope, "command")
-        kind: Kind = "message"
-        if self._is_command(said.text):
-            kind = "command"
-        elif self._answers(said):
-            kind = "answer"
-        hold = 0.0 if said.album is None else ALBUM_HOLD
-        return Seat(scope, kind, hold=max(said.settles, hold))
+                refusal = self._refusal(arrival)
+                if refusal is not None:
+                    return Seat(scope, "message", *refusal)
+                if self.let_in(arrival, private=arrival.private) is None:
+                    return Seat(scope, "command")
+                kind: Kind = "message"
+                if self._is_command(arrival.text):
+                    kind = "command"
+                elif self._answers(arrival):
+                    kind = "answer"
+                hold = 0.0 if arrival.album is None else ALBUM_HOLD
+                return Seat(scope, kind, hold=max(arrival.settles, hold))
 
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
         place = said.address

@@ -108,7 +108,12 @@ class Delivery:
                     for thread, row in list(self._heads.items()):
                         if len(self._flying) >= self._width:
                             break
-                        wait = self._wait(row)
+                        wait = max(
+                            (row.ready_at - self._clock()).total_seconds(), self._sender.wait(row)
+                        )
+                        held_back = self._held_back.get(thread)
+                        if held_back is not None and held_back.row == row.row.id:
+                            wait = max(wait, held_back.until - _now())
                         if wait > 0:
                             pause = min(pause, wait)
                             continue
@@ -161,14 +166,6 @@ class Delivery:
             # again.
             if row.thread not in self._changed and row.thread not in self._flying:
                 self._heads[row.thread] = row
-
-    def _wait(self, row: OutRow) -> float:
-        """Seconds until it may be sent; 0 or less: now."""
-        ready_in = (row.ready_at - self._clock()).total_seconds()
-        held_back = self._held_back.get(row.thread)
-        if held_back is not None and held_back.row == row.row.id:
-            ready_in = max(ready_in, held_back.until - _now())
-        return max(0.0, ready_in, self._sender.wait(row))
 
     async def _one(self, row: OutRow) -> None:
         """Not cut off in the middle: a send whose answer nobody heard may have to be repeated, and

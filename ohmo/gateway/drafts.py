@@ -142,7 +142,14 @@ class Drafts:
         self._name = name
         self._events = events
         self._rows = rows
-        self._way = _possible(channel, look.way)
+        # What was asked for where the platform can, else the best it offers.
+        preview = channel.capabilities.preview
+        edits = channel.capabilities.revise is not None
+        self._way: Way = "off"
+        if look.way != "off" and (preview or edits):
+            self._way = "preview" if preview else "edits"
+        if look.way == "edits" and edits:
+            self._way = "edits"
         self._tools = look.tools
         self._redact = look.redact
         self._sleep = sleep
@@ -330,14 +337,3 @@ class Drafts:
 def way_of(streaming: str | None) -> Way | None:
     """As the configuration says it; what has no way of its own is the best the platform offers."""
     return streaming if streaming in ("off", "edits", "preview") else None
-
-
-def _possible(channel: Channel, wanted: Way | None) -> Way:
-    """What was asked for where the platform can, else the best it offers."""
-    preview = channel.capabilities.preview
-    edits = channel.capabilities.revise is not None
-    if wanted == "off" or (wanted == "edits" and edits):
-        return wanted
-    if preview:
-        return "preview"
-    return "edits" if edits else "off"

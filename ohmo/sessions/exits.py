@@ -209,7 +209,17 @@ class Exits:
         first = run.work.arrivals[0]
         if not isinstance(first, Wake) or first.terms is None or deps.report is None:
             answer = quote_thinking(text) or user_steps.NO_ANSWER
-            footnote = await self._footnote(run, ledger)
+            # Over restarts and questions too: what earlier runs of the turn cost is in the store.
+            address = reply_address(run.work)
+            cost = ledger.cost
+            footnote = ""
+            if address is not None and run.work.resumed:
+                past = await deps.store.turn_cost(self._claim.thread, run.turn)
+                footnote = deps.output.footnote(address, past.and_then(*ledger.unwritten))
+            elif address is not None and cost.tool_calls:
+                began = run.deadline - deps.limits.turn_timeout
+                cost = replace(cost, seconds=asyncio.get_running_loop().time() - began)
+                footnote = deps.output.footnote(address, cost)
             if footnote:
                 answer = f"{answer}\n\n{footnote}"
             return self._posts(run.work, answer), None
@@ -224,20 +234,6 @@ class Exits:
         if outbound is None:
             return [], report
         return [PostRow(deps.ambient.new_id(), "message", outbound)], report
-
-    async def _footnote(self, run: Run, ledger: TurnLedger) -> str:
-        """Over restarts and questions too: what earlier runs of the turn cost is in the store."""
-        address = reply_address(run.work)
-        cost = ledger.cost
-        if address is None or (not cost.tool_calls and not run.work.resumed):
-            return ""
-        if run.work.resumed:
-            past = await self._deps.store.turn_cost(self._claim.thread, run.turn)
-            cost = past.and_then(*ledger.unwritten)
-        else:
-            began = run.deadline - self._deps.limits.turn_timeout
-            cost = replace(cost, seconds=asyncio.get_running_loop().time() - began)
-        return self._deps.output.footnote(address, cost)
 
     def _posts(self, work: Work, text: str) -> list[PostRow]:
         answer = reply(work)
