@@ -289,7 +289,9 @@ class Feishu:
         self._own.said(message)
         chat = word(data, "chat_id")
         if chat:
-            topic = word(data, "root_id") if word(data, "thread_id") else ""
+            topic = ""
+            if word(data, "thread_id"):
+                topic = word(data, "root_id")
             self._own.place(message, chat, topic or None)
         try:
             at = moment(milliseconds(data, "create_time"))

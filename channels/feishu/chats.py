@@ -18,7 +18,7 @@ from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited
 from channels.feishu import inbound
 from channels.feishu.client import Refused, Wire
 from channels.feishu.content import rows_of, word
-from channels.feishu.inbound import Place, Spoken, spoken_row
+from channels.feishu.inbound import EventContext, Spoken, spoken_row
 from channels.payloads import Body, Malformed, Quarantine, soft
 from channels.record import Recent
 
@@ -81,10 +81,10 @@ class History:
         oldest = int(fence.timestamp() * 1000)
         read = 0 if heard else since
         floor = max(0, read - OVERLAP) if read else oldest
-        found = Missed[Spoken]()
+        result = Missed[Spoken]()
         rows, more = await self._pages("chat", chat, min(oldest, floor))
         # Newest first: when they reach back to what was read, those nobody fetched are older still.
-        found.more = more and not (read and rows and rows[-1].ms <= read)
+        result.more = more and not (read and rows and rows[-1].ms <= read)
         ours = [row for row in rows if self._is_ours(row)]
         last = floor
         if not read:
@@ -92,7 +92,7 @@ class History:
             last = max(answers, default=oldest)
         said = [row for row in rows if row.ms > last and not row.deleted]
         stored = [row for row in rows if row.person and heard <= row.ms <= since]
-        found.changed = [row for row in stored if row.deleted or row.changed > floor]
+        result.changed = [row for row in stored if row.deleted or row.changed > floor]
         grown = {row.id: row.thread for row in rows if row.thread and not row.root}
         # Threads are a container of their own; the chat's history shows their roots only, and takes
         # no times for them.
@@ -109,12 +109,12 @@ class History:
             ours += ours_there
             last = floor if read else max((row.ms for row in ours_there), default=oldest)
             said += [row for row in replies if row.ms > last]
-            found.more = found.more or more
+            result.more = result.more or more
         unique = {row.id: row for row in said if not self._is_ours(row)}
         rows = sorted(unique.values(), key=lambda row: row.ms)
-        found.fence(rows, sum(row.ms <= oldest for row in rows), most)
-        found.left = [row for row in found.left if row.ms > since or row.ms < heard]
-        return found, ours
+        result.fence(rows, sum(row.ms <= oldest for row in rows), most)
+        result.left = [row for row in result.left if row.ms > since or row.ms < heard]
+        return result, ours
 
     async def _pages(self, kind: str, container: str, oldest: int) -> tuple[list[Spoken], bool]:
         """Newest first, down to ``oldest``; the second value says that older rows were left."""
@@ -218,26 +218,26 @@ class Memory:
     def load(self, chat: str, value: str | None) -> None:
         """From a cursor; one that cannot be read counts as none, which only fetches more than
         needed."""
-        known = self._chat(chat)
+        state = self._chat(chat)
         body = _decoded(value)
         since = body.get("since")
         if isinstance(since, int) and since >= 0:
-            known.since = max(known.since, since)
+            state.since = max(state.since, since)
         heard = body.get("heard")
         if isinstance(heard, int) and heard > 0:
-            known.heard = heard
+            state.heard = heard
         for root, thread in soft(body, "threads").items():
             if isinstance(thread, str):
-                known.threads[root] = thread
+                state.threads[root] = thread
 
     def cursor(self, chat: str, newest: int) -> Cursor:
         """The chat's cursor with everything up to ``newest`` read; never goes back."""
-        known = self._chat(chat)
-        known.since = max(known.since, newest)
-        value: dict[str, object] = {"since": known.since}
-        if known.heard:
-            value["heard"] = known.heard
-        return Cursor(chat, json.dumps(value | {"threads": known.threads}))
+        state = self._chat(chat)
+        state.since = max(state.since, newest)
+        value: dict[str, object] = {"since": state.since}
+        if state.heard:
+            value["heard"] = state.heard
+        return Cursor(chat, json.dumps(value | {"threads": state.threads}))
 
     def since(self, chat: str) -> int:
         return self._chat(chat).since
@@ -258,8 +258,8 @@ class Memory:
     def unread(self, chat: str) -> bool:
         """We heard of it for the first time, and nobody looks yet for what was said there
         before."""
-        known = self._chats.get(chat)
-        return known is not None and known.heard > 0 and not known.looking
+        state = self._chats.get(chat)
+        return state is not None and state.heard > 0 and not state.looking
 
     def looked_back(self, chat: str) -> None:
         self._chat(chat).heard = 0
@@ -295,9 +295,9 @@ class Memory:
         if chat in self._private:
             return None
         self._private[chat] = None
-        known = self._chat(chat)
-        if not known.since:
-            known.heard = at
+        state = self._chat(chat)
+        if not state.since:
+            state.heard = at
         return Cursor(PRIVATE_NAME, json.dumps({"chats": list(self._private)}))
 
     def forget(self, chat: str) -> None:
@@ -331,11 +331,11 @@ class Extras:
         """Of a reaction, which names its message only; the chat is written into the event. "" when
         it is not known."""
         event = soft(payload, "event")
-        place = self._own.placed(word(event, "message_id"))
-        if place is None:
+        where = self._own.placed(word(event, "message_id"))
+        if where is None:
             return ""
-        event["chat_id"] = place[0]
-        return place[0]
+        event["chat_id"] = where[0]
+        return where[0]
 
     async def chat_of(self, payload: Body) -> str:
         """The same, asked for. "" when it cannot be found out."""
@@ -349,19 +349,19 @@ class Extras:
         """Whether it answers to something nobody knows yet, or forwards something."""
         return spoken.kind == "merge_forward" or self._answered(spoken) is not None
 
-    async def learn(self, told: Sequence[Spoken], place: Place) -> None:
+    async def learn(self, messages: Sequence[Spoken], context: EventContext) -> None:
         """One question after the other. Raises AuthFailed."""
-        for spoken in told:
+        for spoken in messages:
             parent = self._answered(spoken)
             if parent is not None and (rows := await self._rows(parent)):
-                self.quoted[parent] = _summary(rows[0], place)[:QUOTE]
+                self.quoted[parent] = _summary(rows[0], context)[:QUOTE]
             if spoken.kind == "merge_forward":
                 rows = await self._rows(spoken.id)
                 lines = ["[forwarded messages]"]
                 for row in rows[:FORWARDED]:
                     if row.id != spoken.id:
-                        sender = place.names.get(row.sender) or row.sender or "somebody"
-                        lines.append(f"{sender}: {_summary(row, place)}")
+                        sender = context.names.get(row.sender) or row.sender or "somebody"
+                        lines.append(f"{sender}: {_summary(row, context)}")
                 if len(lines) > 1:
                     self.inside[spoken.id] = "\n".join(lines)[:INSIDE]
 
@@ -393,8 +393,8 @@ class Extras:
         return rows
 
 
-def _summary(row: Spoken, place: Place) -> str:
+def _summary(row: Spoken, context: EventContext) -> str:
     try:
-        return inbound.summary(row, place)
+        return inbound.summary(row, context)
     except Malformed:
         return "[a message that cannot be read]"

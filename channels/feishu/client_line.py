@@ -169,7 +169,9 @@ class Line:
         # 403, or 514 for too many connections: the SDK's way to say which of the two 514s it was
         except ClientException as refused:
             code = TOO_MANY if refused.code == HANDSHAKE_REFUSED else refused.code
-            reason = str(refused.args[0]) if refused.args else ""
+            reason = ""
+            if refused.args:
+                reason = str(refused.args[0])
             raise no_line(self._wire, code, reason) from refused
         except ServerException as refused:
             raise NotReady(f"Feishu: long connection: {refused}") from refused

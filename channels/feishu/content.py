@@ -100,7 +100,9 @@ def _with_names(text: str, named: Named) -> str:
 def _file(message: str, key: str, kind: str, name: str) -> tuple[Attachment, ...]:
     if not key:
         raise Malformed(f"a message with a {kind} has no key")
-    otherwise = "image/png" if kind == "image" else "application/octet-stream"
+    otherwise = "application/octet-stream"
+    if kind == "image":
+        otherwise = "image/png"
     media_type = mimetypes.guess_type(name)[0] or otherwise
     return (
         Attachment(

@@ -37,7 +37,7 @@ def _never(message: str) -> bool:  # noqa: ARG001 - the default of Place.is_ours
 
 
 @record
-class Place:
+class EventContext:
     """What must be known to read an event: who we are, and what we remember."""
 
     app: str  # cli_…: the account, and the sender of our own rows in the history
@@ -166,7 +166,7 @@ def is_private(payload: Body) -> bool:
     return word(soft(soft(payload, "event"), "message"), "chat_type") == "p2p"
 
 
-def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arrival]:
+def read(payload: Body, context: EventContext, spoken: Spoken | None = None) -> list[Arrival]:
     """The arrivals of one event: one, or none when nobody spoke to us. ``spoken``: what
     ``spoken_in`` said of it already. Raises Malformed."""
     arrival: Arrival | None = None
@@ -174,13 +174,13 @@ def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arri
         case "im.message.receive_v1":
             spoken = spoken or spoken_in(payload)
             if spoken is not None and spoken.person:
-                arrival = message(spoken, place, private=is_private(payload))
+                arrival = message(spoken, context, private=is_private(payload))
         case "im.message.recalled_v1":
-            arrival = _recalled(body_of(payload, "event"), place)
+            arrival = _recalled(body_of(payload, "event"), context)
         case "im.message.reaction.created_v1" | "im.message.reaction.deleted_v1" as kind:
-            arrival = _reaction(body_of(payload, "event"), place, added=kind == REACTED)
+            arrival = _reaction(body_of(payload, "event"), context, added=kind == REACTED)
         case "card.action.trigger":
-            arrival = _pressed(payload, place)
+            arrival = _pressed(payload, context)
         case _:
             pass
     if arrival is None:
@@ -188,17 +188,19 @@ def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arri
     return [cleaned(arrival)]
 
 
-def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:
+def message(spoken: Spoken, context: EventContext, *, private: bool) -> Inbound:
     """An event's message, or a row of history: equal keys, because the key is the message's id
     ("Receive message": do not use event_id)."""
-    text, attachments = _content(spoken, place)
-    addressed = private or place.bot in {person for _, person, _ in spoken.mentions}
+    text, attachments = _content(spoken, context)
+    addressed = private or context.bot in {person for _, person, _ in spoken.mentions}
     if not addressed:
-        followed = spoken.topic is not None and place.follows(spoken.topic)
-        addressed = followed or place.is_ours(spoken.parent)
-    answers = spoken.parent if spoken.parent != spoken.topic else ""
+        followed = spoken.topic is not None and context.follows(spoken.topic)
+        addressed = followed or context.is_ours(spoken.parent)
+    answers = ""
+    if spoken.parent != spoken.topic:
+        answers = spoken.parent
     common = _common(
-        place,
+        context,
         key=spoken.id,
         chat=spoken.chat,
         topic=spoken.topic,
@@ -213,63 +215,68 @@ def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:
         addressed=addressed,
         attachments=attachments,
         reply_to=MessageId(answers) if answers else None,
-        quoted=place.quoted.get(answers) if answers else None,
+        quoted=context.quoted.get(answers) if answers else None,
     )
 
 
-def edited(spoken: Spoken, place: Place) -> Edited:
+def edited(spoken: Spoken, context: EventContext) -> Edited:
     """Feishu announces no edit; the history shows the newest text, and that a message is gone."""
-    text = None if spoken.deleted else _content(spoken, place)[0]
+    text = None if spoken.deleted else _content(spoken, context)[0]
     at = max(spoken.changed, spoken.ms)
     key = f"{spoken.id}/recalled" if spoken.deleted else f"{spoken.id}/edited/{at}"
     common = _common(
-        place, key=key, chat=spoken.chat, topic=spoken.topic, person=spoken.sender, ms=at
+        context, key=key, chat=spoken.chat, topic=spoken.topic, person=spoken.sender, ms=at
     )
     return Edited(**common, message=MessageId(spoken.id), text=text)
 
 
-def summary(spoken: Spoken, place: Place) -> str:
+def summary(spoken: Spoken, context: EventContext) -> str:
     """What a message said, in one piece, for those who answer to it."""
-    text, files = _content(spoken, place)
+    text, files = _content(spoken, context)
     lines = [text, *(f"[file: {file.name}]" for file in files)]
     return "\n".join(filter(None, lines))
 
 
-def _content(spoken: Spoken, place: Place) -> tuple[str, tuple[Attachment, ...]]:
+def _content(spoken: Spoken, context: EventContext) -> tuple[str, tuple[Attachment, ...]]:
     names = {key: (person, name) for key, person, name in spoken.mentions}
 
     def named(key: str) -> str:
         if key == "@_all":
             return "@all"
         person, name = names.get(key, ("", ""))
-        return f"@{name or place.names.get(person) or person or key.removeprefix('@_')}"
+        return f"@{name or context.names.get(person) or person or key.removeprefix('@_')}"
 
-    if spoken.kind == "merge_forward" and spoken.id in place.inside:
-        return clean(place.inside[spoken.id]), ()
+    if spoken.kind == "merge_forward" and spoken.id in context.inside:
+        return clean(context.inside[spoken.id]), ()
     result = content.read(spoken.id, spoken.kind, spoken.content, named)
     text = result.text
     # A call of our bot at the start is an address, not a word.
-    calls = [named(key) for key, person, _ in spoken.mentions if person == place.bot]
+    calls = [named(key) for key, person, _ in spoken.mentions if person == context.bot]
     if calls and spoken.kind in {"text", "post"}:
         call = rf"^\s*{re.escape(calls[0])}[\s,:，：]*"
         text = re.sub(call, "", text)
     return clean(text), result.attachments
 
 
-def _recalled(event: Body, place: Place) -> Edited | None:
+def _recalled(event: Body, context: EventContext) -> Edited | None:
     """im.message.recalled_v1 names the message and its chat, not who said it."""
     target = text_of(event, "message_id")
     chat = text_of(event, "chat_id")
     ms = milliseconds(event, "recall_time")
-    if place.is_ours(target):
+    if context.is_ours(target):
         return None
     common = _common(
-        place, key=f"{target}/recalled", chat=chat, topic=place.topic_of(target), person="", ms=ms
+        context,
+        key=f"{target}/recalled",
+        chat=chat,
+        topic=context.topic_of(target),
+        person="",
+        ms=ms,
     )
     return Edited(**common, message=MessageId(target), text=None)
 
 
-def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
+def _reaction(event: Body, context: EventContext, *, added: bool) -> Reacted | None:
     """im.message.reaction.created_v1 and .deleted_v1; those of apps are our own "typing", or
     another bot's."""
     if word(event, "operator_type") == "app":
@@ -282,36 +289,38 @@ def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
     if not chat:
         # Asked for elsewhere; a reaction to a message whose chat nobody knows concerns nobody.
         return None
-    sign = "+" if added else "-"
+    sign = "-"
+    if added:
+        sign = "+"
     common = _common(
-        place,
+        context,
         key=f"{target}/{emoji}/{user}/{ms}/{sign}",
         chat=chat,
-        topic=place.topic_of(target),
+        topic=context.topic_of(target),
         person=user,
         ms=ms,
     )
     return Reacted(**common, message=MessageId(target), emoji=emoji, added=added)
 
 
-def _pressed(payload: Body, place: Place) -> Answer | None:
+def _pressed(payload: Body, context: EventContext) -> Answer | None:
     """card.action.trigger: the button's value is what render.py gave it."""
     header = body_of(payload, "header")
     event = body_of(payload, "event")
     action = body_of(event, "action")
-    context = body_of(event, "context")
+    card = body_of(event, "context")
     operator = body_of(event, "operator")
     value = body_of(action, "value", {})
     choice = word(value, "choice")
     if not choice:
         return None
-    target = text_of(context, "open_message_id")
-    chat = word(value, "to") or text_of(context, "open_chat_id")
+    target = text_of(card, "open_message_id")
+    chat = word(value, "to") or text_of(card, "open_chat_id")
     topic = word(value, "topic") or None
     ms = milliseconds(header, "create_time")
     event_id = text_of(header, "event_id")
     common = _common(
-        place,
+        context,
         key=f"pressed/{event_id}",
         chat=chat,
         topic=topic,
@@ -322,17 +331,17 @@ def _pressed(payload: Body, place: Place) -> Answer | None:
 
 
 def _common(
-    place: Place, *, key: str, chat: str, topic: str | None, person: str, ms: int
+    context: EventContext, *, key: str, chat: str, topic: str | None, person: str, ms: int
 ) -> _Common:
     """``person``: an open_id."""
     if not chat:
         raise Malformed("chat_id is empty")
-    name = place.names.get(person) or person
+    name = context.names.get(person) or person
     return {
         "key": key,
         "address": Address(
             channel="feishu",
-            account=place.app,
+            account=context.app,
             chat=ChatId(chat),
             topic=TopicId(topic) if topic else None,
         ),

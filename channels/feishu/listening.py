@@ -20,7 +20,7 @@ from channels.feishu.client import Wire
 from channels.feishu.client_line import Delivery, Feed, feed
 from channels.feishu.content import moment, word
 from channels.feishu.feedback import Presses
-from channels.feishu.inbound import Place, Spoken
+from channels.feishu.inbound import EventContext, Spoken
 from channels.payloads import Body, Malformed, Quarantine, soft
 from channels.platform_calls import Names, why_lost
 
@@ -70,7 +70,7 @@ class Listening:
         self._unreadable = Quarantine(context.state / "malformed", "feishu")
         self._history = History(wire, self._unreadable)
         self._extras = Extras(wire, own)
-        self._place = Place(
+        self._event_context = EventContext(
             app=wire.app,
             bot=bot,
             names=names.known,
@@ -157,7 +157,7 @@ class Listening:
         early = self._memory.heard(chat) > 0  # what was said before is not read yet
         for payload, spoken in messages:
             try:
-                for event in inbound.read(payload, self._place, spoken):
+                for event in inbound.read(payload, self._event_context, spoken):
                     waits = early and isinstance(event, Inbound)
                     arrival = replace(event, settles=SETTLES) if waits else event
                     arrivals.setdefault(arrival.key, arrival)
@@ -186,7 +186,9 @@ class Listening:
         """Card callback: an answer within three seconds; the house's own words when they come in
         time."""
         words = await self._presses.words(token, self._wire.pace.answer)
-        result: Body = {"toast": {"type": "info", "content": words}} if words else {}
+        result: Body = {}
+        if words:
+            result = {"toast": {"type": "info", "content": words}}
         await delivery.line.answer(delivery, HTTPStatus.OK, result)
 
     async def _prepare(self, chat: str, messages: Sequence[tuple[Body, Spoken | None]]) -> None:
@@ -250,7 +252,7 @@ class Listening:
         works: list[Coroutine[Any, Any, None]] = [self._names.learn(senders, self._group)]
         lacking = [spoken for spoken in people if self._extras.lacks(spoken)]
         if lacking:
-            works.append(self._extras.learn(lacking, self._place))
+            works.append(self._extras.learn(lacking, self._event_context))
         return works
 
     def _follow(self, arrival: Arrival, spoken: Spoken | None) -> None:
@@ -308,8 +310,8 @@ class Listening:
         if not row.person:
             return None
         if changed:
-            return inbound.edited(row, self._place)
-        message = inbound.message(row, self._place, private=self._memory.has_met(chat))
+            return inbound.edited(row, self._event_context)
+        message = inbound.message(row, self._event_context, private=self._memory.has_met(chat))
         self._follow(message, row)
         return message
 
@@ -320,7 +322,7 @@ class Listening:
 
     def notice_to(self, chat: str, missed: Missed[Spoken]) -> Address | None:
         mentioned = {person for row in missed.left if row.person for _, person, _ in row.mentions}
-        called = self._place.bot in mentioned
+        called = self._event_context.bot in mentioned
         if not (self._memory.has_met(chat) or called or missed.more):
             return None
         return Address("feishu", self._wire.app, ChatId(chat))

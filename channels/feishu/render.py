@@ -327,7 +327,9 @@ def _link(address: str, words: str, read: str) -> str:
     """``read``: the words with what touches them."""
     words = words.strip().replace("\n", " ")
     if not is_link(address):
-        beside = f" ({address})" if address and words != address else ""
+        beside = ""
+        if address and words != address:
+            beside = f" ({address})"
         return literal(words + beside)
     target = address.replace("(", "%28").replace(")", "%29")
     shown = literal(words or address).replace("]", "&#93;")

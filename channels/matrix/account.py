@@ -113,27 +113,27 @@ async def sign_in(
         return await client.whoami()
     path = folder / "session.json"
     whose = f"{settings.user} at {settings.homeserver}"
-    kept = KeptSession.read(path, whose)
-    if kept is None:
+    session = KeptSession.read(path, whose)
+    if session is None:
         # A device has one set of keys for ever, so one that encrypts gets a name nobody ever used.
-        kept = KeptSession(
+        session = KeptSession(
             f"{DEVICE}{secrets.token_hex(4).upper()}" if settings.encryption else DEVICE
         )
-        kept.write(path, whose)
-    if kept.token:
-        client.use(kept.token)
+        session.write(path, whose)
+    if session.token:
+        client.use(session.token)
         try:
             return await client.whoami()
         except SignedOut as out:
             log.warning(
                 "%s: the device %s was signed out%s; logging in again",
                 settings.user,
-                kept.device,
+                session.device,
                 " softly" if out.soft else "",
             )
-    await client.login(settings.user, password, kept.device)
+    await client.login(settings.user, password, session.device)
     identity = await client.whoami()
-    KeptSession(kept.device, client.token).write(path, whose)
+    KeptSession(session.device, client.token).write(path, whose)
     return identity
 
 

@@ -32,7 +32,7 @@ from channels.matrix import MatrixSettings, render
 from channels.matrix.account import Doubles, sign_in
 from channels.matrix.client import MatrixClient, Pace
 from channels.matrix.client_wire import Forbidden, SignedOut
-from channels.matrix.rooms import Rooms, Welcome
+from channels.matrix.rooms import Invitations, Rooms
 from channels.matrix.sync import POSITION_ONLY, Listening
 from channels.payloads import Body
 from channels.platform_calls import downloaded, plain_name
@@ -182,11 +182,11 @@ class Matrix:
                 ):  # we are no member any more, or the homeserver ends it by itself before we may
                     await client.typing(room, self.account, False, 0)
         await self._indicators.forget()
-        welcome = Welcome(client, rooms, self.account, self._options.invited)
+        invitations = Invitations(client, rooms, self.account, self._options.invited)
         doubles = Doubles(client, self.account, self._competing)
         try:
             await Listening(
-                client, rooms, welcome, self.account, context, doubles, self._options.clock
+                client, rooms, invitations, self.account, context, doubles, self._options.clock
             ).run(self._born)
         except SignedOut as out:
             if out.soft and not self._settings.access_token:
@@ -242,13 +242,13 @@ class Matrix:
             return payload["content"]
         if not handle:
             raise Rejected("matrix: a file is uploaded before it is sent")
-        held = json.loads(handle)
-        if "file" not in held and await rooms.lock(payload["room"]) is not None:
+        uploaded = json.loads(handle)
+        if "file" not in uploaded and await rooms.lock(payload["room"]) is not None:
             raise Rejected(
                 f"matrix: {payload['room']} became encrypted after the file was uploaded in plain;"
                 " send it again"
             )
-        return render.with_file(payload["content"], held)
+        return render.with_file(payload["content"], uploaded)
 
     async def find(
         self, address: Address, part: Part, key: str, handle: str | None, since: datetime

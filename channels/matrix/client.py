@@ -18,7 +18,7 @@ from mautrix.api import Path as ClientPath
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
 from channels.matrix.client_wire import Missing, Troubled, Wire, answered_by, failure
 from channels.no_retry import NoRetry
-from channels.payloads import Body
+from channels.payloads import Body, soft
 from channels.platform_calls import proxy_for
 from channels.record import record
 
@@ -101,14 +101,11 @@ class MatrixClient:
     ) -> Body:
         """``poll``: seconds the homeserver may wait for news; ``patience``: how much later its
         answer may come, ``slack`` unless said otherwise."""
-        query = {
-            "filter": filters,
-            "timeout": str(int(poll * 1000)),
-            **({"since": since} if since else {}),
-        }
-        return await self._wire.call(
-            Method.GET, ClientPath.v3.sync, query=query, within=poll + (patience or self.pace.slack)
-        )
+        query = {"filter": filters, "timeout": str(int(poll * 1000))}
+        if since:
+            query["since"] = since
+        within = poll + (patience or self.pace.slack)
+        return await self._wire.call(Method.GET, ClientPath.v3.sync, query=query, within=within)
 
     async def messages(self, room: str, start: str, end: str, filters: str) -> Body:
         """One page backwards from ``start``, not beyond ``end``."""
@@ -124,10 +121,7 @@ class MatrixClient:
 
     async def joined_members(self, room: str) -> Body:
         answer = await self._wire.call(Method.GET, ClientPath.v3.rooms[room].joined_members)
-        joined = answer.get("joined")
-        if isinstance(joined, dict):
-            return cast("Body", joined)
-        return {}
+        return soft(answer, "joined")
 
     async def members(self, room: str) -> list[Body]:
         """The member events of those who are in the room or on their way."""
@@ -135,13 +129,8 @@ class MatrixClient:
             Method.GET, ClientPath.v3.rooms[room].members, query={"not_membership": "leave"}
         )
         chunk: object = answer.get("chunk")
-        if isinstance(chunk, list):
-            return [
-                cast("Body", event)
-                for event in cast("list[object]", chunk)
-                if isinstance(event, dict)
-            ]
-        return []
+        events = cast("list[object]", chunk) if isinstance(chunk, list) else []
+        return [cast("Body", event) for event in events if isinstance(event, dict)]
 
     async def state(self, room: str, kind: str) -> Body | None:
         """The content of a state event without a key; None: the room has none."""
@@ -161,12 +150,8 @@ class MatrixClient:
 
     async def join(self, room: str, through: str = "") -> None:
         """``through``: a homeserver that knows the room."""
-        await self._wire.call(
-            Method.POST,
-            ClientPath.v3.join[room],
-            {},
-            query={"server_name": through} if through else None,
-        )
+        query = {"server_name": through} if through else None
+        await self._wire.call(Method.POST, ClientPath.v3.join[room], {}, query=query)
 
     async def leave(self, room: str, reason: str) -> None:
         await self._wire.call(Method.POST, ClientPath.v3.rooms[room].leave, {"reason": reason})
@@ -181,11 +166,8 @@ class MatrixClient:
 
     async def has_read(self, room: str, event: str) -> None:
         """Moves the read marker and the receipt others see."""
-        await self._wire.call(
-            Method.POST,
-            ClientPath.v3.rooms[room].read_markers,
-            {"m.fully_read": event, "m.read": event},
-        )
+        content = {"m.fully_read": event, "m.read": event}
+        await self._wire.call(Method.POST, ClientPath.v3.rooms[room].read_markers, content)
 
     async def typing(self, room: str, user: str, on: bool, milliseconds: int) -> None:
         content = {"typing": True, "timeout": milliseconds} if on else {"typing": False}
@@ -196,33 +178,22 @@ class MatrixClient:
 
     async def query_keys(self, users: Sequence[str]) -> Body:
         """Devices by user, those of homeservers that did not answer left out."""
-        answer = await self._wire.call(
-            Method.POST, ClientPath.v3.keys.query, {"device_keys": {user: [] for user in users}}
-        )
-        keys: object = answer.get("device_keys")
-        if isinstance(keys, dict):
-            return cast("Body", keys)
-        return {}
+        content: Body = {"device_keys": {user: [] for user in users}}
+        answer = await self._wire.call(Method.POST, ClientPath.v3.keys.query, content)
+        return soft(answer, "device_keys")
 
     async def claim_keys(self, devices: Mapping[str, Sequence[str]]) -> Body:
         """A one-time key of each device, by user and device."""
-        wanted = {
-            user: dict.fromkeys(names, "signed_curve25519") for user, names in devices.items()
-        }
-        answer = await self._wire.call(
-            Method.POST, ClientPath.v3.keys.claim, {"one_time_keys": wanted}
-        )
-        keys: object = answer.get("one_time_keys")
-        if isinstance(keys, dict):
-            return cast("Body", keys)
-        return {}
+        keys = {user: dict.fromkeys(names, "signed_curve25519") for user, names in devices.items()}
+        content = {"one_time_keys": keys}
+        answer = await self._wire.call(Method.POST, ClientPath.v3.keys.claim, content)
+        return soft(answer, "one_time_keys")
 
     async def to_devices(
         self, kind: str, transaction: str, messages: Mapping[str, Mapping[str, Body]]
     ) -> None:
-        await self._wire.call(
-            Method.PUT, ClientPath.v3.sendToDevice[kind][transaction], {"messages": messages}
-        )
+        path = ClientPath.v3.sendToDevice[kind][transaction]
+        await self._wire.call(Method.PUT, path, {"messages": messages})
 
     async def largest_upload(self) -> int | None:
         """Bytes; None: the homeserver does not say."""
@@ -305,10 +276,7 @@ async def _write(response: ClientResponse, into: Path, limit: int, through: Thro
             size += len(chunk)
             if size > limit:
                 raise Rejected(f"{into.name} is larger than {limit} bytes")
-            await asyncio.to_thread(_put, file, through, chunk)
+            content = await asyncio.to_thread(through, chunk)
+            await asyncio.to_thread(file.write, content)
     finally:
         file.close()
-
-
-def _put(file: BinaryIO, through: Through, chunk: bytes) -> None:
-    file.write(through(chunk))

@@ -170,7 +170,7 @@ class Session:
         return {"type": kind, "body": base64.b64encode(body).decode().rstrip("=")}
 
 
-class Speaking:
+class OutboundSession:
     """Our Megolm session of a room. ``encrypt`` moves it on: save it before the message goes
     out."""
 
@@ -179,7 +179,7 @@ class Speaking:
         self.id = self._raw.session_id
 
     @classmethod
-    def load(cls, pickle: bytes, key: bytes) -> Speaking:
+    def load(cls, pickle: bytes, key: bytes) -> OutboundSession:
         with _refusing():
             return cls(GroupSession.from_pickle(pickle.decode(), key))
 
@@ -195,7 +195,7 @@ class Speaking:
         return self._raw.encrypt(text.encode()).to_base64()
 
 
-class Hearing:
+class InboundSession:
     """Somebody's Megolm session of a room, from some message on."""
 
     def __init__(self, raw: vodozemac.InboundGroupSession) -> None:
@@ -204,17 +204,17 @@ class Hearing:
         self.first = raw.first_known_index
 
     @classmethod
-    def shared(cls, session_key: str) -> Hearing:
+    def shared(cls, session_key: str) -> InboundSession:
         with _refusing():
             return cls(vodozemac.InboundGroupSession(SessionKey(session_key)))
 
     @classmethod
-    def forwarded(cls, export: str) -> Hearing:
+    def forwarded(cls, export: str) -> InboundSession:
         with _refusing():
             return cls(vodozemac.InboundGroupSession.import_session(ExportedSessionKey(export)))
 
     @classmethod
-    def load(cls, pickle: bytes, key: bytes) -> Hearing:
+    def load(cls, pickle: bytes, key: bytes) -> InboundSession:
         with _refusing():
             return cls(vodozemac.InboundGroupSession.from_pickle(pickle.decode(), key))
 

@@ -98,17 +98,6 @@ class Wire(HTTPAPI):
     def _log_request_done(self, *_: Any, **__: Any) -> None:
         """Nothing."""
 
-    async def _ask(
-        self,
-        method: Method,
-        path: PathBuilder,
-        content: Any,
-        headers: dict[str, str] | None,
-        query: dict[str, str] | None,
-    ) -> object:
-        """``request``, whose answer has no type."""
-        return await self.request(method, path, content, headers, query)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
     async def call(
         self,
         method: Method,
@@ -123,25 +112,23 @@ class Wire(HTTPAPI):
         unknown = Ambiguous if shows else NotReady
         try:
             async with asyncio.timeout(within):
-                answer = await self._ask(method, path, content, headers, query)
+                answer = await self.request(method, path, content, headers, query)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         except _Answered as answered:
             raise failure(answered, shows) from answered
         except MatrixConnectionError as error:
             if isinstance(error.__cause__, ClientConnectorError | ConnectionTimeoutError):
-                raise NotReady(
-                    f"the homeserver {self.base_url} cannot be reached: {error}"
-                ) from error
+                text = f"the homeserver {self.base_url} cannot be reached: {error}"
+                raise NotReady(text) from error
             raise unknown(f"the connection to {self.base_url} broke: {error}") from error
         except TimeoutError as error:
-            raise unknown(
-                f"the homeserver {self.base_url} did not answer within {within:.0f} s"
-            ) from error
+            text = f"the homeserver {self.base_url} did not answer within {within:.0f} s"
+            raise unknown(text) from error
         except _Unreadable as error:
             text = f"the homeserver {self.base_url} answered something that is not JSON"
             raise (Ambiguous(text) if shows else Garbled(text, error.body)) from error
         if not isinstance(answer, dict):
             text = f"the homeserver {self.base_url} answered something unexpected"
-            raise Ambiguous(text) if shows else Garbled(text, answer)
+            raise Ambiguous(text) if shows else Garbled(text, cast("object", answer))
         return cast("Body", answer)
 
 

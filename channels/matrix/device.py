@@ -13,9 +13,9 @@ from dataclasses import field
 from typing import cast
 
 from channels.errors import AuthFailed
-from channels.matrix.client_olm import Account, Hearing, TooEarly, Undecipherable, signed_by
+from channels.matrix.client_olm import Account, InboundSession, TooEarly, Undecipherable, signed_by
 from channels.matrix.inbound import Event, Object, Unreadable, mapping, object_of, text_of
-from channels.matrix.keystore import Heard, KeyStore, Peer
+from channels.matrix.keystore import KeyStore, Peer, SharedSession
 from channels.payloads import Body
 from channels.record import record
 
@@ -53,10 +53,10 @@ class Device:
         self.user = user
         self.id = device
         with store.whole():
-            known = store.account()
-            self.account = known or Account()
-            self.new = known is None
-            if known is None:
+            stored = store.account()
+            self.account = stored or Account()
+            self.new = stored is None
+            if stored is None:
                 store.put_account(self.account)
         self.curve = self.account.curve
         self.ed = self.account.ed
@@ -113,40 +113,40 @@ class Device:
         news = News()
         with self._store.whole():
             for event in events:
-                name = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()
-                if self._store.first_time(since, name):
-                    self._hear(event, news)
+                written = json.dumps(event, sort_keys=True).encode()
+                if not self._store.first_time(since, hashlib.sha256(written).hexdigest()):
+                    continue
+                content = object_of(event, "content")
+                sender = text_of(event, "sender")
+                match text_of(event, "type"):
+                    case "m.room.encrypted":
+                        self._unwrap(sender, content, news)
+                    case "m.room_key_request" if content.get("action") == "request":
+                        body = object_of(content, "body")
+                        request = Request(
+                            user=sender,
+                            device=text_of(content, "requesting_device_id"),
+                            room=text_of(body, "room_id"),
+                            session=text_of(body, "session_id"),
+                        )
+                        ours = (sender, request.device) == (self.user, self.id)
+                        if request.device and not ours:
+                            news.requests.append(request)
+                    case kind if kind in WITHHELD:
+                        reason = text_of(content, "reason") or text_of(content, "code")
+                        reason = reason or "no reason given"
+                        self._store.put_withheld(text_of(content, "session_id"), reason[:200])
+                    case _:
+                        continue
         return news
-
-    def _hear(self, event: Event, news: News) -> None:
-        content = object_of(event, "content")
-        sender = text_of(event, "sender")
-        match text_of(event, "type"):
-            case "m.room.encrypted":
-                self._unwrap(sender, content, news)
-            case "m.room_key_request" if content.get("action") == "request":
-                body = object_of(content, "body")
-                asked = Request(
-                    user=sender,
-                    device=text_of(content, "requesting_device_id"),
-                    room=text_of(body, "room_id"),
-                    session=text_of(body, "session_id"),
-                )
-                if asked.device and (asked.user, asked.device) != (self.user, self.id):
-                    news.requests.append(asked)
-            case kind if kind in WITHHELD:
-                why = text_of(content, "reason") or text_of(content, "code") or "no reason given"
-                self._store.put_withheld(text_of(content, "session_id"), why[:200])
-            case _:
-                return
 
     def _unwrap(self, sender: str, content: Object, news: News) -> None:
         """An Olm message. One that cannot be decrypted wedges the channel between the two
         devices."""
         curve = text_of(content, "sender_key")
-        mine = mapping(object_of(content, "ciphertext").get(self.curve))
-        kind = mine.get("type")
-        body = text_of(mine, "body")
+        message = object_of(object_of(content, "ciphertext"), self.curve)
+        kind = message.get("type")
+        body = text_of(message, "body")
         # A tuple: what a stranger wrote there need not be hashable.
         if content.get("algorithm") != OLM or not curve or not body or kind not in (0, 1):
             return
@@ -176,13 +176,13 @@ class Device:
                 if kind == 0:
                     raise
                 continue
-            self._store.put_session(curve, session, heard=True)
+            self._store.put_session(curve, session, received=True)
             return plain
         if kind != 0:
             raise Undecipherable("no session of this device reads it")
         session, plain = self.account.reached(curve, body)
         self._store.put_account(self.account)
-        self._store.put_session(curve, session, heard=True)
+        self._store.put_session(curve, session, received=True)
         return plain
 
     def _room_key(self, sender: Peer, key: Object, news: News) -> None:
@@ -191,18 +191,18 @@ class Device:
         if key.get("algorithm") != MEGOLM or not room:
             return
         try:
-            session = Hearing.shared(text_of(key, "session_key"))
+            session = InboundSession.shared(text_of(key, "session_key"))
         except Undecipherable:
             return
         if session.id != name:
             return
-        known = self._store.hearing(room, name)
-        if known is not None and known.curve != sender.curve:
+        stored = self._store.shared_session(room, name)
+        if stored is not None and stored.curve != sender.curve:
             return  # whoever knows a session's key could claim it
-        if known is not None and known.session.first <= session.first:
+        if stored is not None and stored.session.first <= session.first:
             return  # a later start of the same session would read less
-        self._store.put_hearing(
-            room, Heard(user=sender.user, curve=sender.curve, ed=sender.ed, session=session)
+        self._store.put_shared_session(
+            room, SharedSession(user=sender.user, curve=sender.curve, ed=sender.ed, session=session)
         )
         news.sessions.add(name)
 
@@ -218,13 +218,15 @@ class Device:
         if sender not in {event.sender for event in self._store.waiting(name)}:
             return
         try:
-            session = Hearing.forwarded(text_of(key, "session_key"))
+            session = InboundSession.forwarded(text_of(key, "session_key"))
         except Undecipherable:
             return
-        known = self._store.hearing(room, name)
-        if session.id != name or (known is not None and known.session.first <= session.first):
+        stored = self._store.shared_session(room, name)
+        if session.id != name or (stored is not None and stored.session.first <= session.first):
             return
-        self._store.put_hearing(room, Heard(user=sender, curve=curve, ed=ed, session=session))
+        self._store.put_shared_session(
+            room, SharedSession(user=sender, curve=curve, ed=ed, session=session)
+        )
         news.sessions.add(name)
 
     # devices of other people
@@ -241,20 +243,21 @@ class Device:
         """What the homeserver says of somebody's devices. A device counts when its own key signed
         it, and for ever with the keys it had first."""
         with self._store.whole():
-            devices = [
-                peer
-                for name, keys in answer.items()
-                if (peer := self._checked(user, name, mapping(keys))) is not None
-            ]
+            devices: list[Peer] = []
+            for name in answer:
+                peer = self._checked(user, name, object_of(answer, name))
+                if peer is not None:
+                    devices.append(peer)
             self._store.put_devices(user, devices)
 
     def _checked(self, user: str, name: str, keys: Object) -> Peer | None:
         public = object_of(keys, "keys")
-        curve, ed = text_of(public, f"curve25519:{name}"), text_of(public, f"ed25519:{name}")
+        curve = text_of(public, f"curve25519:{name}")
+        ed = text_of(public, f"ed25519:{name}")
         if keys.get("user_id") != user or keys.get("device_id") != name or not curve or not ed:
             return None
-        known = self._store.device(user, name=name)
-        if known is not None and (known.curve, known.ed) != (curve, ed):
+        stored = self._store.device(user, name=name)
+        if stored is not None and (stored.curve, stored.ed) != (curve, ed):
             return None
         if not signed_by(dict(keys), user, f"ed25519:{name}", ed):
             return None
@@ -273,27 +276,27 @@ class Device:
                 f"its encryption ({str(content.get('algorithm'))[:60]}) is not known to me"
             )
         with self._store.whole():
-            heard = self._store.hearing(room, name)
-            if heard is None:
+            inbound = self._store.shared_session(room, name)
+            if inbound is None:
                 why = self._store.withheld(name)
                 return Unreadable(
                     f"its key was withheld: {why}" if why else "its key has not reached me", name
                 )
-            if heard.user != sender:
+            if inbound.user != sender:
                 return Unreadable("its key belongs to somebody else")
             peer = (
                 Peer(user=self.user, device=self.id, curve=self.curve, ed=self.ed)
                 if sender == self.user
-                else self._store.device(sender, curve=heard.curve)
+                else self._store.device(sender, curve=inbound.curve)
             )
             if peer is None:
                 return Unreadable(
                     "the device that said it is not known to the homeserver", stranger=True
                 )
-            if (peer.curve, peer.ed) != (heard.curve, heard.ed):
+            if (peer.curve, peer.ed) != (inbound.curve, inbound.ed):
                 return Unreadable("the key of the device that said it has changed")
             try:
-                plain, number = heard.session.decrypt(text_of(content, "ciphertext"))
+                plain, number = inbound.session.decrypt(text_of(content, "ciphertext"))
             except TooEarly:
                 return Unreadable("its key reads later messages only", name)
             except Undecipherable as error:
@@ -321,8 +324,8 @@ class Device:
             return self._store.encryption(room)
 
     def learn_rules(self, room: str, rules: Object) -> None:
-        known = self.rules(room)
-        if known is None or known.get("algorithm") == rules.get("algorithm"):
+        stored = self.rules(room)
+        if stored is None or stored.get("algorithm") == rules.get("algorithm"):
             names = ("algorithm", "rotation_period_ms", "rotation_period_msgs")
             with self._store.whole():
                 self._store.put_encryption(room, json.dumps({key: rules.get(key) for key in names}))
@@ -333,7 +336,8 @@ class Device:
         keys = object_of(answer, "keys")
         if not keys:
             return False
-        curve, ed = keys.get(f"curve25519:{self.id}"), keys.get(f"ed25519:{self.id}")
+        curve = keys.get(f"curve25519:{self.id}")
+        ed = keys.get(f"ed25519:{self.id}")
         if (curve, ed) != (self.curve, self.ed):
             raise AuthFailed(
                 f"the homeserver knows the device {self.id} with other keys than"

@@ -93,7 +93,7 @@ class Unreadable:
 
 
 @record
-class Lens:
+class View:
     """Who looks, and at what."""
 
     me: str
@@ -182,28 +182,28 @@ def flaw(event: Event) -> str:
     return "content.body" if wordless else ""
 
 
-def arrival_of(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
-    """``known``: what ``about`` names, None when it cannot be had. Result None: nothing that
+def arrival_of(event: Event, view: View, related: Original | None) -> Arrival | None:
+    """``related``: what ``about`` names, None when it cannot be had. Result None: nothing that
     concerns us."""
     sender = text_of(event, "sender")
-    if not sender or sender == lens.me or not text_of(event, "event_id") or "state_key" in event:
+    if not sender or sender == view.me or not text_of(event, "event_id") or "state_key" in event:
         return None
     content = object_of(event, "content")
     relation = object_of(content, "m.relates_to")
     result: Arrival | None = None
     match event.get("type"):
         case "m.room.message" if relation.get("rel_type") == "m.replace":
-            result = _edited(event, content, lens, known)
+            result = _edited(event, content, view, related)
         case "m.room.message":
-            result = _inbound(event, content, lens, known)
+            result = _inbound(event, content, view, related)
         case "m.reaction":
             target = text_of(relation, "event_id")
             emoji = text_of(relation, "key")
-            topic = known.topic if known is not None else None
+            topic = related.topic if related is not None else None
             if target and emoji:
-                result = _reaction(event, lens, target, emoji, topic=topic, added=True)
+                result = _reaction(event, view, target, emoji, topic=topic, added=True)
         case "m.room.redaction":
-            result = _deleted(event, lens, known)
+            result = _deleted(event, view, related)
         case _:
             pass
     return cleaned(result) if result is not None else None
@@ -224,7 +224,7 @@ def starts_here(event: Event, me: str) -> bool:
     return membership == "invite" or (membership == "join" and before not in {"join", "invite"})
 
 
-def _inbound(event: Event, content: Object, lens: Lens, known: Original | None) -> Inbound | None:
+def _inbound(event: Event, content: Object, view: View, related: Original | None) -> Inbound | None:
     kind = text_of(content, "msgtype")
     if kind not in SAID or not isinstance(content.get("body"), str):
         return None
@@ -237,76 +237,76 @@ def _inbound(event: Event, content: Object, lens: Lens, known: Original | None) 
     if not body.strip() and not attachments:
         return None
     reply = _replied(content)
-    quoted = known.text if known is not None else fallback
-    to_us = known is not None and known.sender == lens.me
-    mentioned = _mentions_us(content, body, lens)
+    quoted = related.text if related is not None else fallback
+    to_us = related is not None and related.sender == view.me
+    mentioned = _mentions_us(content, body, view)
     topic = _topic(content)
     automated = content.get(AUTOMATED) is True or content.get("m.automated") is True
-    person = lens.person(text_of(event, "sender"), bot=automated)
+    person = view.person(text_of(event, "sender"), bot=automated)
     message = MessageId(text_of(event, "event_id"))
     return Inbound(
         key=message,
-        address=lens.address(topic),
+        address=view.address(topic),
         person=person,
         at=_at(event),
-        order=lens.order,
+        order=view.order,
         message=message,
-        text=clean(_without_our_name(body, lens) if mentioned else body),
-        private=lens.room.private,
-        addressed=lens.room.private or mentioned or to_us,
+        text=clean(_without_our_name(body, view) if mentioned else body),
+        private=view.room.private,
+        addressed=view.room.private or mentioned or to_us,
         attachments=attachments,
         reply_to=MessageId(reply) if reply is not None else None,
         quoted=clean(quoted) if reply is not None and quoted else None,
     )
 
 
-def _edited(event: Event, content: Object, lens: Lens, known: Original | None) -> Edited | None:
+def _edited(event: Event, content: Object, view: View, related: Original | None) -> Edited | None:
     """Servers pass on edits by anybody; only the author's own count."""
     new = object_of(content, "m.new_content")
     target = about(event)
-    if target is None or known is None or known.sender != text_of(event, "sender"):
+    if target is None or related is None or related.sender != text_of(event, "sender"):
         return None
     if not isinstance(new.get("body"), str):
         return None
     body = text_of(new, "body")
-    text = clean(_without_our_name(body, lens) if _mentions_us(new, body, lens) else body)
+    text = clean(_without_our_name(body, view) if _mentions_us(new, body, view) else body)
     return Edited(
         key=text_of(event, "event_id"),
-        address=lens.address(known.topic),
-        person=lens.person(text_of(event, "sender")),
+        address=view.address(related.topic),
+        person=view.person(text_of(event, "sender")),
         at=_at(event),
-        order=lens.order,
+        order=view.order,
         message=MessageId(target),
         text=text,
     )
 
 
-def _deleted(event: Event, lens: Lens, known: Original | None) -> Edited | Reacted | None:
+def _deleted(event: Event, view: View, related: Original | None) -> Edited | Reacted | None:
     target = redacts(event)
     if not target:
         return None
-    if known is not None and known.reacts_to:
-        return _reaction(event, lens, known.reacts_to, known.text, topic=None, added=False)
+    if related is not None and related.reacts_to:
+        return _reaction(event, view, related.reacts_to, related.text, topic=None, added=False)
     return Edited(
         key=text_of(event, "event_id"),
-        address=lens.address(known.topic if known is not None else None),
-        person=lens.person(text_of(event, "sender")),
+        address=view.address(related.topic if related is not None else None),
+        person=view.person(text_of(event, "sender")),
         at=_at(event),
-        order=lens.order,
+        order=view.order,
         message=MessageId(target),
         text=None,
     )
 
 
 def _reaction(
-    event: Event, lens: Lens, target: str, emoji: str, *, topic: str | None, added: bool
+    event: Event, view: View, target: str, emoji: str, *, topic: str | None, added: bool
 ) -> Reacted:
     return Reacted(
         key=text_of(event, "event_id"),
-        address=lens.address(topic),
-        person=lens.person(text_of(event, "sender")),
+        address=view.address(topic),
+        person=view.person(text_of(event, "sender")),
         at=_at(event),
-        order=lens.order,
+        order=view.order,
         message=MessageId(target),
         emoji=clean(emoji)[:64],
         added=added,
@@ -335,29 +335,29 @@ def _attachments(content: Object, kind: str) -> tuple[Attachment, ...]:
     return (Attachment(ref=reference, name=name, media_type=media_type, size=size),)
 
 
-def _mentions_us(content: Object, body: str, lens: Lens) -> bool:
+def _mentions_us(content: Object, body: str, view: View) -> bool:
     """Intentional mentions first; pills, the full id, @name and the display name for clients
     without them."""
     users: object = object_of(content, "m.mentions").get("user_ids")
-    if isinstance(users, list) and lens.me in users:
+    if isinstance(users, list) and view.me in users:
         return True
-    if any(unquote(pill) == lens.me for pill in _PILL.findall(text_of(content, "formatted_body"))):
+    if any(unquote(pill) == view.me for pill in _PILL.findall(text_of(content, "formatted_body"))):
         return True
-    return re.search(_our_name(lens), body, re.IGNORECASE) is not None
+    return re.search(_our_name(view), body, re.IGNORECASE) is not None
 
 
-def _our_name(lens: Lens) -> str:
+def _our_name(view: View) -> str:
     """A pattern: the full id, @name or the display name as a whole word; @name of another
     homeserver is somebody else."""
-    names = {lens.me, f"@{localpart(lens.me)}", lens.room.members.get(lens.me, "")}
+    names = {view.me, f"@{localpart(view.me)}", view.room.members.get(view.me, "")}
     longest_first = sorted(names, key=len, reverse=True)
     words = "|".join(re.escape(name) for name in longest_first if len(name) > 2)
     return rf"(?<!\w)@?(?:{words})(?!\w|:[\w-]+\.\w)"
 
 
-def _without_our_name(body: str, lens: Lens) -> str:
+def _without_our_name(body: str, view: View) -> str:
     """``ohmo: /status`` means ``/status``; a name anywhere else stays."""
-    match = re.match(rf"\s*{_our_name(lens)}\s*[:,]?\s*", body, re.IGNORECASE)
+    match = re.match(rf"\s*{_our_name(view)}\s*[:,]?\s*", body, re.IGNORECASE)
     rest = body[match.end() :] if match is not None else ""
     return rest if rest.strip() else body
 

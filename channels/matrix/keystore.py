@@ -18,9 +18,9 @@ from channels.errors import AuthFailed, NotReady
 from channels.matrix.account import begin_anew, locked, opened
 from channels.matrix.client_olm import (
     Account,
-    Hearing,
+    InboundSession,
+    OutboundSession,
     Session,
-    Speaking,
     Undecipherable,
     of_libolm,
 )
@@ -57,20 +57,20 @@ class Peer:
 
 
 @record
-class Heard:
+class SharedSession:
     """A Megolm session that was shared with us: by which user's device."""
 
     user: str
     curve: str
     ed: str
-    session: Hearing
+    session: InboundSession
 
 
 @record
-class Spoken:
+class RoomSession:
     """Our session of a room. ``began``: milliseconds; ``members``: for whom it was made."""
 
-    session: Speaking
+    session: OutboundSession
     began: int
     messages: int
     members: frozenset[str]
@@ -158,7 +158,7 @@ class KeyStore:
         rows = self._all("SELECT pickle FROM olm WHERE peer = ? ORDER BY used DESC LIMIT 5", peer)
         return [Session.load(row[0], self._key) for row in rows]
 
-    def put_session(self, peer: str, session: Session, *, heard: bool) -> None:
+    def put_session(self, peer: str, session: Session, *, received: bool) -> None:
         used = self._one("SELECT coalesce(max(used), 0) + 1 FROM olm WHERE peer = ?", peer)
         fresh = self._do(
             "INSERT OR IGNORE INTO olm VALUES (?, ?, ?, ?)",
@@ -169,27 +169,29 @@ class KeyStore:
         )
         if not fresh:
             self._do("UPDATE olm SET pickle = ? WHERE id = ?", session.dump(self._key), session.id)
-        if heard and not fresh and used:
+        if received and not fresh and used:
             self._do("UPDATE olm SET used = ? WHERE id = ?", used[0], session.id)
 
     # Megolm
 
-    def hearing(self, room: str, session: str) -> Heard | None:
+    def shared_session(self, room: str, session: str) -> SharedSession | None:
         row = self._one(
             "SELECT user, peer, ed, pickle FROM hearing WHERE room = ? AND id = ?", room, session
         )
         if row is None:
             return None
-        return Heard(user=row[0], curve=row[1], ed=row[2], session=Hearing.load(row[3], self._key))
+        return SharedSession(
+            user=row[0], curve=row[1], ed=row[2], session=InboundSession.load(row[3], self._key)
+        )
 
-    def put_hearing(self, room: str, heard: Heard) -> None:
+    def put_shared_session(self, room: str, inbound: SharedSession) -> None:
         values = (
             room,
-            heard.session.id,
-            heard.user,
-            heard.curve,
-            heard.ed,
-            heard.session.dump(self._key),
+            inbound.session.id,
+            inbound.user,
+            inbound.curve,
+            inbound.ed,
+            inbound.session.dump(self._key),
         )
         self._do("INSERT OR REPLACE INTO hearing VALUES (?, ?, ?, ?, ?, ?)", *values)
 
@@ -201,24 +203,27 @@ class KeyStore:
             return event
         return str(row[0])
 
-    def speaking(self, room: str) -> Spoken | None:
+    def room_session(self, room: str) -> RoomSession | None:
         row = self._one(
             "SELECT pickle, began, messages, members FROM speaking WHERE room = ?", room
         )
         if row is None:
             return None
         members = frozenset[str](json.loads(row[3]))
-        return Spoken(
-            session=Speaking.load(row[0], self._key), began=row[1], messages=row[2], members=members
+        return RoomSession(
+            session=OutboundSession.load(row[0], self._key),
+            began=row[1],
+            messages=row[2],
+            members=members,
         )
 
-    def put_speaking(self, room: str, spoken: Spoken) -> None:
+    def put_room_session(self, room: str, outbound: RoomSession) -> None:
         values = (
             room,
-            spoken.session.dump(self._key),
-            spoken.began,
-            spoken.messages,
-            json.dumps(sorted(spoken.members)),
+            outbound.session.dump(self._key),
+            outbound.began,
+            outbound.messages,
+            json.dumps(sorted(outbound.members)),
         )
         self._do("INSERT OR REPLACE INTO speaking VALUES (?, ?, ?, ?, ?)", *values)
 

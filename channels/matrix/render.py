@@ -81,11 +81,11 @@ def load(part: Part) -> Body:
     return cast("Body", json.loads(part.payload))
 
 
-def with_file(content: Body, held: Body) -> Body:
-    """The content of a file part, once its bytes are on the homeserver: ``held`` has their size,
-    and their address (``mxc``) or, scrambled, their ``file`` with its key."""
-    where = {"file": held["file"]} if "file" in held else {"url": held["mxc"]}
-    return {**content, **where, "info": {**content.get("info", {}), "size": held["size"]}}
+def with_file(content: Body, uploaded: Body) -> Body:
+    """The content of a file part, once its bytes are on the homeserver: ``uploaded`` has their
+    size, and their address (``mxc``) or, scrambled, their ``file`` with its key."""
+    where = {"file": uploaded["file"]} if "file" in uploaded else {"url": uploaded["mxc"]}
+    return {**content, **where, "info": {**content.get("info", {}), "size": uploaded["size"]}}
 
 
 def moved(part: Part, room: str) -> Part:
@@ -254,7 +254,9 @@ def _html(node: SyntaxTreeNode) -> str:
             return f"<code>{escape(node.content, quote=False)}</code>"
         case "fence" | "code_block":
             language = re.sub(r"[^\w+#.-]", "", node.info.split()[0]) if node.info.strip() else ""
-            attribute = f' class="language-{language}"' if language else ""
+            attribute = ""
+            if language:
+                attribute = f' class="language-{language}"'
             return f"<pre><code{attribute}>{escape(node.content, quote=False)}</code></pre>"
         case "heading":
             return f"<{node.tag}>{_inner(node)}</{node.tag}>"

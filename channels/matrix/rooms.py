@@ -154,7 +154,7 @@ class Rooms:
             state.encryption = json.loads(json.dumps(rules))
 
 
-class Welcome:
+class Invitations:
     """``invited`` tells whether this person may bring us into this room (True: one-to-one); None:
     everybody may."""
 

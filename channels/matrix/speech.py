@@ -13,10 +13,10 @@ from datetime import timedelta
 
 from channels.contract import Clock
 from channels.errors import Rejected
-from channels.matrix.client_olm import Hearing, Speaking, Undecipherable, signed_by
+from channels.matrix.client_olm import InboundSession, OutboundSession, Undecipherable, signed_by
 from channels.matrix.device import MEGOLM, OLM, Device, Request
-from channels.matrix.inbound import Object, mapping, text_of
-from channels.matrix.keystore import Heard, KeyStore, Peer, Spoken
+from channels.matrix.inbound import Object, object_of, text_of
+from channels.matrix.keystore import KeyStore, Peer, RoomSession, SharedSession
 from channels.payloads import Body
 
 Messages = dict[str, dict[str, Body]]  # to-device contents by user and device
@@ -57,24 +57,24 @@ class Speech:
                 for peer in self._store.devices(user)
                 if (peer.user, peer.device) != (self._me.user, self._me.id)
             }
-            spoken = self._store.speaking(room)
+            outbound = self._store.room_session(room)
             shared: set[tuple[str, str]] = set()
             usable = False
-            if spoken is not None:
-                shared = self._store.shared_with(spoken.session.id)
-                fresh = spoken.messages < latest and 0 <= now - spoken.began < oldest
-                usable = fresh and spoken.members == members and shared <= set(peers)
+            if outbound is not None:
+                shared = self._store.shared_with(outbound.session.id)
+                fresh = outbound.messages < latest and 0 <= now - outbound.began < oldest
+                usable = fresh and outbound.members == members and shared <= set(peers)
             if not usable:
                 shared = set()
-                session = Speaking()
-                self._store.put_speaking(
-                    room, Spoken(session=session, began=now, messages=0, members=members)
+                session = OutboundSession()
+                self._store.put_room_session(
+                    room, RoomSession(session=session, began=now, messages=0, members=members)
                 )
-                ours = Hearing.shared(session.key)
-                heard = Heard(
+                ours = InboundSession.shared(session.key)
+                inbound = SharedSession(
                     user=self._me.user, curve=self._me.curve, ed=self._me.ed, session=ours
                 )
-                self._store.put_hearing(room, heard)
+                self._store.put_shared_session(room, inbound)
             return [peers[name] for name in sorted(set(peers) - shared)]
 
     def unreached(self, peers: Sequence[Peer]) -> list[Peer]:
@@ -87,26 +87,26 @@ class Speech:
         is none."""
         with self._store.whole():
             for peer in peers:
-                for name, one in mapping(mapping(claimed.get(peer.user)).get(peer.device)).items():
-                    key = mapping(one)
-                    if name.startswith("signed_curve25519:") and signed_by(
-                        dict(key), peer.user, f"ed25519:{peer.device}", peer.ed
-                    ):
-                        try:
-                            self._store.put_session(
-                                peer.curve,
-                                self._me.account.reaches(peer.curve, text_of(key, "key")),
-                                heard=True,
-                            )
-                        except Undecipherable:
-                            continue
+                signer = f"ed25519:{peer.device}"
+                keys = object_of(object_of(claimed, peer.user), peer.device)
+                for name in keys:
+                    key = object_of(keys, name)
+                    if not name.startswith("signed_curve25519:"):
+                        continue
+                    if not signed_by(dict(key), peer.user, signer, peer.ed):
+                        continue
+                    try:
+                        session = self._me.account.reaches(peer.curve, text_of(key, "key"))
+                    except Undecipherable:
+                        continue
+                    self._store.put_session(peer.curve, session, received=True)
 
     def share(self, room: str, peers: Sequence[Peer]) -> Messages:
         """The key of our session of the room, wrapped for each device we can reach."""
         with self._store.whole():
-            spoken = self._store.speaking(room)
-            assert spoken is not None, "target() made it"
-            session = spoken.session
+            outbound = self._store.room_session(room)
+            assert outbound is not None, "target() made it"
+            session = outbound.session
             key = {
                 "algorithm": MEGOLM,
                 "room_id": room,
@@ -117,10 +117,10 @@ class Speech:
 
     def shared(self, room: str, messages: Messages) -> None:
         with self._store.whole():
-            spoken = self._store.speaking(room)
-            assert spoken is not None, "target() made it"
+            outbound = self._store.room_session(room)
+            assert outbound is not None, "target() made it"
             self._store.put_shares(
-                spoken.session.id,
+                outbound.session.id,
                 [(user, name) for user, devices in messages.items() for name in devices],
             )
 
@@ -128,44 +128,44 @@ class Speech:
         """The content of an ``m.room.encrypted``; relations stay outside, where homeservers read
         them."""
         with self._store.whole():
-            spoken = self._store.speaking(room)
-            assert spoken is not None, "target() made it"
+            outbound = self._store.room_session(room)
+            assert outbound is not None, "target() made it"
             text = json.dumps(
                 {"room_id": room, "type": kind, "content": content},
                 ensure_ascii=False,
                 separators=(",", ":"),
             )
-            ciphertext = spoken.session.encrypt(text)
-            self._store.put_speaking(room, replace(spoken, messages=spoken.messages + 1))
-        outside: Body = (
-            {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}
-        )
+            ciphertext = outbound.session.encrypt(text)
+            self._store.put_room_session(room, replace(outbound, messages=outbound.messages + 1))
+        outside: Body = {}
+        if "m.relates_to" in content:
+            outside = {"m.relates_to": content["m.relates_to"]}
         return {
             "algorithm": MEGOLM,
             "sender_key": self._me.curve,
             "device_id": self._me.id,
-            "session_id": spoken.session.id,
+            "session_id": outbound.session.id,
             "ciphertext": ciphertext,
             **outside,
         }
 
-    def answer(self, asked: Request, peer: Peer) -> Messages | str:
+    def answer(self, request: Request, peer: Peer) -> Messages | str:
         """The key somebody asked for, or why they do not get it: only our own sessions, and only
         for people we shared them with."""
         with self._store.whole():
-            heard = self._store.hearing(asked.room, asked.session)
-            if heard is None:
+            inbound = self._store.shared_session(request.room, request.session)
+            if inbound is None:
                 return "m.unavailable"
-            entitled = {user for user, _ in self._store.shared_with(asked.session)}
-            if heard.user != self._me.user or asked.user not in entitled:
+            entitled = {user for user, _ in self._store.shared_with(request.session)}
+            if inbound.user != self._me.user or request.user not in entitled:
                 return "m.unauthorised"
             key: Body = {
                 "algorithm": MEGOLM,
-                "room_id": asked.room,
-                "session_id": asked.session,
-                "session_key": heard.session.export(),
-                "sender_key": heard.curve,
-                "sender_claimed_ed25519_key": heard.ed,
+                "room_id": request.room,
+                "session_id": request.session,
+                "session_key": inbound.session.export(),
+                "sender_key": inbound.curve,
+                "sender_claimed_ed25519_key": inbound.ed,
                 "forwarding_curve25519_key_chain": [],
             }
             return self._wrapped([peer], "m.forwarded_room_key", key)
@@ -191,7 +191,7 @@ class Speech:
                 "recipient_keys": {"ed25519": peer.ed},
             }
             ciphertext = sessions[0].encrypt(json.dumps(payload, ensure_ascii=False))
-            self._store.put_session(peer.curve, sessions[0], heard=False)
+            self._store.put_session(peer.curve, sessions[0], received=False)
             messages.setdefault(peer.user, {})[peer.device] = {
                 "algorithm": OLM,
                 "sender_key": self._me.curve,

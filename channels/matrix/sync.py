@@ -22,11 +22,11 @@ from channels.matrix.client import MatrixClient
 from channels.matrix.inbound import (
     SPOKEN,
     Event,
-    Lens,
     Object,
     Original,
     Room,
     Unreadable,
+    View,
     about,
     arrival_of,
     events_of,
@@ -37,7 +37,7 @@ from channels.matrix.inbound import (
     original,
     redacts,
 )
-from channels.matrix.rooms import LONGEST_GAP, TYPES, History, Rooms, Welcome
+from channels.matrix.rooms import LONGEST_GAP, TYPES, History, Invitations, Rooms
 from channels.payloads import Body, Garbled, Quarantine
 from channels.record import Recent, record
 from channels.text import wall
@@ -108,7 +108,7 @@ class Listening:
         self,
         client: MatrixClient,
         rooms: Rooms,
-        welcome: Welcome,
+        invitations: Invitations,
         me: str,
         context: ChannelContext,
         doubles: Doubles,
@@ -117,7 +117,7 @@ class Listening:
         self._doubles = doubles
         self._client = client
         self._rooms = rooms
-        self._welcome = welcome
+        self._invitations = invitations
         self._me = me
         self._context = context
         self._clock = clock
@@ -180,7 +180,7 @@ class Listening:
         position = await self._begin(born, Position("", int(self._clock().timestamp() * 1000)))
         patience = self._client.pace.catch_up
         answer = await self._client.sync(None, INVITES_ONLY, poll=0, patience=patience)
-        invites = await self._welcome.accept(await self._welcome.wanted(answer))
+        invites = await self._invitations.accept(await self._invitations.wanted(answer))
         return replace(position, invites=invites)
 
     async def _begin(self, born: Object, position: Position) -> Position:
@@ -214,7 +214,7 @@ class Listening:
         opened, done = await self._history.opened_later(sessions, self._arrival)
         # What was said.
         arrivals, order = await self._arrivals(answer)
-        new = await self._welcome.wanted(answer)
+        new = await self._invitations.wanted(answer)
         invites = tuple(dict.fromkeys((*position.invites, *new, *self._followed)))
         self._followed.clear()
         since = str(answer.get("next_batch", position.since))
@@ -236,7 +236,7 @@ class Listening:
             await encryption.tend(news)
             await self._history.tell_overdue()
         if invites:
-            remaining = await self._welcome.accept(invites)
+            remaining = await self._invitations.accept(invites)
             self._position = replace(following, invites=remaining)
 
     async def _fetch(self, born: Object, poll: float) -> Object | None:
@@ -289,7 +289,7 @@ class Listening:
                 if event.get("type") == "m.room.encrypted":
                     readable = await self._history.decrypted(room, event, number)
                 elif event.get("type") == "m.room.tombstone":
-                    new = self._welcome.follow(event)
+                    new = self._invitations.follow(event)
                     if new is not None:
                         self._followed.append(new)
                         await self._context.missed(
@@ -342,14 +342,14 @@ class Listening:
             return None
         target = about(event)
         if target is None:
-            known = self._known.get(redacts(event))
+            related = self._known.get(redacts(event))
         else:
-            known = await self._original(room, target)
+            related = await self._original(room, target)
         try:
             state = await self._rooms.get(room)
         except Rejected:  # we were removed meanwhile
             state = Room(room)
-        return arrival_of(event, Lens(self._me, state, order), known)
+        return arrival_of(event, View(self._me, state, order), related)
 
     async def _original(self, room: str, target: str) -> Original | None:
         if target not in self._known:

@@ -141,7 +141,9 @@ def _reaction(reaction: Reaction, me: Me) -> Iterator[Reacted]:
     new = {kind.emoji or kind.custom_emoji_id or kind.type for kind in reaction.new_reaction}
     for emoji in sorted(old ^ new):
         added = emoji in new
-        sign = "+" if added else "-"
+        sign = "-"
+        if added:
+            sign = "+"
         message = f"{reaction.chat.id}/{reaction.message_id}"
         yield Reacted(
             key=f"{message}/reaction/{reaction.user.id}/{reaction.date}/{emoji}/{sign}",

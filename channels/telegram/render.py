@@ -101,7 +101,9 @@ def mark(part: Part) -> Part:
     if part.kind == "delete":
         return part
     body = json.loads(part.payload)
-    field = "caption" if part.kind == "file" else "text"
+    field = "text"
+    if part.kind == "file":
+        field = "caption"
     formatted = part.kind == "file" or "parse_mode" in body
     note = f"<i>({MARK})</i>" if formatted else f"({MARK})"
     body[field] = f"{body[field]}\n\n{note}" if body.get(field) else note

@@ -226,7 +226,7 @@ def discord(text: str, name: str) -> tuple[Arrival, ...]:
 
 
 def feishu(text: str, name: str) -> tuple[Arrival, ...]:
-    place = feishu_inbound.Place("cli_1", "ou_ohmo", {"ou_ada": name}, quoted={"om_0": text})
+    place = feishu_inbound.EventContext("cli_1", "ou_ohmo", {"ou_ada": name}, quoted={"om_0": text})
     sender = {"sender_id": {"open_id": "ou_ada"}, "sender_type": "user"}
     mentions = [{"key": "@_user_1", "id": {"open_id": "ou_bob"}, "name": name}]
     contents = [
@@ -296,7 +296,7 @@ def feishu(text: str, name: str) -> tuple[Arrival, ...]:
 
 def matrix(text: str, name: str) -> tuple[Arrival, ...]:
     room = matrix_inbound.Room("!r:h", {"@ada:h": name, "@ohmo:h": "ohmo", "@bob:h": text})
-    lens = matrix_inbound.Lens("@ohmo:h", room, "0001")
+    lens = matrix_inbound.View("@ohmo:h", room, "0001")
     known = matrix_inbound.Original("@ada:h", text, None)
     base = {"event_id": "$1", "sender": "@ada:h", "origin_server_ts": 1_700_000_000_000}
     reply = {"m.in_reply_to": {"event_id": "$0"}}

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from channels.contract import Answer, Edited, Inbound, Reacted
 from channels.feishu import inbound
-from channels.feishu.inbound import Place
+from channels.feishu.inbound import EventContext
 from channels.payloads import Malformed
 
-PLACE = Place("cli_1", "ou_bot", {"ou_ada": "Ada"})
+PLACE = EventContext("cli_1", "ou_bot", {"ou_ada": "Ada"})
 
 
 def event(kind: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def message(kind: str, content: dict[str, Any], **more: Any) -> dict[str, Any]:
     )
 
 
-def heard(payload: dict[str, Any], place: Place = PLACE) -> Inbound:
+def heard(payload: dict[str, Any], place: EventContext = PLACE) -> Inbound:
     (said,) = inbound.read(payload, place)
     assert isinstance(said, Inbound)
     return said
@@ -89,7 +89,7 @@ def test_a_thread_is_named_by_its_root_also_on_the_root_itself() -> None:
 
 
 def test_an_answer_to_our_own_message_addresses_us_and_carries_what_it_quotes() -> None:
-    place = Place(
+    place = EventContext(
         "cli_1", "ou_bot", is_ours=lambda one: one == "om_5", quoted={"om_5": "the question"}
     )
     said = heard(message("text", {"text": "yes"}, root_id="om_5", parent_id="om_5"), place)
@@ -180,7 +180,7 @@ def test_bots_are_not_heard() -> None:
 
 
 def test_a_recalled_message_is_a_deletion_in_its_thread() -> None:
-    place = Place("cli_1", "ou_bot", topic_of=lambda _: "om_0")
+    place = EventContext("cli_1", "ou_bot", topic_of=lambda _: "om_0")
     body = {
         "message_id": "om_1",
         "chat_id": "oc_1",

@@ -36,7 +36,7 @@ class Rooms:
     direct: frozenset[str] = frozenset()
 
 
-class Welcome:
+class Invitations:
     async def wanted(self, answer: Any) -> tuple[str, ...]:
         del answer
         return ()
@@ -60,7 +60,7 @@ async def test_a_fault_beside_the_sync_ends_the_connection(tmp_path: Path) -> No
     listening = made(
         Homeserver(),
         Rooms(),
-        Welcome(),
+        Invitations(),
         "@ohmo:here",
         FakeContext(tmp_path),
         Broken(),

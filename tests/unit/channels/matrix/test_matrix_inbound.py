@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from channels.contract import Attachment, Edited, Inbound, Reacted
 from channels.matrix.inbound import (
-    Lens,
     Original,
     Room,
+    View,
     about,
     arrival_of,
     flaw,
@@ -25,8 +25,8 @@ ME = "@ohmo:example.org"
 ADA = "@ada:example.org"
 
 
-def lens(*more: str, direct: bool = False) -> Lens:
-    return Lens(
+def lens(*more: str, direct: bool = False) -> View:
+    return View(
         ME, Room("!r", {ME: "Ohmo", ADA: "Ada", **{user: user for user in more}}, direct), "0001"
     )
 
@@ -45,8 +45,8 @@ def said(body: str, kind: str = "m.text", **content: Any) -> dict[str, Any]:
     }
 
 
-def heard(event: dict[str, Any], where: Lens = DM, known: Original | None = None) -> Inbound:
-    result = arrival_of(event, where, known)
+def heard(event: dict[str, Any], where: View = DM, related: Original | None = None) -> Inbound:
+    result = arrival_of(event, where, related)
     assert isinstance(result, Inbound)
     return result
 
@@ -127,7 +127,7 @@ def test_a_reply_is_stripped_of_its_fallback_and_quotes_what_it_answers() -> Non
     message = heard(event)
     assert (message.text, message.quoted, message.reply_to) == ("my answer", "first\nsecond", "$0")
     assert (
-        heard(event, known=Original("@bob:example.org", "newest words", None)).quoted
+        heard(event, related=Original("@bob:example.org", "newest words", None)).quoted
         == "newest words"
     )
 
@@ -299,7 +299,7 @@ def test_no_event_whatever_its_shape_makes_the_reader_fall_over(
     room.learn(event)
     about(event)
     starts_here(event, ME)
-    arrival_of(event, Lens(ME, room, "1"), original(event))
+    arrival_of(event, View(ME, room, "1"), original(event))
 
 
 @pytest.mark.parametrize(
