@@ -84,8 +84,10 @@ class Client:
         self._met = False
 
     def get(self, path: str, **query: str | int | None) -> Json:
-        given = {name: str(value) for name, value in query.items() if value is not None}
-        return self._ask("GET", f"{path}?{urllib.parse.urlencode(given)}" if given else path)
+        words = {name: str(value) for name, value in query.items() if value is not None}
+        if words:
+            path = f"{path}?{urllib.parse.urlencode(words)}"
+        return self._ask("GET", path)
 
     def post(self, path: str, body: Mapping[str, object]) -> Json:
         return self._ask(
@@ -164,8 +166,19 @@ class Client:
                 data = json.dumps(body, ensure_ascii=False).encode()
             except UnicodeEncodeError as error:  # bytes of a pipe or of the command line
                 raise OhmoError(NOT_TEXT) from error
+        until = time.monotonic() + (self._patience if self._met else 0.0)
         try:
-            response = self._respond(link, method, path, data, headers)
+            while True:  # again only what was certainly not heard, or only asks
+                try:
+                    link.request(method, path, data, headers)
+                    response = link.getresponse()
+                    break
+                except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
+                    heard = isinstance(error, ConnectionResetError) and method != "GET"
+                    if heard or time.monotonic() >= until:
+                        raise
+                    link.close()
+                    time.sleep(_RETRY)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotRunning(
                 f"not running (nobody answers at {self._where()}); start it with: ohmo run"
@@ -175,10 +188,8 @@ class Client:
                 f"{self._where()}: no answer within {self._timeout:.0f} s; see ohmo logs"
             ) from error
         except (OSError, http.client.HTTPException) as error:
-            raise NotRunning(
-                f"cannot reach {self._where()}"
-                f" ({getattr(error, 'strerror', None) or type(error).__name__})"
-            ) from error
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            raise NotRunning(f"cannot reach {self._where()} ({reason})") from error
         self._met = True
         if response.status >= 400:
             line = f"the daemon answered {response.status} {response.reason}"
@@ -188,27 +199,6 @@ class Client:
                     line = str(answer["error"])  # pyright: ignore[reportUnknownArgumentType]
             raise Refused(line, response.status)
         return response
-
-    def _respond(
-        self,
-        link: http.client.HTTPConnection,
-        method: str,
-        path: str,
-        data: bytes | None,
-        headers: Mapping[str, str],
-    ) -> http.client.HTTPResponse:
-        """Again only what was certainly not heard, or only asks. Raises OSError, HTTPException."""
-        until = time.monotonic() + (self._patience if self._met else 0.0)
-        while True:
-            try:
-                link.request(method, path, data, headers)
-                return link.getresponse()
-            except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
-                heard = isinstance(error, ConnectionResetError) and method != "GET"
-                if heard or time.monotonic() >= until:
-                    raise
-                link.close()
-                time.sleep(_RETRY)
 
     @contextmanager
     def _connection(self) -> Generator[http.client.HTTPConnection]:

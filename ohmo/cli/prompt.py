@@ -232,10 +232,8 @@ class _Prompt:
         while True:
             with self._client.all_events(mark) as events:
                 for event in events:
-                    idle = event is None or event.kind in (
-                        "ready",
-                        "reset",
-                    )  # nothing is on its way
+                    # nothing is on its way
+                    idle = event is None or event.kind in ("ready", "reset")
                     if event is not None and event.mark:
                         mark = event.mark
                     if message is None:
@@ -256,7 +254,9 @@ class _Prompt:
                 return None
             if event.kind != "changed":
                 self._print_event(event)
-            if event.kind not in ("changed", "turn_ended"):
+            if event.kind == "turn_ended":
+                self._ended_turns.add(event.data["turn"])
+            elif event.kind != "changed":
                 return None
         self._answer_questions(message.thread)
         row = self._row(message)
@@ -277,17 +277,13 @@ class _Prompt:
         return None
 
     def _answer_questions(self, thread: str) -> None:
-        for asked in self._client.get("/api/v1/approvals", thread=thread)["approvals"]:
-            ask = asked["ask"]
-            if asked["state"] != "asked":
+        for approval in self._client.get("/api/v1/approvals", thread=thread)["approvals"]:
+            if approval["state"] != "asked":
                 continue
+            ask = approval["ask"]
             request = permission_request(ask["question"])
-            is_permission = ask["question"]["kind"] == "permission"
-            if (
-                is_permission
-                and self._allowed is not None
-                and self._allowed.covers(request, Path(ask["cwd"]))
-            ):
+            rules = self._allowed if ask["question"]["kind"] == "permission" else None
+            if rules is not None and rules.covers(request, Path(ask["cwd"])):
                 verdict = {"verdict": "allowed"}
             else:
                 self._refused.append(request.rule)
@@ -315,8 +311,6 @@ class _Prompt:
     def _print_event(self, event: ServerEvent) -> None:
         if self._streams:
             click.echo(json.dumps({"event": event.kind, **event.data}, ensure_ascii=False))
-        if event.kind == "turn_ended":
-            self._ended_turns.add(event.data["turn"])
         line = trouble(event) if event.kind == "status" or self._options.wait else ""
         key = "status" if event.kind == "status" else line  # the first of many tries tells enough
         if line and key not in self._troubles:

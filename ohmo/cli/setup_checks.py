@@ -13,7 +13,7 @@ import click
 from channels.contract import Manifest
 from ohmo.cli.home_config import service_environment
 from ohmo.config.home import Home, environment
-from ohmo.config.load import Config, load
+from ohmo.config.load import load
 from ohmo.config.problems import nearest
 from ohmo.contracts.errors import ConfigError
 from ohmo.discovery import scan
@@ -54,13 +54,8 @@ class SetupChecks:
                         where = f"{pages[0]}; then put it into {env_file}" if pages else home.config
                         click.echo(f"        {where}")
             return all("missing secret" in problem for problem in problems)
-        return self._model_answers(config, environ) and self._channels_connect(environ)
-
-    def _model_answers(self, config: Config, environ: Mapping[str, str]) -> bool:
-        from ohmo.providers.build import try_model
-
         result = asyncio.run(
-            try_model(config, environ, config.profile_name, config.profile, limit=_TIMEOUT)
+            build.try_model(config, environ, config.profile_name, config.profile, limit=_TIMEOUT)
         )
         if result.offline:
             click.echo(
@@ -71,7 +66,7 @@ class SetupChecks:
             click.echo(f"model   {result.who} answered")
         else:
             click.echo(f"failed  {result.text}\n        {result.next}")
-        return result.fine
+        return result.fine and self._channels_connect(environ)
 
     def _channels_connect(self, environ: Mapping[str, str]) -> bool:
         from ohmo.doctor.examination import examine, survey

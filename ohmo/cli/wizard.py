@@ -148,7 +148,24 @@ class Wizard:
                     show_default=False,
                     value_proc=_address,
                 )
-        key, secrets = self._key(flags, provider or old.provider)
+        # The key: a reference, and the secret behind it when it was given here.
+        maker = provider or old.provider
+        variable_of_key = {"openai": "OPENAI_API_KEY"}.get(maker, "ANTHROPIC_API_KEY")
+        key = flags.api_key or ""
+        missing = not environment(self._environ).get(variable_of_key)
+        if flags.api_key is None and self._asking and maker in ("anthropic", "openai") and missing:
+            key = click.prompt(
+                f"API key (goes to .env as {variable_of_key}; empty: later)",
+                default="",
+                hide_input=True,
+                show_default=False,
+            )
+        if key == "-":
+            key = sys.stdin.readline().strip()
+        secrets: dict[str, str] = {}
+        if key and Secret(key).kind == "literal":
+            secrets[variable_of_key] = key
+            key = f"env:{variable_of_key}"
         if self._asking and not models and provider in ("anthropic", "openai"):
             models = choose_models(
                 self._environ,
@@ -163,30 +180,6 @@ class Wizard:
             workspace=flags.workspace or "",
             secrets=secrets,
         )
-
-    def _key(self, flags: InitFlags, provider: str) -> tuple[str, dict[str, str]]:
-        """A reference, and the secret behind it when it was given here."""
-        name = {"openai": "OPENAI_API_KEY"}.get(provider, "ANTHROPIC_API_KEY")
-        written = flags.api_key
-        if (
-            written is None
-            and self._asking
-            and provider in ("anthropic", "openai")
-            and not environment(self._environ).get(name)
-        ):
-            written = click.prompt(
-                f"API key (goes to .env as {name}; empty: later)",
-                default="",
-                hide_input=True,
-                show_default=False,
-            )
-        if not written:
-            return "", {}
-        if written == "-":
-            written = sys.stdin.readline().strip()
-        if Secret(written).kind != "literal":
-            return written, {}
-        return f"env:{name}", {name: written}
 
     # channels
     def _channels(self, flags: InitFlags, old: Answers) -> Answers:
@@ -246,8 +239,18 @@ class Wizard:
         self._write_documents(setup, old)
         for key in dict.fromkeys((*asks, *given)):
             ask = asks.get(key, Ask(key, key, "", secret=key in manifest.secrets))
-            value = given.get(key) or self._ask(manifest, ask, old)
             name = variable(manifest.name, key)
+            value = given.get(key) or None
+            is_set = key in old or (ask.secret and environment(self._environ).get(name))
+            if value is None and self._asking and not is_set:
+                click.echo(f"        ({ask.page})")
+                typed = click.prompt(
+                    f"{manifest.title}: {ask.question}",
+                    default=ask.default or "",
+                    hide_input=ask.secret,
+                    show_default=bool(ask.default),
+                )
+                value = typed.strip() or None
             if value is None:
                 if ask.secret and key not in old:
                     settings[key] = f"env:{name}"
@@ -277,22 +280,6 @@ class Wizard:
             for key, value in settings.items()
             if isinstance(value, str)
         }
-
-    def _ask(self, manifest: Manifest, ask: Ask, old: Mapping[str, Value]) -> str | None:
-        if (
-            not self._asking
-            or ask.key in old
-            or (ask.secret and environment(self._environ).get(variable(manifest.name, ask.key)))
-        ):
-            return None
-        click.echo(f"        ({ask.page})")
-        typed = click.prompt(
-            f"{manifest.title}: {ask.question}",
-            default=ask.default or "",
-            hide_input=ask.secret,
-            show_default=bool(ask.default),
-        )
-        return typed.strip() or None
 
     def _documents(self, answers: Answers) -> tuple[dict[str, str], list[str]]:
         """The platforms' documents, and what is left to do there."""

@@ -139,7 +139,21 @@ class _Chat:
         self._troubles.clear()
         unended: int | None = seq
         while unended is not None:
-            self._follow(unended)
+            # Until it has its ending. The first Ctrl-C stops the turn, the second leaves.
+            stopping = False
+            row: Json | None = None
+            while row is None:
+                try:
+                    row = self._ended_row(unended)
+                except KeyboardInterrupt:
+                    if stopping:
+                        raise
+                    stopping = True
+                    self._client.post("/api/v1/messages", {"text": "/stop", "thread": self._thread})
+            self._catch_up()
+            expected = ("answered", "merged", "stopped") if stopping else ("answered", "merged")
+            if row["ending"] not in expected:
+                click.echo(f"ohmo: {row['ending']}: {clean(row['reason'])}", err=True)
             unended = None
             if text.startswith("/"):  # what a command begins is a message of its own
                 rows = self._client.get("/api/v1/inbox", limit=100)["inbox"]  # what waits is first
@@ -150,23 +164,6 @@ class _Chat:
                 ]
                 unended = min(waiting, default=None)
 
-    def _follow(self, seq: int) -> None:
-        """Until the message has its ending. The first Ctrl-C stops the turn, the second leaves."""
-        stopping = False
-        while True:
-            try:
-                row = self._ended_row(seq)
-                break
-            except KeyboardInterrupt:
-                if stopping:
-                    raise
-                stopping = True
-                self._client.post("/api/v1/messages", {"text": "/stop", "thread": self._thread})
-        self._catch_up()
-        expected = ("answered", "merged", "stopped") if stopping else ("answered", "merged")
-        if row["ending"] not in expected:
-            click.echo(f"ohmo: {row['ending']}: {clean(row['reason'])}", err=True)
-
     def _ended_row(self, seq: int) -> Json:
         """The arrival's row, once it has its ending."""
         while True:
@@ -176,8 +173,9 @@ class _Chat:
                         self._show(event)
                         if event.kind not in _ROW_EVENTS:
                             continue
-                    asked = self._client.get("/api/v1/approvals", thread=self._thread)
-                    asks = [one["ask"] for one in asked["approvals"] if one["state"] == "asked"]
+                    answer = self._client.get("/api/v1/approvals", thread=self._thread)
+                    approvals = answer["approvals"]
+                    asks = [item["ask"] for item in approvals if item["state"] == "asked"]
                     if asks:
                         break
                     row = self._client.get(f"/api/v1/inbox/{self._thread}/{seq}")
@@ -199,7 +197,15 @@ class _Chat:
         if question["kind"] == "permission":
             verdict = self._decide(question)
         else:
-            verdict = self._choose(question)
+            labels = [str(choice["label"]) for choice in question["choices"]]
+            for number, label in enumerate(labels, 1):
+                self._screen.print_line(f"  {number}) {clean(label)}")
+            word = (self._screen.read_answer("Your answer: ") or "").strip()
+            if word.isascii() and word.isdigit() and 1 <= int(word[:6]) <= len(labels):
+                word = labels[int(word) - 1]
+            verdict = {"verdict": "allowed", "word": word}
+            if not word:
+                verdict = {"verdict": "denied", "word": "no answer was given"}
         try:
             self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
         except Refused as error:  # its time was over, or somebody else was faster
@@ -219,18 +225,6 @@ class _Chat:
             if not self._screen.live or not word or word in _NO:
                 return {"verdict": "denied", "word": ""}
             self._screen.print_line("that is none of these letters; nothing was decided", "trouble")
-
-    def _choose(self, question: Json) -> dict[str, Any]:
-        labels = [str(choice["label"]) for choice in question["choices"]]
-        for number, label in enumerate(labels, 1):
-            self._screen.print_line(f"  {number}) {clean(label)}")
-        typed = self._screen.read_answer("Your answer: ")
-        if typed is None or not typed.strip():
-            return {"verdict": "denied", "word": "no answer was given"}
-        word = typed.strip()
-        if word.isascii() and word.isdigit() and 1 <= int(word[:6]) <= len(labels):
-            word = labels[int(word) - 1]
-        return {"verdict": "allowed", "word": word}
 
     # what is shown
 

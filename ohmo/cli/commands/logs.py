@@ -5,19 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import click
 
 from ohmo.cli.client import Client
 from ohmo.cli.connect import connect
 from ohmo.cli.show import clean
-from ohmo.cli.tail import growing
 from ohmo.config.home import find_home
+
+_INTERVAL = 0.3  # seconds between two looks at a file that grows
+_PIECE = 1 << 16  # bytes
+_RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}
 
 
 @click.command("logs", help=__doc__)
@@ -107,7 +111,8 @@ def _local_lines(log_filter: _Filter, lines: int, follow: bool) -> Iterator[str]
         content = _read(file, end if file == path else -1)
         texts = [log_filter.text(line) for line in content.splitlines()]
         shown = [text for text in texts if text is not None]
-        last.extendleft(reversed(shown[max(0, len(shown) - (lines - len(last))) :]))
+        missing = lines - len(last)
+        last.extendleft(reversed(shown[max(0, len(shown) - missing) :]))
     yield from last
     for line in growing(path, end) if follow else ():
         text = log_filter.text(line)
@@ -139,11 +144,9 @@ def _read(file: Path, end: int) -> str:
                     break
                 content += piece
     except (OSError, EOFError, zlib.error) as error:
-        click.echo(
-            f"ohmo: {file}: cannot be read further ({getattr(error, 'strerror', None) or error});"
-            " the other files follow",
-            err=True,
-        )
+        reason = getattr(error, "strerror", None) or error
+        line = f"ohmo: {file}: cannot be read further ({reason}); the other files follow"
+        click.echo(line, err=True)
     return content.decode("utf-8", "replace")
 
 
@@ -180,5 +183,75 @@ def _without_place(event: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in event.items() if name != "place"}
 
 
-_PIECE = 1 << 16  # bytes
-_RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}
+def last_lines(path: Path, lines: int) -> tuple[list[str], int]:
+    """The last ``lines`` of the file, and where it ended."""
+    if not path.exists():
+        return [], 0
+    with path.open("rb") as file:
+        end = file.seek(0, 2)
+        start = end
+        tail = b""
+        while start > 0 and tail.count(b"\n") <= lines:
+            step = min(_PIECE, start)
+            start -= step
+            file.seek(start)
+            tail = file.read(step) + tail
+    texts = tail.decode("utf-8", "replace").splitlines()
+    return texts[-lines:] if lines else [], end
+
+
+def growing(path: Path, position: int) -> Iterator[str]:
+    """New lines behind ``position``. A file that is turned over is read to its end, then the one
+    that came after it."""
+    file: BinaryIO | None = None
+    try:
+        while True:
+            if file is None and path.exists():
+                file = path.open("rb")
+                file.seek(position if position <= os.fstat(file.fileno()).st_size else 0)
+            if file is None:
+                time.sleep(_INTERVAL)
+                continue
+            # looked at first: what was written before it moved is then read
+            moved = not _is_at(path, file)
+            while raw := file.readline():
+                if not raw.endswith(b"\n") and not moved:  # the rest of this line is still written
+                    file.seek(-len(raw), os.SEEK_CUR)
+                    break
+                yield raw.decode("utf-8", "replace")
+            if not moved:
+                time.sleep(_INTERVAL)
+                continue
+            later = _files_after(path, file)
+            file = None
+            for older in later:
+                yield from older.read_text("utf-8", "replace").splitlines(keepends=True)
+            position = 0
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    """Whether it is still the file of that name, as long as it was."""
+    try:
+        opened, named = os.fstat(file.fileno()), path.stat()
+    except FileNotFoundError:
+        return False
+    same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
+    return same and named.st_size >= file.tell()
+
+
+def _files_after(path: Path, file: BinaryIO) -> list[Path]:
+    """Files that were turned over after this one, oldest first; closes it."""
+    with file:
+        inode = os.fstat(file.fileno()).st_ino
+    files: list[Path] = []
+    for number in range(1, 100):
+        older = path.with_name(f"{path.name}.{number}")
+        if not older.exists():
+            return []  # it was deleted, or is compressed by now
+        if older.stat().st_ino == inode:
+            return files[::-1]
+        files.append(older)
+    return []

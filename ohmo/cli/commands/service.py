@@ -114,8 +114,8 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
     """One true answer: the service, the daemon, each channel. Exit code 0 only when it runs and is
     ready."""
     from ohmo.cli.client import NotRunning
+    from ohmo.cli.commands.status import show_status
     from ohmo.cli.show import as_json_text
-    from ohmo.cli.status_view import show_status
     from ohmo.contracts.errors import OhmoError
 
     found = _manager(system)
@@ -171,8 +171,8 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
 @click.pass_context
 def logs(ctx: click.Context, system: bool, lines: int, follow: bool) -> None:
     """Show the service's log: the journal, or logs/service.log."""
+    from ohmo.cli.commands.logs import growing, last_lines
     from ohmo.cli.show import clean
-    from ohmo.cli.tail import growing, last_lines
 
     log = _manager(system).log(lines, follow)
     if log.file is None:
@@ -181,8 +181,8 @@ def logs(ctx: click.Context, system: bool, lines: int, follow: bool) -> None:
         raise click.ClickException(
             f"{log.file}: there is no log yet; it begins with: ohmo service start"
         )
-    found, position = last_lines(log.file, lines)
-    for line in found:
+    last, position = last_lines(log.file, lines)
+    for line in last:
         click.echo(clean(line))
     for line in growing(log.file, position) if follow else ():
         click.echo(clean(line.rstrip("\n")))
@@ -239,7 +239,7 @@ def _advice(system: bool) -> list[str]:
                 " /var/lib/ohmo/.ohmo/config.yaml"
             )
         ]
-    said: list[str] = []
+    lines: list[str] = []
     home = find_home(os.environ)
     try:
         from ohmo.cli.home_config import installed_manifests, service_environment
@@ -252,26 +252,26 @@ def _advice(system: bool) -> list[str]:
             for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
             if os.environ.get(name) and name not in service
         ]
-        said += [
+        lines += [
             f"note: {name} is set in this shell, but the service does not see it; write it into"
             f" {home.root}/.env"
             for name in hidden
         ]
     except ConfigError as error:
-        said += [f"note: as the service will see it: {line}" for line in str(error).splitlines()]
-        said.append(
+        lines += [f"note: as the service will see it: {line}" for line in str(error).splitlines()]
+        lines.append(
             f"tokens and keys for the service belong into {home.root}/.env (NAME=value lines, mode"
             " 600), never into a unit"
         )
     machine = Machine(sys.platform, Path("/"), os.environ, os.geteuid())
     if machine.wsl and not machine.booted_by_systemd:
-        said.append(
+        lines.append(
             "WSL 2: for a real service write `[boot]` and `systemd=true` into /etc/wsl.conf, run"
             " `wsl --shutdown` in Windows, install again"
         )
     elif machine.wsl:
-        said.append(
+        lines.append(
             "WSL 2: Windows ends an idle WSL; a scheduled task that runs `wsl -- sleep infinity` at"
             " log-on keeps it"
         )
-    return said
+    return lines

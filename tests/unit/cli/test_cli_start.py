@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from ohmo.cli.commands.logs import growing
 from ohmo.cli.main import run
 from ohmo.cli.show import until
-from ohmo.cli.tail import growing
 from ohmo.logs.writing import RotatingFile
 from tests.programs import OHMO, environ, ohmo, run_process
 
