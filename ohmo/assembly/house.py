@@ -28,8 +28,8 @@ from ohmo.config.load import Config
 from ohmo.contracts.agent import Event
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.store import Hint, Store
-from ohmo.control.metrics import Metrics, Settled, StatusReporter
-from ohmo.control.ports import Ports
+from ohmo.control.metrics import Metrics
+from ohmo.control.ports import Ports, Settled, StatusReporter
 from ohmo.control.server import Control, Place, parse_listen
 from ohmo.database.cached_answer import CachedAnswer
 from ohmo.discovery import load, scan

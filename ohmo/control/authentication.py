@@ -234,23 +234,20 @@ def _behind(descriptor: int, ancestry: Ancestry) -> Place:
         if sys.platform == "darwin":
             return ancestry.place(link.getsockopt(_MAC_LOCAL, _MAC_PEERPID))
         size = _CREDENTIALS.size
-        told = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        pid, _, _ = _CREDENTIALS.unpack(told)
+        credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        pid, _, _ = _CREDENTIALS.unpack(credentials)
         alive: int | None = None
         with suppress(OSError):  # an older kernel, or it is gone: then its line breaks off
             alive = link.getsockopt(socket.SOL_SOCKET, _PEERPIDFD)
         try:
             place = ancestry.place(pid)
-            if alive is not None and place == "outside" and _has_ended(alive):
-                return "unclear"
+            if alive is not None and place == "outside":
+                # A pidfd is readable from the end of its process on: pidfd_open(2).
+                waiting = select.poll()
+                waiting.register(alive, select.POLLIN)
+                if waiting.poll(0):
+                    return "unclear"
             return place
         finally:
             if alive is not None:
                 os.close(alive)
-
-
-def _has_ended(process: int) -> bool:
-    """A pidfd is readable from the end of its process on: pidfd_open(2)."""
-    waiting = select.poll()
-    waiting.register(process, select.POLLIN)
-    return bool(waiting.poll(0))

@@ -59,14 +59,14 @@ class Journal:
 
     def __init__(self, epoch: str) -> None:
         self._epoch = epoch
-        self._told: deque[Told] = deque(maxlen=_KEPT)
+        self._entries: deque[Told] = deque(maxlen=_KEPT)
         self.last = 0
 
     def add(self, thread: str, event: Event | Changed) -> Told:
         self.last += 1
-        told = (self.last, thread, event)
-        self._told.append(told)
-        return told
+        entry = (self.last, thread, event)
+        self._entries.append(entry)
+        return entry
 
     def mark(self, number: int) -> str:
         """The id a reader comes back with."""
@@ -75,17 +75,13 @@ class Journal:
     def since(self, mark: str) -> list[Told] | None:
         """What came after a mark; None when that cannot be said any more."""
         epoch, _, text = mark.rpartition("-")
-        if (
-            epoch != self._epoch
-            or not text.isascii()
-            or not text.isdigit()
-            or len(text) > 18
-            or int(text) > self.last
-        ):
+        if epoch != self._epoch or not text.isascii() or not text.isdigit() or len(text) > 18:
             return None
         number = int(text)
-        first = self._told[0][0] if self._told else self.last + 1
-        return None if number + 1 < first else [told for told in self._told if told[0] > number]
+        first = self._entries[0][0] if self._entries else self.last + 1
+        if number > self.last or number + 1 < first:
+            return None
+        return [entry for entry in self._entries if entry[0] > number]
 
 
 class Listener:
@@ -99,13 +95,13 @@ class Listener:
         self.stirred = True
         self._events: deque[Told] = deque()
 
-    def hear(self, told: Told) -> None:
-        if self.thread is not None and told[1] != self.thread:
+    def hear(self, entry: Told) -> None:
+        if self.thread is not None and entry[1] != self.thread:
             return
         if len(self._events) >= _LAG:
             self._events.clear()
             self.lost = True
-        self._events.append(told)
+        self._events.append(entry)
         self.bell.set()
 
     def take(self) -> list[Told]:
@@ -139,16 +135,14 @@ class EventHub:
             stop()
 
     def hear(self, thread: str, event: Event) -> None:
-        for told in self._also:
-            told(thread, event)
+        for listen in self._also:
+            listen(thread, event)
         self._remember(thread, event)
-        told = (
-            self.journal.add(thread, event)
-            if isinstance(event, TurnStarted | TurnEnded)
-            else (0, thread, event)
-        )
+        entry: Told = (0, thread, event)
+        if isinstance(event, TurnStarted | TurnEnded):
+            entry = self.journal.add(thread, event)
         for listener in self._listeners:
-            listener.hear(told)
+            listener.hear(entry)
 
     def snapshot(self, thread: str | None) -> Snapshot:
         return NOTHING if thread is None else self._turns.get(thread, NOTHING)

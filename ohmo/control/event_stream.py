@@ -49,17 +49,16 @@ class Streams:
         self._readers = Readers(_STREAMS, f"{_STREAMS} streams are open already; close some pages")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        thread, chat = request.query.get("thread"), request.query.get("chat")
-        frames = (
-            self._house(last_mark(request))
-            if thread is None and chat is None
-            else self._frames(
-                thread,
-                chat,
-                (last_seen(request), number(request, "last", 0, _LAST)),
-                _rows(request),
-            )
-        )
+        thread = request.query.get("thread")
+        chat = request.query.get("chat")
+        if thread is None and chat is None:
+            frames = self._house(last_mark(request))
+        else:
+            begin = (last_seen(request), number(request, "last", 0, _LAST))
+            # posts whose end the reader has not seen
+            written = request.query.get("open", "").split(",")
+            rows = [row for row in written if _ROW.fullmatch(row)]
+            frames = self._frames(thread, chat, begin, rows[:_UNSETTLED])
         if chat is not None and self._browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
         if thread is not None and await self._reports.thread(thread) is None:
@@ -93,37 +92,34 @@ class Streams:
         missed is not known any more."""
         journal = self._live.journal
         with self._live.listen(None) as listener:
-            missed, last = journal.since(mark) if mark else [], journal.last
+            missed = journal.since(mark) if mark else []
+            last = journal.last
             yield BEGIN
             if missed is None:
                 yield frame("reset", "{}", journal.mark(last))
-            for told in newest(missed or []):
-                yield _of_house(told, journal.mark)
+            for entry in newest(missed or []):
+                yield _of_house(entry, journal.mark)
             yield frame("ready", dumps({"since": journal.mark(last)}), journal.mark(last))
             async for sign in self._rings(listener.bell):
                 if sign:
                     yield sign
-                lost, listener.lost, tidings, last = (
-                    listener.lost,
-                    False,
-                    listener.take(),
-                    journal.last,
-                )
+                lost = listener.lost
+                listener.lost = False
+                entries = listener.take()
+                last = journal.last
                 if lost:
                     yield frame("reset", "{}", journal.mark(last))
-                for told in newest(tidings):
-                    yield _of_house(told, journal.mark)
+                for entry in newest(entries):
+                    yield _of_house(entry, journal.mark)
 
     async def _frames(
         self, thread: str | None, chat: str | None, begin: tuple[int, int], rows: Sequence[str]
     ) -> AsyncIterator[str]:
         with ExitStack() as stack:
             listener = stack.enter_context(self._live.listen(thread if chat is None else ""))
-            feed = (
-                None
-                if chat is None or self._browser is None
-                else stack.enter_context(self._browser.watch(chat, listener.bell))
-            )
+            feed = None
+            if chat is not None and self._browser is not None:
+                feed = stack.enter_context(self._browser.watch(chat, listener.bell))
             reader = _Reader(self._reports, self._live, listener, feed, chat, begin, rows)
             yield BEGIN
             async for text in reader.begin():
@@ -182,24 +178,34 @@ class _Reader:
     async def _events(self, *, fresh: bool) -> AsyncIterator[str]:
         """Durable items first: whoever hears that a turn ended has its answer already. A snapshot
         holds every delta before it, so these are left out."""
-        lost, self._listener.lost = self._listener.lost, False
-        events, snapshot = self._listener.take(), self._live.snapshot(self._listener.thread)
+        whole = fresh or self._listener.lost
+        self._listener.lost = False
+        events = self._listener.take()
+        snapshot = self._live.snapshot(self._listener.thread)
         async for text in self._history():
             yield text
+        # a chat sees previews, which its channel paces
+        without_deltas = whole or self._feed is not None
         for _, thread, event in events:
-            if not isinstance(event, TextDelta) or not (
-                fresh or lost or self._feed is not None
-            ):  # a chat sees previews, which its channel paces
+            if not (without_deltas and isinstance(event, TextDelta)):
                 yield frame(type_name(type(event)), _with_thread(thread, event))
-        if (fresh or lost) and self._listener.thread:
+        if whole and self._listener.thread:
             yield frame("snapshot", dumps(snapshot))
 
     async def _history(self) -> AsyncIterator[str]:
-        thread = self._listener.thread or await self._find()
+        thread = self._listener.thread
+        if not thread and self._chat is not None:
+            # The thread of the chat; there is none before its first message.
+            address = place(self._chat)
+            thread = await self._reports.find_thread(address)
+            thread = thread or await self._reports.find_thread(address, "owner")
+            if thread is not None:
+                self._listener.thread = thread
         if thread and self._last and not self._since:
-            wanted, self._last = self._last, 0
-            end = await self._reports.history(thread, before=_MOST, limit=wanted)
-            if len(end) == wanted:
+            limit = self._last
+            self._last = 0
+            end = await self._reports.history(thread, before=_MOST, limit=limit)
+            if len(end) == limit:
                 self._since = end[0].seq - 1
                 yield frame("earlier", dumps({"thread": thread, "before": end[0].seq}))
         while thread:
@@ -218,40 +224,25 @@ class _Reader:
             return
         self._listener.stirred = False
         for row in await self._reports.posts(list(self._unsettled)):
-            if row.thread == self._listener.thread and self._unsettled[row.row.id] != (
-                row.state,
-                row.error,
-            ):
-                self._unsettled[row.row.id] = (row.state, row.error)
-                yield frame(
-                    "post_state",
-                    dumps(
-                        {"row": row.row.id, "seq": row.seq, "state": row.state, "error": row.error}
-                    ),
-                )
+            post = row.row.id
+            state = (row.state, row.error)
+            if row.thread == self._listener.thread and self._unsettled[post] != state:
+                self._unsettled[post] = state
+                news = {"row": post, "seq": row.seq, "state": row.state, "error": row.error}
+                yield frame("post_state", dumps(news))
             if row.state in _SETTLED:
-                del self._unsettled[row.row.id]
+                del self._unsettled[post]
         while len(self._unsettled) > _UNSETTLED:
             del self._unsettled[next(iter(self._unsettled))]
-
-    async def _find(self) -> str | None:
-        """The thread of the chat; there is none before its first message."""
-        if self._chat is None:
-            return None
-        address = place(self._chat)
-        thread = await self._reports.find_thread(address) or await self._reports.find_thread(
-            address, "owner"
-        )
-        if thread is not None:
-            self._listener.thread = thread
-        return thread
 
     def _live_item(self, item: Preview | Typing | Noticed | Posted | Revised) -> Iterator[str]:
         match item:
             case Preview(text):
                 same = _common(self._preview, text)
                 self._preview = text
-                yield frame("preview", dumps({"keep": _units(text[:same]), "text": text[same:]}))
+                # length as a page counts it: in UTF-16 units
+                units = len(text[:same].encode("utf-16-le")) // 2
+                yield frame("preview", dumps({"keep": units, "text": text[same:]}))
             case Typing(on):
                 yield frame("typing", dumps({"on": on}))
             case Noticed(text):
@@ -265,11 +256,9 @@ class _Reader:
 def last_seen(request: web.Request) -> int:
     """Last-Event-ID of a reader that comes back by itself, else ``since``."""
     again = request.headers.get("Last-Event-ID", "")
-    return (
-        int(again[:18])
-        if again.isascii() and again.isdigit()
-        else number(request, "since", 0, _MOST)
-    )
+    if again.isascii() and again.isdigit():
+        return int(again[:18])
+    return number(request, "since", 0, _MOST)
 
 
 def last_mark(request: web.Request) -> str:
@@ -279,25 +268,21 @@ def last_mark(request: web.Request) -> str:
     return "" if mark == "0" else mark[:64]
 
 
-def newest(tidings: Sequence[Told]) -> list[Told]:
+def newest(entries: Sequence[Told]) -> list[Told]:
     """Without the changes that come again later."""
-    last = {(told[2].what, told[1]): told[0] for told in tidings if isinstance(told[2], Changed)}
-    return [
-        told
-        for told in tidings
-        if not isinstance(told[2], Changed) or last[told[2].what, told[1]] == told[0]
-    ]
+    last: dict[tuple[str, str], int] = {}
+    for at, thread, event in entries:
+        if isinstance(event, Changed):
+            last[event.what, thread] = at
+    kept: list[Told] = []
+    for at, thread, event in entries:
+        if not isinstance(event, Changed) or last[event.what, thread] == at:
+            kept.append((at, thread, event))
+    return kept
 
 
-def _rows(request: web.Request) -> list[str]:
-    """Posts whose end the reader has not seen."""
-    return [row for row in request.query.get("open", "").split(",") if _ROW.fullmatch(row)][
-        :_UNSETTLED
-    ]
-
-
-def _of_house(told: Told, mark: Callable[[int], str]) -> str:
-    number, thread, event = told
+def _of_house(entry: Told, mark: Callable[[int], str]) -> str:
+    number, thread, event = entry
     text = dumps(event) if isinstance(event, Changed) else _with_thread(thread, event)
     return frame(type_name(type(event)), text, mark(number) if number else None)
 
@@ -310,15 +295,10 @@ def _common(old: str, new: str) -> int:
     """How many characters both begin with; the usual case, growth, costs one comparison."""
     if new.startswith(old):
         return len(old)
-    return next(
-        (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
-        min(len(old), len(new)),
-    )
-
-
-def _units(text: str) -> int:
-    """Length as a page counts it: in UTF-16 units."""
-    return len(text.encode("utf-16-le")) // 2
+    for at, (before, after) in enumerate(zip(old, new, strict=False)):
+        if before != after:
+            return at
+    return min(len(old), len(new))
 
 
 BEGIN = "retry: 500\n\n"  # ms after which a reader whose line broke comes back

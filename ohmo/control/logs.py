@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from aiohttp import web
 
@@ -93,14 +93,12 @@ class Logs:
         while not self._closing() and self._may_stay(request):
             news = await asyncio.to_thread(book.forward, wanted, place)
             text = "" if news.whole else frame("gap", "{}")
-            text += "".join(
-                frame("log", dumps({"place": e.place, **e.event}), e.end) for e in news.entries
-            )
-            if news.place != place:
-                place, quiet = news.place, 0
-                text += frame(
-                    "at", dumps({"since": place}), place
-                )  # also when nothing in it was wanted
+            for entry in news.entries:
+                text += frame("log", dumps({"place": entry.place, **entry.event}), entry.end)
+            if news.place != place:  # also when nothing in it was wanted
+                place = news.place
+                quiet = 0
+                text += frame("at", dumps({"since": place}), place)
             if text:
                 await response.write(text.encode())
             elif (quiet := quiet + 1) % _ALIVE == 0:
@@ -118,8 +116,8 @@ def _wanted(request: web.Request) -> Wanted:
     if level not in RANKS:
         raise Refusal(400, f"level: {', '.join(RANKS)} are known")
     words = tuple(request.query.get("q", "").lower().split())[:20]
-    fields = tuple((name, value) for name in _FIELDS if (value := request.query.get(name)))
-    return Wanted(level, words, fields)
+    fields = [(name, request.query.get(name, "")) for name in _FIELDS]
+    return Wanted(level, words, tuple((name, value) for name, value in fields if value))
 
 
 _BLOCK = 64 * 1024
@@ -146,12 +144,17 @@ class Wanted:
         if any(word not in lowered for word in self.words):
             return None
         try:
-            found: Any = json.loads(text)
+            loaded: Any = json.loads(text)
         except ValueError:
             return None
-        if not isinstance(found, dict) or RANKS.get(str(found.get("level")), 1) < RANKS[self.level]:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if not isinstance(loaded, dict):
             return None
-        return found if all(str(found.get(name)) == value for name, value in self.fields) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+        event = cast("dict[str, Any]", loaded)
+        if RANKS.get(str(event.get("level")), 1) < RANKS[self.level]:
+            return None
+        if any(str(event.get(name)) != value for name, value in self.fields):
+            return None
+        return event
 
 
 @record
@@ -184,15 +187,16 @@ class Logbook:
     ) -> tuple[list[Entry], str | None]:
         """At most ``limit`` wanted events before a place (None: the end), newest first, and the
         place to go on from; None: that was all."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         scanned = 0
         for place, line in self._backwards(before):
             scanned += len(line)
-            if (event := wanted.event(line)) is not None:
-                found.append(Entry(place, "", event))
-            if len(found) >= limit or scanned > _SCANNED:
-                return found, place
-        return found, None
+            event = wanted.event(line)
+            if event is not None:
+                entries.append(Entry(place, "", event))
+            if len(entries) >= limit or scanned > _SCANNED:
+                return entries, place
+        return entries, None
 
     def end(self) -> str:
         """The place behind the newest whole line."""
@@ -207,23 +211,25 @@ class Logbook:
         entries: list[Entry] = []
         place = since
         with ExitStack() as stack:
-            files = [one for one in self._opened(stack) if not isinstance(one[0], BytesIO)][
-                ::-1
-            ]  # oldest first
-            # another file may have got the number of one that is gone
-            numbers = [
-                0 if number == inode and not _begins(file, offset) else number
-                for file, number in files
-            ]
+            opened = self._opened(stack)
+            files = [pair for pair in reversed(opened) if not isinstance(pair[0], BytesIO)]
+            numbers: list[int] = []
+            for file, number in files:
+                # another file may have got the number of one that is gone
+                gone = number == inode and not _begins(file, offset)
+                numbers.append(0 if gone else number)
             whole = not since or inode in numbers
-            for file, number in files[numbers.index(inode) if inode in numbers else -1 :]:
+            first = numbers.index(inode) if inode in numbers else -1
+            for file, number in files[first:]:
                 start = offset if number == inode and whole else 0
                 file.seek(start)
                 data = file.read(_FORWARD)
                 body = data[: data.rfind(b"\n") + 1]
                 for line in body.splitlines(keepends=True):
-                    here, start = start, start + len(line)
-                    if (event := wanted.event(line)) is not None:
+                    here = start
+                    start += len(line)
+                    event = wanted.event(line)
+                    if event is not None:
                         entries.append(Entry(_place(number, here), _place(number, start), event))
                 place = _place(number, start)
                 if len(data) == _FORWARD:
@@ -232,33 +238,33 @@ class Logbook:
 
     def _files(self) -> list[Path]:
         """Newest first; one that is compressed just now stands there twice, and counts once."""
-        found: dict[int, Path] = {}
+        rotated: dict[int, Path] = {}
         for path in self._path.parent.glob(f"{self._path.name}.*"):
             number, _, ending = path.name.removeprefix(f"{self._path.name}.").partition(".")
-            if number.isdecimal() and (
-                ending == "" or (ending == "gz" and int(number) not in found)
-            ):
-                found[int(number)] = path
-        return [self._path, *(path for _, path in sorted(found.items()))]
+            if not number.isdecimal():
+                continue
+            if ending == "" or (ending == "gz" and int(number) not in rotated):
+                rotated[int(number)] = path
+        return [self._path, *(rotated[number] for number in sorted(rotated))]
 
     def _opened(self, stack: ExitStack) -> list[tuple[BinaryIO, int]]:
         """Each with its inode, newest first. The names move on while they are read: then they are
         read once more."""
-        found: list[tuple[BinaryIO, int]] = []
+        files: list[tuple[BinaryIO, int]] = []
         for _ in range(_TRIES):
-            found = []
+            files = []
             for path in self._files():
                 with suppress(FileNotFoundError):
                     raw = stack.enter_context(path.open("rb"))
                     number = os.fstat(raw.fileno()).st_ino
-                    found.append((_Packed(raw) if path.suffix == ".gz" else raw, number))
-            numbers = [number for _, number in found]
+                    files.append((_Packed(raw) if path.suffix == ".gz" else raw, number))
+            numbers = [number for _, number in files]
+            if len(set(numbers)) < len(numbers):
+                continue
             with suppress(FileNotFoundError):
-                if len(set(numbers)) == len(numbers) and (
-                    not numbers or self._path.stat().st_ino == numbers[0]
-                ):
+                if not numbers or self._path.stat().st_ino == numbers[0]:
                     break
-        return found
+        return files
 
     def _backwards(self, before: str | None) -> Iterator[tuple[str, bytes]]:
         inode, offset = _read(before or "")
@@ -287,12 +293,6 @@ class _Packed(BytesIO):
         with suppress(OSError, EOFError, zlib.error), gzip.open(raw) as packed:
             while piece := packed.read(_BLOCK):
                 self.write(piece)
-
-
-def _size(file: BinaryIO) -> int:
-    if isinstance(file, _Packed):
-        file.unpack()
-    return file.seek(0, os.SEEK_END)
 
 
 def _part(file: BinaryIO, size: int, at: int) -> bytes:
@@ -325,7 +325,9 @@ def _lines_before(file: BinaryIO, position: int) -> Iterator[tuple[int, bytes]]:
 
 def _whole(file: BinaryIO) -> int:
     """Bytes up to the end of the last whole line."""
-    size = _size(file)
+    if isinstance(file, _Packed):
+        file.unpack()
+    size = file.seek(0, os.SEEK_END)
     back = min(size, _BLOCK)
     return size - back + _part(file, back, size - back).rfind(b"\n") + 1
 
@@ -335,8 +337,8 @@ def _place(inode: int, offset: int) -> str:
 
 
 def _read(place: str) -> tuple[int, int]:
-    found = _PLACE.fullmatch(place)
-    return (int(found[1], 16), int(found[2], 16)) if found else (0, 0)
+    match = _PLACE.fullmatch(place)
+    return (int(match[1], 16), int(match[2], 16)) if match else (0, 0)
 
 
 def is_place(text: str) -> bool:

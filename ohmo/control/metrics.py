@@ -1,14 +1,11 @@
-"""What is so in the house now: the status that ``ohmo status``, ``/status`` and the page show,
-probes (``/healthz``, ``/readyz``) and numbers for Prometheus."""
+"""Probes (``/healthz``, ``/readyz``) and numbers for Prometheus (``/metrics``)."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Protocol
 
 from aiohttp import web
 from prometheus_client import (
@@ -21,10 +18,6 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-import ohmo
-from channels.contract import Clock
-from channels.record import record
-from ohmo.config.models import Budget
 from ohmo.contracts.agent import (
     Event,
     ModelDone,
@@ -34,16 +27,7 @@ from ohmo.contracts.agent import (
     TurnEnded,
     TurnStarted,
 )
-from ohmo.contracts.reports import (
-    ChannelStatus,
-    Counts,
-    HouseStatus,
-    Reports,
-    UsageTotal,
-    known_cost,
-    with_queues,
-)
-from ohmo.contracts.turns import PersonRow
+from ohmo.contracts.reports import Counts, HouseStatus
 from ohmo.control.ports import Ports
 from ohmo.control.responses import Refusal, answer
 
@@ -108,9 +92,8 @@ class Metrics:
         self._depths = _Depths()
         self._turns: dict[str, _Turn] = {}
         self._registry.register(self._depths)
-        ProcessCollector(
-            registry=self._registry
-        )  # process_resident_memory_bytes, process_open_fds, process_cpu_seconds_total (Linux)
+        # process_resident_memory_bytes, process_open_fds, process_cpu_seconds_total (Linux)
+        ProcessCollector(registry=self._registry)
         self._ack = Histogram(
             "ohmo_ack_seconds",
             "From receipt to durable commit",
@@ -168,11 +151,8 @@ class Metrics:
                 self._first.observe(self._monotonic() - turn.began)
             case ModelDone():
                 usage = event.usage
-                for counter, count in zip(
-                    self._kinds,
-                    (usage.input, usage.cached, usage.written, usage.output),
-                    strict=True,
-                ):
+                counts = (usage.input, usage.cached, usage.written, usage.output)
+                for counter, count in zip(self._kinds, counts, strict=True):
                     counter.inc(count)
                 if usage.micro_usd is None:
                     self._unpriced.inc()
@@ -233,106 +213,8 @@ class Health:
     async def numbers(self, _: web.Request) -> web.Response:
         if self._metrics is None:
             raise Refusal(404, "metrics are switched off (control.metrics)")
-        body = self._metrics.scrape(
-            await self._ports.reports.counts(spare=True), await self._ports.status()
-        )
+        counts = await self._ports.reports.counts(spare=True)
+        body = self._metrics.scrape(counts, await self._ports.status())
         return web.Response(
             body=body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
-        )
-
-
-class Sessions(Protocol):
-    """Part of the pool of sessions."""
-
-    @property
-    def running(self) -> int:
-        """Turns at this moment."""
-        ...
-
-    @property
-    def outage(self) -> str:
-        """Why the model cannot be reached; "" when it can."""
-        ...
-
-
-@record
-class Settled:
-    """What does not change while the house lives."""
-
-    provider: str  # which one was chosen, and why
-    model: str
-    models: tuple[str, ...]
-    mode: str
-    day_limit: Budget
-    started: datetime
-
-
-@dataclass(slots=True)
-class StatusReporter:
-    """``ready`` is set by the daemon when store, sessions and control are up."""
-
-    settled: Settled
-    reports: Reports
-    sessions: Sessions
-    channels: Callable[[], Mapping[str, ChannelStatus]]
-    cron: Callable[[], Mapping[str, int | float | str | None]]
-    away: Callable[[], str]  # why nothing can be stored; "" while everything is well
-    warnings: Callable[[], tuple[str, ...]]
-    today: Callable[[], Awaitable[Sequence[UsageTotal]]]
-    people: Callable[[], Awaitable[Sequence[PersonRow]]]
-    clock: Clock
-    ready: bool = field(default=False)
-
-    async def _today(self) -> Mapping[str, int | float | None]:
-        """Of the UTC day, as usage is counted."""
-        rows = await self.today()
-        micro_usd, unpriced = known_cost(rows)
-        usd = None if micro_usd is None else micro_usd / 1_000_000
-        tokens = sum(row.tokens for row in rows)
-        limits = {
-            "usd_limit": self.settled.day_limit.usd,
-            "tokens_limit": self.settled.day_limit.tokens,
-        }
-        return {"usd": usd, "unpriced": unpriced, "tokens": tokens, **limits}
-
-    async def __call__(self) -> HouseStatus:
-        counts = await self.reports.counts(spare=True)
-        inbox: dict[str, int] = {}
-        for (_, state), number in counts.inbox.items():
-            inbox[state] = inbox.get(state, 0) + number
-        outbox: dict[str, int] = {}
-        for (_, state), number in counts.outbox.items():
-            outbox[state] = outbox.get(state, 0) + number
-        away = self.away()
-        warnings = list(self.warnings())
-        if away:
-            warnings.insert(0, f"{away}; no message is accepted until that is mended.")
-        if self.sessions.outage:
-            warnings.append(
-                f"The model cannot be reached ({self.sessions.outage}); it is tried again by"
-                " itself, `ohmo doctor --live` looks closer."
-            )
-        now = self.clock()
-        asking = sum(  # whose code may still be typed
-            row.role == "asking" and row.expires is not None and row.expires > now
-            for row in await self.people()
-        )
-        return HouseStatus(
-            ready=self.ready and not away,
-            version=ohmo.__version__,
-            started=self.settled.started,
-            provider=self.settled.provider,
-            model=self.settled.model,
-            channels=with_queues(self.channels(), counts),
-            inbox=inbox,
-            outbox=outbox,
-            oldest_waiting=counts.oldest_waiting,
-            turns_running=self.sessions.running,
-            turns_parked=counts.turns_parked,
-            cron=self.cron(),
-            budget={"day": await self._today()},
-            warnings=tuple(warnings),
-            asking=asking,
-            mode=self.settled.mode,
-            models=self.settled.models,
         )

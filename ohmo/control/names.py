@@ -53,14 +53,37 @@ class Names:
         """What one person spent in several places is one sum."""
         people = _at_home([_spender(total) for total in totals])
         spenders = dict.fromkeys(people)
-        names = await self._reports.names([one for one in spenders if one.account])
+        names = await self._reports.names([spender for spender in spenders if spender.account])
         for row in await self._people.people():
             if row.name:
                 names[Spender(row.channel, row.account, row.person)] = row.name
-        called = {one: names.get(one) or _only(one, names) for one in spenders}
-        labels = _apart(called)
+        called: dict[Spender, str] = {}
+        for spender in spenders:
+            called[spender] = names.get(spender, "")
+            if not called[spender] and not spender.account:
+                # The account is not known: the name counts when the id is that of one person only.
+                person = (spender.channel, spender.person)
+                same = [
+                    name for other, name in names.items() if (other.channel, other.person) == person
+                ]
+                called[spender] = same[0] if len(same) == 1 else ""
+        labels = _labels(called)
+        sums: dict[tuple[str, str, Spender], UsageTotal] = {}
+        for spender, total in zip(people, totals, strict=True):
+            key = (total.day, total.model, spender)
+            before = sums.get(key)
+            numbers = {name: getattr(total, name) for name in _NUMBERS}
+            if before is not None:
+                numbers = {name: getattr(before, name) + numbers[name] for name in _NUMBERS}
+            sums[key] = replace(
+                total,
+                channel=spender.channel,
+                account=spender.account,
+                person=spender.person,
+                **numbers,
+            )
         return [
-            (total, Named(labels[whose], _id(whose))) for whose, total in _together(people, totals)
+            (total, Named(labels[spender], _id(spender))) for (_, _, spender), total in sums.items()
         ]
 
 
@@ -69,71 +92,43 @@ def _spender(total: UsageTotal) -> Spender:
     channel, colon, person = total.person.partition(":")
     if colon and channel.isidentifier():  # "@ada:example.org" is an id of Matrix
         return Spender(channel, total.account if channel == total.channel else "", person)
-    return (
-        Spender("", "", total.person)
-        if total.person in ("", _OWNER)
-        else Spender(total.channel, total.account, total.person)
-    )
-
-
-def _together(
-    people: Sequence[Spender], totals: Sequence[UsageTotal]
-) -> list[tuple[Spender, UsageTotal]]:
-    found: dict[tuple[str, str, Spender], UsageTotal] = {}
-    for one, total in zip(people, totals, strict=True):
-        here = replace(total, channel=one.channel, account=one.account, person=one.person)
-        known = found.get(key := (total.day, total.model, one))
-        found[key] = (
-            here
-            if known is None
-            else replace(
-                known, **{name: getattr(known, name) + getattr(here, name) for name in _NUMBERS}
-            )
-        )
-    return [(one, total) for (_, _, one), total in found.items()]
+    if total.person in ("", _OWNER):
+        return Spender("", "", total.person)
+    return Spender(total.channel, total.account, total.person)
 
 
 def _at_home(people: Sequence[Spender]) -> list[Spender]:
     """Who is known to be of one account only is of that one everywhere."""
     accounts: dict[tuple[str, str], set[str]] = {}
-    for one in people:
-        accounts.setdefault((one.channel, one.person), set()).add(one.account)
-    known = {
-        key: "".join(found - {""}) for key, found in accounts.items() if len(found - {""}) == 1
-    }
-    return [
-        Spender(one.channel, one.account or known.get((one.channel, one.person), ""), one.person)
-        for one in people
-    ]
+    for spender in people:
+        known = accounts.setdefault((spender.channel, spender.person), set())
+        if spender.account:
+            known.add(spender.account)
+    placed: list[Spender] = []
+    for spender in people:
+        known = accounts[spender.channel, spender.person]
+        if not spender.account and len(known) == 1:
+            placed.append(replace(spender, account=next(iter(known))))
+        else:
+            placed.append(spender)
+    return placed
 
 
-def _only(one: Spender, names: Mapping[Spender, str]) -> str:
-    """The name of somebody whose account is not known, when the id is that of one person only."""
-    found = [
-        name
-        for other, name in names.items()
-        if (other.channel, other.person) == (one.channel, one.person)
-    ]
-    return found[0] if len(found) == 1 and not one.account else ""
+def _id(spender: Spender) -> str:
+    return f"{spender.channel}:{spender.person}" if spender.channel else spender.person
 
 
-def _id(one: Spender) -> str:
-    return f"{one.channel}:{one.person}" if one.channel else one.person
-
-
-def _apart(called: Mapping[Spender, str]) -> dict[Spender, str]:
+def _labels(called: Mapping[Spender, str]) -> dict[Spender, str]:
     """With the id where a name is not theirs alone or could be taken for the house or for such a
     label, and with the account where that is not enough either."""
-    plain = {one: name or _id(one) or _HOUSE for one, name in called.items()}
+    plain = {spender: name or _id(spender) or _HOUSE for spender, name in called.items()}
     often = Counter(plain.values())
-    told = {
-        one: f"{name} ({_id(one)})"
-        if called[one] and (often[name] > 1 or name in (_HOUSE, _OWNER) or ":" in name)
-        else name
-        for one, name in plain.items()
-    }
-    often = Counter(told.values())
-    return {
-        one: f"{label} in {one.account}" if one.account and often[label] > 1 else label
-        for one, label in told.items()
-    }
+    labels: dict[Spender, str] = {}
+    for spender, name in plain.items():
+        unclear = often[name] > 1 or name in (_HOUSE, _OWNER) or ":" in name
+        labels[spender] = f"{name} ({_id(spender)})" if called[spender] and unclear else name
+    often = Counter(labels.values())
+    for spender, label in labels.items():
+        if spender.account and often[label] > 1:
+            labels[spender] = f"{label} in {spender.account}"
+    return labels

@@ -1,22 +1,35 @@
 """What control needs of the house, handed in by assembly; it knows no other room of its own
-floor."""
+floor. The status that ``ohmo status``, ``/status`` and the page show is put together here."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
-from channels.contract import Address
+import ohmo
+from channels.contract import Address, Clock
 from channels.record import record
 from channels.web.client import Browser
 from ohmo.approvals.answering import Answerer, Outcome
 from ohmo.commands.contract import Decide
+from ohmo.config.models import Budget
 from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Asked, Remembered
-from ohmo.contracts.reports import HouseStatus, Replay, Reports, ThreadInfo
+from ohmo.contracts.reports import (
+    ChannelStatus,
+    HouseStatus,
+    Replay,
+    Reports,
+    ThreadInfo,
+    UsageTotal,
+    known_cost,
+    with_queues,
+)
 from ohmo.contracts.setup import SetUp
 from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import Accepted, PersonRow, ThreadSettings
@@ -99,3 +112,97 @@ class Ports:
     replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None
     no_such_model: Callable[[str], Awaitable[str]] | None = None
     setup: Callable[[], SetUp] | None = None
+
+
+class Sessions(Protocol):
+    """Part of the pool of sessions."""
+
+    @property
+    def running(self) -> int:
+        """Turns at this moment."""
+        ...
+
+    @property
+    def outage(self) -> str:
+        """Why the model cannot be reached; "" when it can."""
+        ...
+
+
+@record
+class Settled:
+    """What does not change while the house lives."""
+
+    provider: str  # which one was chosen, and why
+    model: str
+    models: tuple[str, ...]
+    mode: str
+    day_limit: Budget
+    started: datetime
+
+
+@dataclass(slots=True)
+class StatusReporter:
+    """``ready`` is set by the daemon when store, sessions and control are up."""
+
+    settled: Settled
+    reports: Reports
+    sessions: Sessions
+    channels: Callable[[], Mapping[str, ChannelStatus]]
+    cron: Callable[[], Mapping[str, int | float | str | None]]
+    away: Callable[[], str]  # why nothing can be stored; "" while everything is well
+    warnings: Callable[[], tuple[str, ...]]
+    today: Callable[[], Awaitable[Sequence[UsageTotal]]]
+    people: Callable[[], Awaitable[Sequence[PersonRow]]]
+    clock: Clock
+    ready: bool = field(default=False)
+
+    async def __call__(self) -> HouseStatus:
+        counts = await self.reports.counts(spare=True)
+        inbox: dict[str, int] = {}
+        for (_, state), number in counts.inbox.items():
+            inbox[state] = inbox.get(state, 0) + number
+        outbox: dict[str, int] = {}
+        for (_, state), number in counts.outbox.items():
+            outbox[state] = outbox.get(state, 0) + number
+        away = self.away()
+        warnings = list(self.warnings())
+        if away:
+            warnings.insert(0, f"{away}; no message is accepted until that is mended.")
+        if self.sessions.outage:
+            warnings.append(
+                f"The model cannot be reached ({self.sessions.outage}); it is tried again by"
+                " itself, `ohmo doctor --live` looks closer."
+            )
+        rows = await self.today()  # of the UTC day, as usage is counted
+        micro_usd, unpriced = known_cost(rows)
+        day: dict[str, int | float | None] = {
+            "usd": None if micro_usd is None else micro_usd / 1_000_000,
+            "unpriced": unpriced,
+            "tokens": sum(row.tokens for row in rows),
+            "usd_limit": self.settled.day_limit.usd,
+            "tokens_limit": self.settled.day_limit.tokens,
+        }
+        now = self.clock()
+        asking = sum(  # whose code may still be typed
+            row.role == "asking" and row.expires is not None and row.expires > now
+            for row in await self.people()
+        )
+        return HouseStatus(
+            ready=self.ready and not away,
+            version=ohmo.__version__,
+            started=self.settled.started,
+            provider=self.settled.provider,
+            model=self.settled.model,
+            channels=with_queues(self.channels(), counts),
+            inbox=inbox,
+            outbox=outbox,
+            oldest_waiting=counts.oldest_waiting,
+            turns_running=self.sessions.running,
+            turns_parked=counts.turns_parked,
+            cron=self.cron(),
+            budget={"day": day},
+            warnings=tuple(warnings),
+            asking=asking,
+            mode=self.settled.mode,
+            models=self.settled.models,
+        )

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.outbox import Asked, OutRow
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
     ChannelStatus,
@@ -20,7 +20,6 @@ from ohmo.contracts.reports import (
     Spot,
     StepInfo,
     ThreadInfo,
-    ThreadTotal,
     spot_of,
 )
 from ohmo.contracts.turns import Ending
@@ -82,13 +81,15 @@ class ReadRoutes:
         """Newest first, each with what it is called; ``next`` is the ``after`` of the following
         page, null at the end. With ``text`` those in which these words were said, as many as
         ``limit``."""
-        wanted, channel = wish(request), request.query.get("channel") or None
-        if text := words_in(request):
-            infos = await Search(self._reports, text).threads(wanted.limit, channel)
+        page = wish(request)
+        channel = request.query.get("channel") or None
+        text = words_in(request)
+        if text:
+            infos = await Search(self._reports, text).threads(page.limit, channel)
             return answer({"sessions": [_named(info) for info in infos], "next": None})
-        infos = await self._reports.threads(limit=wanted.limit, channel=channel, after=wanted.after)
+        infos = await self._reports.threads(limit=page.limit, channel=channel, after=page.after)
         shown = [_named(info) for info in infos if info.settings.shelf != "deleted"]
-        return answer({"sessions": shown, "next": following(infos, wanted)})
+        return answer({"sessions": shown, "next": following(infos, page)})
 
     async def session(self, request: web.Request) -> web.Response:
         """One session with its history after ``since``, or the last of it before ``before``; what
@@ -129,12 +130,14 @@ class ReadRoutes:
         return answer(await self._ports.replay(info))
 
     async def inbox(self, request: web.Request) -> web.Response:
-        wanted, state = wish(request), one_of(request, "state", _ARRIVALS)
-        if text := words_in(request):
-            found, spot = await Search(self._reports, text).inbox(wanted, state)
-            return answer({"inbox": found, "next": None if spot is None else mark_of(spot)})
-        infos = await self._reports.inbox(state=state, limit=wanted.limit, after=wanted.after)
-        return answer({"inbox": infos, "next": following(infos, wanted)})
+        page = wish(request)
+        state = one_of(request, "state", _ARRIVALS)
+        text = words_in(request)
+        if text:
+            infos, spot = await Search(self._reports, text).inbox(page, state)
+            return answer({"inbox": infos, "next": None if spot is None else mark_of(spot)})
+        infos = await self._reports.inbox(state=state, limit=page.limit, after=page.after)
+        return answer({"inbox": infos, "next": following(infos, page)})
 
     async def audit(self, _: web.Request) -> web.Response:
         return answer(await self._reports.audit_report())
@@ -151,25 +154,34 @@ class ReadRoutes:
         return answer(info)
 
     async def outbox(self, request: web.Request) -> web.Response:
-        wanted, state = wish(request), one_of(request, "state", _POSTS)
-        if text := words_in(request):
-            found, spot = await Search(self._reports, text).outbox(wanted, state)
-            return answer({"outbox": found, "next": None if spot is None else mark_of(spot)})
-        rows = await self._reports.outbox(state=state, limit=wanted.limit, after=wanted.after)
-        return answer({"outbox": rows, "next": following(rows, wanted)})
+        page = wish(request)
+        state = one_of(request, "state", _POSTS)
+        text = words_in(request)
+        if text:
+            rows, spot = await Search(self._reports, text).outbox(page, state)
+            return answer({"outbox": rows, "next": None if spot is None else mark_of(spot)})
+        rows = await self._reports.outbox(state=state, limit=page.limit, after=page.after)
+        return answer({"outbox": rows, "next": following(rows, page)})
 
     async def approvals(self, request: web.Request) -> web.Response:
         """The open questions, the one that waits longest first. ``next`` is the id the following
         page begins behind."""
-        found = await self._ports.approvals.open_questions(request.query.get("thread"))
-        limit, after = number(request, "limit", 100, MOST), request.query.get("after")
-        ids = [asked.ask.id for asked in found]
+        questions = await self._ports.approvals.open_questions(request.query.get("thread"))
+        limit = number(request, "limit", 100, MOST)
+        after = request.query.get("after")
+        ids = [asked.ask.id for asked in questions]
         start = ids.index(after) + 1 if after in ids else 0
-        page = found[start : start + limit]
-        more = start + limit < len(found)
+        page = questions[start : start + limit]
+        more = start + limit < len(questions)
         infos = await self._reports.threads_of({asked.thread for asked in page})
-        shown = [{**_fields(asked), "who": _who(asked, infos.get(asked.thread))} for asked in page]
-        return answer({"approvals": shown, "next": page[-1].ask.id if more and page else None})
+        rows: list[Mapping[str, object]] = []
+        for asked in page:
+            who = ""  # not known, or somebody else than who began the conversation
+            info = infos.get(asked.thread)
+            if info is not None and info.beginning.person == asked.person:
+                who = info.beginning.name
+            rows.append({**_fields(asked), "who": who})
+        return answer({"approvals": rows, "next": page[-1].ask.id if more and page else None})
 
     async def pairing(self, _: web.Request) -> web.Response:
         """Everybody who was ever let in or asks to be; a code itself is known to the asking person
@@ -183,33 +195,25 @@ class ReadRoutes:
         days = number(request, "days", 30, 3660)
         if by == "thread":
             limit = number(request, "limit", 50, MOST)
-            dearest = await self._reports.thread_totals(days=days, limit=limit)
-            infos = await self._reports.threads_of([total.thread for total in dearest])
-            shown = [_dear(total, infos.get(total.thread)) for total in dearest]
-            return answer({"usage": shown})
+            costs = await self._reports.thread_totals(days=days, limit=limit)
+            infos = await self._reports.threads_of([total.thread for total in costs])
+            rows: list[Mapping[str, object]] = []
+            for total in costs:
+                info = infos.get(total.thread)
+                title = "" if info is None else title_of(info)
+                address = None if info is None else info.address
+                rows.append({**_fields(total), "title": title, "address": address})
+            return answer({"usage": rows})
         totals = await self._reports.usage(days=days, by_person=by == "person")
         if by == "model":
             return answer({"usage": totals})
         named = await self._names.of(totals)
-        return answer(
-            {"usage": [{**_fields(total), "who": one.who, "id": one.id} for total, one in named]}
-        )
+        people = [{**_fields(total), "who": name.who, "id": name.id} for total, name in named]
+        return answer({"usage": people})
 
 
 def _named(info: ThreadInfo) -> Mapping[str, object]:
     return {**_fields(info), "title": title_of(info), "who": info.beginning.name}
-
-
-def _dear(total: ThreadTotal, info: ThreadInfo | None) -> Mapping[str, object]:
-    title = "" if info is None else title_of(info)
-    return {**_fields(total), "title": title, "address": None if info is None else info.address}
-
-
-def _who(asked: Asked, info: ThreadInfo | None) -> str:
-    """Empty: not known, or somebody else than who began the conversation."""
-    if info is None or info.beginning.person != asked.person:
-        return ""
-    return info.beginning.name
 
 
 def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:
@@ -277,47 +281,45 @@ class Search:
         page_behind: Callable[[Spot | None], Awaitable[list[Row]]],
         words_of: Callable[[Row], str],
     ) -> tuple[list[Row], Spot | None]:
-        found: list[Row] = []
-        after, looked = wanted.after, 0
+        matches: list[Row] = []
+        after = wanted.after
+        looked = 0
         while looked < _LOOKED:
             page = await page_behind(after)
             for row in page:
                 after = spot_of(row)
                 if self._fits(words_of(row)):
-                    found.append(row)
-                    if len(found) == wanted.limit:
-                        return found, after
+                    matches.append(row)
+                    if len(matches) == wanted.limit:
+                        return matches, after
             looked += len(page)
             if len(page) < _PAGE:
-                return found, None
-        return found, after
+                return matches, None
+        return matches, after
 
     async def threads(self, limit: int, channel: str | None) -> list[ThreadInfo]:
         """Those whose name or place fits, and those in which one of the newest messages does;
         newest first."""
-        found: dict[str, ThreadInfo] = {}
-        after, looked = None, 0
-        while looked < _LOOKED and len(found) < limit:
+        matches: dict[str, ThreadInfo] = {}
+        after = None
+        looked = 0
+        while looked < _LOOKED and len(matches) < limit:
             page = await self._reports.threads(limit=_PAGE, channel=channel, after=after)
-            found.update(
-                {
-                    info.thread: info
-                    for info in page
-                    if self._fits(f"{info.title or ''} {place_words(info.address)}")
-                }
-            )
+            for info in page:
+                if self._fits(f"{info.title or ''} {place_words(info.address)}"):
+                    matches[info.thread] = info
             looked += len(page)
             if len(page) < _PAGE:
                 break
             after = spot_of(page[-1])
-        said, _ = await self.inbox(Wish(_LOOKED, None), None)
-        for thread in dict.fromkeys(row.thread for row in said):
-            if len(found) >= limit:
+        rows, _ = await self.inbox(Wish(_LOOKED, None), None)
+        for thread in dict.fromkeys(row.thread for row in rows):
+            if len(matches) >= limit:
                 break
-            info = found.get(thread) or await self._reports.thread(thread)
+            info = matches.get(thread) or await self._reports.thread(thread)
             if info is not None and channel in (None, info.address.channel):
-                found[thread] = info
-        return sorted(found.values(), key=lambda info: -spot_of(info).at)
+                matches[thread] = info
+        return sorted(matches.values(), key=lambda info: -spot_of(info).at)
 
     def _fits(self, text: str) -> bool:
         plain = _plain(text)
@@ -325,18 +327,14 @@ class Search:
 
 
 def place_words(address: Address) -> str:
-    return " ".join(
-        part
-        for part in (address.channel, address.account, address.chat, address.topic or "")
-        if part
-    )
+    parts = (address.channel, address.account, address.chat, address.topic or "")
+    return " ".join(part for part in parts if part)
 
 
 def _sent(row: OutRow) -> str:
     outbound = row.row.outbound
-    return " ".join(
-        [outbound.text, *(path.name for path in outbound.files), place_words(outbound.address)]
-    )
+    names = [path.name for path in outbound.files]
+    return " ".join([outbound.text, *names, place_words(outbound.address)])
 
 
 def _said(row: ArrivalInfo) -> str:

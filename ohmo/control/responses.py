@@ -203,12 +203,12 @@ class DoubledKey(Exception):
 def refuse_doubled_keys(raw: bytes) -> None:
     """Raises DoubledKey. What is no JSON is for another to refuse."""
     try:
-        json.loads(raw, object_pairs_hook=_once)
+        json.loads(raw, object_pairs_hook=_refuse_doubled)
     except (ValueError, RecursionError):
         return
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _refuse_doubled(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:

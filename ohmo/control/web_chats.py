@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from pydantic import Field
 from channels.contract import Attachment, Clock, Inbound
 from channels.web.client import Browser, place, plain_name
 from ohmo.contracts.outbox import OutRow
-from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo, known_cost
+from ohmo.contracts.reports import ArrivalInfo, Reports, Spent, ThreadInfo, known_cost
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.names import NOTICES, title_of
 from ohmo.control.ports import Keeping, Ports
@@ -69,27 +70,38 @@ class Chats:
         browser = self._ports.browser
         if browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
-        wanted, shelf = wish(request), one_of(request, "shelf", ("open", "archived"))
-        reports, above, mark = self._ports.reports, list[ThreadInfo](), None
-        if text := words_in(request):
-            infos = [
-                info
-                for info in await Search(reports, text).threads(wanted.limit, "web")
-                if info.settings.shelf != "deleted"
-            ]
-        elif shelf == "archived":
-            infos = await reports.threads(
-                limit=wanted.limit, channel="web", after=wanted.after, shelf="archived"
-            )
-            mark = following(infos, wanted)
+        page = wish(request)
+        archived = one_of(request, "shelf", ("open", "archived")) == "archived"
+        reports = self._ports.reports
+        infos: list[ThreadInfo] = []
+        mark = None
+        text = words_in(request)
+        if text:
+            matches = await Search(reports, text).threads(page.limit, "web")
+            infos = [info for info in matches if info.settings.shelf != "deleted"]
         else:
-            if wanted.after is None:
-                above = await reports.threads(limit=_PINNED, channel="web", shelf="pinned")
-            infos = await reports.threads(
-                limit=wanted.limit, channel="web", after=wanted.after, shelf="open"
+            if not archived and page.after is None:
+                infos = await reports.threads(limit=_PINNED, channel="web", shelf="pinned")
+            newest = await reports.threads(
+                limit=page.limit,
+                channel="web",
+                after=page.after,
+                shelf="archived" if archived else "open",
             )
-            mark = following(infos, wanted)
-        chats = [_shown(info) for info in (*above, *infos)]
+            infos += newest
+            mark = following(newest, page)
+        chats: list[Mapping[str, object]] = [
+            {
+                "chat": info.address.chat,
+                "thread": info.thread,
+                "title": title_of(info),
+                "last_at": info.last_at,
+                "state": info.state,
+                "shelf": info.settings.shelf or "open",
+                "notices": info.address.chat == NOTICES,
+            }
+            for info in infos
+        ]
         return answer(
             {
                 "chats": chats,
@@ -103,18 +115,20 @@ class Chats:
     async def terms(self, request: web.Request) -> web.Response:
         """What holds in it: model and mode, chosen or not, what it cost (``micro_usd`` and
         ``unpriced`` calls, ``tokens``), and which messages still ``wait``."""
-        reports, status = self._ports.reports, await self._ports.status()
+        reports = self._ports.reports
+        status = await self._ports.status()
         thread = await reports.find_thread(place(request.match_info["chat"]))
         info = None if thread is None else await reports.thread(thread)
-        settings = ThreadSettings() if info is None else info.settings.at(self._clock())
-        began = [] if info is None else await reports.history(info.thread, limit=1)
-        spent = (
-            []
-            if info is None or not began
-            else await reports.thread_usage(info.thread, since=first_day(began))
-        )
+        settings = ThreadSettings()
+        spent: Sequence[Spent] = ()
+        waiting: Sequence[ArrivalInfo] = ()
+        if info is not None:
+            settings = info.settings.at(self._clock())
+            first = await reports.history(info.thread, limit=1)
+            if first:
+                spent = await reports.thread_usage(info.thread, since=first_day(first))
+            waiting = await reports.inbox(state="waiting", limit=_WAITING)
         micro_usd, unpriced = known_cost(spent)
-        waiting = [] if info is None else await reports.inbox(state="waiting", limit=_WAITING)
         return answer(
             {
                 "model": settings.model or status.model,
@@ -122,11 +136,11 @@ class Chats:
                 "models": status.models,
                 "micro_usd": micro_usd,
                 "unpriced": unpriced,
-                "tokens": sum(one.tokens for one in spent),
+                "tokens": sum(row.tokens for row in spent),
                 "wait": [
-                    one.arrival.message
-                    for one in waiting
-                    if one.thread == thread and isinstance(one.arrival, Inbound)
+                    row.arrival.message
+                    for row in waiting
+                    if row.thread == thread and isinstance(row.arrival, Inbound)
                 ],
             }
         )
@@ -144,9 +158,9 @@ class Chats:
         """Renames it, pins it, archives it, or takes it back among the others."""
         wanted = await body_of(request, Placing)
         title = None if wanted.title is None else " ".join(wanted.title.split())
-        if not await self._ports.keeping.choose(
-            await self._thread(request), ThreadSettings(title=title, shelf=wanted.shelf)
-        ):
+        settings = ThreadSettings(title=title, shelf=wanted.shelf)
+        thread = await self._thread(request)
+        if not await self._ports.keeping.choose(thread, settings):
             raise Refusal(404, _NOWHERE)
         return answer({"ok": True})
 
@@ -167,30 +181,17 @@ class Chats:
         return thread
 
 
-def _shown(info: ThreadInfo) -> Mapping[str, object]:
-    shelf = info.settings.shelf or "open"
-    return {
-        "chat": info.address.chat,
-        "thread": info.thread,
-        "title": title_of(info),
-        "last_at": info.last_at,
-        "state": info.state,
-        "shelf": shelf,
-        "notices": info.address.chat == NOTICES,
-    }
-
-
 _NOWHERE = "there is no such conversation"
 
 
-_INLINE = frozenset(
+_INLINE: Mapping[str, str] = MappingProxyType(
     {
         ".png": "image/png",
         ".jpg": "image/jpeg",
         ".jpeg": "image/jpeg",
         ".gif": "image/gif",
         ".webp": "image/webp",
-    }.items()
+    }
 )
 _BLOCK = 64 * 1024
 
@@ -248,16 +249,13 @@ class Chat:
                 " it as a file",
             )
         chat = request.match_info["chat"]
-        await self._bring_back(chat)
-        await self._need().say(chat, wanted.text, wanted.key, attachments=attachments)
-        return answer({"key": wanted.key}, status=202)
-
-    async def _bring_back(self, chat: str) -> None:
-        """Where somebody speaks nothing is put away."""
+        # Where somebody speaks nothing is put away.
         thread = await self._reports.find_thread(place(chat))
         info = None if thread is None else await self._reports.thread(thread)
         if info is not None and info.settings.shelf in ("archived", "deleted"):
             await self._keeping.choose(info.thread, ThreadSettings(shelf="open"))
+        await self._need().say(chat, wanted.text, wanted.key, attachments=attachments)
+        return answer({"key": wanted.key}, status=202)
 
     async def press(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Pressing)
@@ -278,25 +276,33 @@ class Chat:
             ) from error
         if not isinstance(part, BodyPartReader) or not part.filename:
             raise Refusal(400, "the first part must be a file")
-        media_type = (
-            part.headers.get("Content-Type", "application/octet-stream").partition(";")[0].strip()
-        )
-        return answer(
-            await self._need().upload(part.filename, media_type, _blocks(part)), status=201
-        )
+        written = part.headers.get("Content-Type", "application/octet-stream")
+        media_type = written.partition(";")[0].strip()
+        file = await self._need().upload(part.filename, media_type, _blocks(part))
+        return answer(file, status=201)
 
     async def download(self, request: web.Request) -> web.StreamResponse:
         """File ``index`` of the item ``seq`` of a thread: what the person attached, or what the
         agent sent."""
-        match = request.match_info
-        items = await self._reports.history(match["thread"], since=int(match["seq"]) - 1, limit=1)
-        name, ref = _file(
-            items[0] if items and items[0].seq == int(match["seq"]) else None, int(match["index"])
-        )
+        thread = request.match_info["thread"]
+        seq = int(request.match_info["seq"])
+        items = await self._reports.history(thread, since=seq - 1, limit=1)
+        item = items[0] if items and items[0].seq == seq else None
+        name, ref = _file(item, int(request.match_info["index"]))
         path = self._need().file(ref)
         if path is None:
             raise Refusal(404, f"{name} is not here any more")
-        return _file_response(path, name)
+        # Pictures open in the page; everything else is only ever saved, so that nothing of it runs
+        # here.
+        media_type = _INLINE.get(Path(name).suffix.lower())
+        how = "inline" if media_type else "attachment"
+        headers = {
+            "Content-Type": media_type or "application/octet-stream",
+            "Content-Disposition": f"{how}; filename*=UTF-8''{quote(name, safe='')}",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            "Cache-Control": "private, max-age=86400, immutable",
+        }
+        return web.FileResponse(path, headers=headers)
 
     def _need(self) -> Browser:
         if self._browser is None:
@@ -317,20 +323,6 @@ def _file(item: object, index: int) -> tuple[str, str]:
             return row.outbound.files[index].name, handle
         case _:
             raise Refusal(404, "there is no such file in this conversation")
-
-
-def _file_response(path: Path, name: str) -> web.FileResponse:
-    """Pictures open in the page; everything else is only ever saved, so that nothing of it runs
-    here."""
-    media_type = dict(_INLINE).get(Path(name).suffix.lower())
-    how = "inline" if media_type else "attachment"
-    headers = {
-        "Content-Type": media_type or "application/octet-stream",
-        "Content-Disposition": f"{how}; filename*=UTF-8''{quote(name, safe='')}",
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-        "Cache-Control": "private, max-age=86400, immutable",
-    }
-    return web.FileResponse(path, headers=headers)
 
 
 async def _blocks(part: BodyPartReader) -> AsyncIterator[bytes]:

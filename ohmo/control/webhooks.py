@@ -92,9 +92,8 @@ def check(hook: Webhook, headers: Mapping[str, str], body: bytes, now: float) ->
             stamp = headers.get(TIMESTAMP, "")
             if not stamp:
                 raise NotSigned(f"{TIMESTAMP} is missing; docs/webhooks.md says how to sign")
-            if not _STAMP.fullmatch(
-                stamp
-            ):  # one way to write it: another would be another name for the same request
+            # One way to write it: another would be another name for the same request.
+            if not _STAMP.fullmatch(stamp):
                 raise NotSigned(f"{TIMESTAMP}: seconds since 1970 are wanted")
             given, key = headers.get(SIGNATURE, ""), headers.get(KEY, "")
             if given.startswith(_OLD):
@@ -139,14 +138,14 @@ class NotJson(Exception):
 
 def refuse_not_json(template: str, body: bytes) -> None:
     """``{{ body }}`` may be any text; any other field needs JSON. Raises NotJson."""
-    wanted = next((found[1] for found in _FIELD.finditer(template) if found[1] != "body"), None)
-    if wanted is None:
+    fields = [match[1] for match in _FIELD.finditer(template) if match[1] != "body"]
+    if not fields:
         return
     try:
         json.loads(body)
     except (ValueError, RecursionError):
         raise NotJson(
-            f"the body is not JSON, and this webhook looks for its field {wanted}; send it with"
+            f"the body is not JSON, and this webhook looks for its field {fields[0]}; send it with"
             " Content-Type: application/json (GitHub: the webhook's Content type), or use {{"
             " body }}"
         ) from None
@@ -161,9 +160,9 @@ def fill(template: str, body: bytes, *, framed: bool = False) -> str:
     except (ValueError, RecursionError):
         data = None
 
-    def value(found: re.Match[str]) -> str:
-        said = text[:_SHOWN] if found[1] == "body" else _field(data, found[1].split("."))
-        return "\n    ".join(said.splitlines()) if framed else said
+    def value(match: re.Match[str]) -> str:
+        shown = text[:_SHOWN] if match[1] == "body" else _field(data, match[1].split("."))
+        return "\n    ".join(shown.splitlines()) if framed else shown
 
     return _FIELD.sub(value, template)
 
@@ -252,30 +251,27 @@ class Webhooks:
         refuse_not_json(hook.deliver or hook.prompt or "", body)
         key = key_of(hook, headers, body)
         if hook.deliver is not None and hook.to is not None:
-            return await self._deliver(
-                derived("hook", hook.name, key), hook.to, fill(hook.deliver, body) or "(empty)"
-            )
-        return await self._wake(wake_of(hook, key, body, self._clock, None))
+            text = fill(hook.deliver, body) or "(empty)"
+            return await self._deliver(derived("hook", hook.name, key), hook.to, text)
+        wake = wake_of(hook, key, body, self._clock, None)
+        accepted = await self._publish(wake)
+        if accepted.duplicate:
+            stored = await self._stored(accepted.thread, accepted.seq)
+            if isinstance(stored, Wake) and stored.place != wake.place:
+                raise KeyReused
+        return Taken(accepted.duplicate, accepted.thread, accepted.seq)
 
     async def _deliver(self, post: str, to: str, text: str) -> Taken:
         """What came before is known also while its channel is away."""
-        async with self._posting.setdefault(
-            post, asyncio.Lock()
-        ):  # two at once: one of them comes second
-            if (known := await self._posted(post)) is None:
+        lock = self._posting.setdefault(post, asyncio.Lock())
+        async with lock:  # two at once: one of them comes second
+            posted = await self._posted(post)
+            if posted is None:
                 await self._post([PostRow(post, "message", Outbound(self._resolve(to), text))])
                 return Taken(duplicate=False)
-        if known.text != text:
+        if posted.text != text:
             raise KeyReused
         return Taken(duplicate=True)
-
-    async def _wake(self, wake: Wake) -> Taken:
-        accepted = await self._publish(wake)
-        if accepted.duplicate:
-            known = await self._stored(accepted.thread, accepted.seq)
-            if isinstance(known, Wake) and known.place != wake.place:
-                raise KeyReused
-        return Taken(accepted.duplicate, accepted.thread, accepted.seq)
 
 
 class WebhookRoutes:
@@ -291,9 +287,22 @@ class WebhookRoutes:
         hook = self._hooks.find(request.match_info["name"])
         if hook is None:
             raise Refusal(404, "there is no such webhook; config.yaml names them under webhooks")
-        body = await _body(request)
+        too_large = Refusal(413, f"a webhook's body may have {MOST} bytes")
+        if (request.content_length or 0) > MOST:
+            raise too_large
+        received = bytearray()
         try:
-            taken = await self._hooks.take(hook, request.headers, body)
+            async with asyncio.timeout(_PATIENCE):
+                async for piece in request.content.iter_chunked(65_536):
+                    received += piece
+                    if len(received) > MOST:
+                        raise too_large
+        except TimeoutError:
+            raise Refusal(
+                408, f"the body did not come within {_PATIENCE:.0f} s; send it again"
+            ) from None
+        try:
+            taken = await self._hooks.take(hook, request.headers, bytes(received))
         except NotSigned as error:
             raise Refusal(401, str(error)) from error
         except (DoubledKey, NotJson) as error:
@@ -314,20 +323,3 @@ class WebhookRoutes:
             },
             status=202,
         )
-
-
-async def _body(request: web.Request) -> bytes:
-    if (request.content_length or 0) > MOST:
-        raise Refusal(413, f"a webhook's body may have {MOST} bytes")
-    found = bytearray()
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            async for piece in request.content.iter_chunked(65_536):
-                found += piece
-                if len(found) > MOST:
-                    raise Refusal(413, f"a webhook's body may have {MOST} bytes")
-    except TimeoutError:
-        raise Refusal(
-            408, f"the body did not come within {_PATIENCE:.0f} s; send it again"
-        ) from None
-    return bytes(found)

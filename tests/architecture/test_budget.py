@@ -53,7 +53,7 @@ WIDE = {
     "ohmo.setup.answers.Answers": "what `ohmo init` asks",
     "ohmo.cli.wizard.InitFlags": "what `ohmo init` asks",
     "ohmo.service.upgrading.Parts": "the programs an upgrade calls",
-    "ohmo.control.metrics.StatusReporter": "what the status is put together from",
+    "ohmo.control.ports.StatusReporter": "what the status is put together from",
     "ohmo.gateway.orders.CommandQueries": "what slash commands ask of the house",
 }
 
