@@ -228,8 +228,16 @@ def _failing(
         status = "flaky"
     if told is not None and told.bad:
         bad, good = told.bad, told.good
-    else:
-        bad, good = _first_bad(print_, lines)
+    else:  # as far as the runs know
+        bad, good = "", ""
+        for line in lines:
+            if line and print_ in line[-1].failing:
+                number = len(line) - 1
+                while number and print_ in line[number - 1].failing:
+                    number -= 1
+                bad = line[number].commit
+                good = line[number - 1].commit if number else ""
+                break
     message = plain(members[0].message, _MESSAGE)
     return Group(
         print=print_,
@@ -272,18 +280,6 @@ def _flaky(print_: str, line: Sequence[PastRun]) -> bool:
         failed_before = failed_before or failed
         passed_since = failed_before and not failed
     return False
-
-
-def _first_bad(print_: str, lines: Iterable[Sequence[PastRun]]) -> tuple[str, str]:
-    """The first bad commit, and the last good one before it, as far as the runs know."""
-    for line in lines:
-        if not line or print_ not in line[-1].failing:
-            continue
-        number = len(line) - 1
-        while number and print_ in line[number - 1].failing:
-            number -= 1
-        return line[number].commit, line[number - 1].commit if number else ""
-    return "", ""
 
 
 def written(past: Past) -> str:

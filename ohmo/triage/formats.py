@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal, Protocol, cast
 
-from ohmo.triage import github, gitlab
+from ohmo.triage.ci_servers import github_failures, github_runs, gitlab_runs, listed_github_runs
 from ohmo.triage.compare import Known, latest
 from ohmo.triage.logs import read_junit, read_log
 from ohmo.triage.results import (
@@ -78,7 +78,8 @@ def from_http(url: str, fetch: Fetch, known: Known) -> Reading:
         return read_results(data, url=url)
     fields_of = {text(fields, "id"): fields for fields in objects(document["workflow_runs"])}
     runs: list[CiRun] = []
-    for listed_run, unknown in latest(github.listed(document["workflow_runs"]), known):
+    listed = listed_github_runs(document["workflow_runs"])
+    for listed_run, unknown in latest(listed, known):
         if not (listed_run.failed and unknown):
             runs.append(listed_run.run)
             continue
@@ -94,7 +95,7 @@ def from_http(url: str, fetch: Fetch, known: Known) -> Reading:
         if total.isdigit() and int(total) > len(jobs):
             # GitHub shows 30 of them when it is not asked for more.
             jobs = all_pages(partial(page, jobs_url))
-        runs.append(with_failures(listed_run.run, github.failures_in(jobs, lambda _: None)))
+        runs.append(with_failures(listed_run.run, github_failures(jobs, lambda _: None)))
     return Reading(runs)
 
 
@@ -151,7 +152,7 @@ def _read_json(data: bytes, form: Literal["github", "gitlab"]) -> list[CiRun]:
     jobs = objects(document.get("jobs"))
     if not jobs:
         raise BadResults(f"the {form} results hold no jobs; is it the output of a list of jobs?")
-    runs = github.read_jobs(document) if form == "github" else gitlab.read_jobs(jobs)
+    runs = github_runs(document) if form == "github" else gitlab_runs(jobs)
     if not runs:
         raise BadResults("no run of them has ended yet; nothing is known before it has")
     total = text(document, "total_count")

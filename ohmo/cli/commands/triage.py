@@ -17,10 +17,9 @@ from typing import IO, Any, ParamSpec, TypeVar
 import click
 
 from ohmo.logs.redaction import Redactor
+from ohmo.triage.ci_servers import from_gh, from_glab
 from ohmo.triage.compare import Known, known_runs
 from ohmo.triage.formats import from_http, read_results
-from ohmo.triage.github import from_gh
-from ohmo.triage.gitlab import from_glab
 from ohmo.triage.results import MOST_BYTES, BadResults, Reading
 from ohmo.triage.triage import Memory, triage
 

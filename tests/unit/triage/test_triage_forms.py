@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ohmo.triage import github, gitlab
+from ohmo.triage.ci_servers import gitlab_runs, listed_github_runs
 from ohmo.triage.formats import form_of, read_results
 from ohmo.triage.logs import failures_of, jobs_in, read_junit
 from ohmo.triage.results import MOST_FAILURES, MOST_TEXT, BadResults
@@ -163,7 +163,7 @@ def test_a_run_that_goes_on_or_was_cancelled_says_nothing() -> None:
             "attempt": 2,
         },
     ]
-    assert [(one.run.key, one.failed) for one in github.listed(listed)] == [("3.2", True)]
+    assert [(one.run.key, one.failed) for one in listed_github_runs(listed)] == [("3.2", True)]
 
 
 GITLAB_JOBS = [  # docs.gitlab.com/api/jobs, "List pipeline jobs"
@@ -204,9 +204,7 @@ def test_gitlab_jobs_that_may_fail_do_not_count() -> None:
     assert [(one.job, one.message) for one in run.failures] == [
         ("rspec:other", "rspec:other in test: stuck or timeout failure")
     ]
-    traced = gitlab.read_jobs(
-        GITLAB_JOBS, lambda _: "FAILED spec/a_spec.py::x - boom went the thing"
-    )[0]
+    traced = gitlab_runs(GITLAB_JOBS, lambda _: "FAILED spec/a_spec.py::x - boom went the thing")[0]
     assert traced.failures[0].message == "boom went the thing"
 
 

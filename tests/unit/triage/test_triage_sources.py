@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from ohmo.cron.recipes import attached
+from ohmo.triage.ci_servers import from_gh, from_glab
 from ohmo.triage.formats import from_http
-from ohmo.triage.github import from_gh
-from ohmo.triage.gitlab import from_glab
 from ohmo.triage.results import BadResults
 from tests.programs import OHMO, run_process
 
