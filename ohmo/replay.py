@@ -110,7 +110,10 @@ class Replaying:
                     else:
                         found = replace(found, same=found.same + 1)
                         same_until = row.seq
-                case CallResult(result) if result.call in asked and _judged(result):
+                case CallResult(result) if result.call in asked and (
+                    # whoever interrupted it judged nothing
+                    result.refused is None or not result.refused.interrupts
+                ):
                     turn, call = asked[result.call]
                     judged, words = await self._decision(past, turn, call, result)
                     if words:
@@ -224,10 +227,6 @@ class _Again:
                 self._transcript = shorter
                 break
         return wrong
-
-
-def _judged(result: ToolResult) -> bool:
-    return result.refused is None or not result.refused.interrupts
 
 
 def _otherwise(decision: Decision, result: ToolResult) -> str:

@@ -39,10 +39,10 @@ async def offered(endpoint: Endpoint, *, limit: float = 10.0) -> tuple[str, ...]
         headers |= {"x-api-key": endpoint.api_key} if endpoint.api_key else {}
     elif endpoint.api_key:
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
-    found = await listed(f"{base}/models", headers, limit=limit)
-    if found is None and base.count("/") == 2:  # an address without a path: its API begins at /v1
-        found = await listed(f"{base}/v1/models", headers, limit=limit)
-    return tuple(each.name for each in found or ())
+    models = await listed(f"{base}/models", headers, limit=limit)
+    if models is None and base.count("/") == 2:  # an address without a path: its API begins at /v1
+        models = await listed(f"{base}/v1/models", headers, limit=limit)
+    return tuple(model.name for model in models or ())
 
 
 async def listed(url: str, headers: Mapping[str, str], *, limit: float) -> list[Listed] | None:
@@ -79,20 +79,22 @@ def has(models: Sequence[str], wanted: str) -> bool:
     maker, or by the short form of a dated or tagged one (``claude-haiku-4-5``, ``qwen3`` of
     ``qwen3:latest``)."""
     short = wanted.removesuffix("-latest")
-    known = {name for one in models for name in (one, plain_name(one))}
-    return any(
-        one == name or one.startswith((f"{name}-", f"{name}:"))
-        for name in (short, plain_name(short))
-        for one in known
-    )
+    known = {*models, *map(plain_name, models)}
+    for name in (short, plain_name(short)):
+        if name in known or any(model.startswith((f"{name}-", f"{name}:")) for model in known):
+            return True
+    return False
 
 
 def in_words(models: Sequence[str], wanted: str = "") -> str:
     """Some of them in one line, those first whose names are nearest to ``wanted``."""
-    close = difflib.get_close_matches(plain_name(wanted), models, n=3, cutoff=0.5) if wanted else []
-    first = [*close, *(one for one in sorted(models) if one not in close)]
-    rest = len(first) - _SHOWN
-    return ", ".join(first[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    names: list[str] = []
+    if wanted:
+        names = difflib.get_close_matches(plain_name(wanted), models, n=3, cutoff=0.5)
+    names += [model for model in sorted(models) if model not in names]
+    more = len(names) - _SHOWN
+    words = ", ".join(names[:_SHOWN])
+    return f"{words} and {more} more" if more > 0 else words
 
 
 # title and where it listens unless told otherwise (lmstudio.ai "Local server", docs.ollama.com

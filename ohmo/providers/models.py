@@ -35,11 +35,12 @@ class Price:
 
     def micro_usd(self, input: int, cached: int, written: int, output: int) -> int:
         """``input`` are prompt tokens neither read from nor written to the cache."""
-        dear = self.long is not None and input + cached + written > self.long
-        prompt = (input * self.input + cached * self.cached + written * self.written) * (
-            self.input_factor if dear else 1.0
-        )
-        return round(prompt + output * self.output * (self.output_factor if dear else 1.0))
+        prompt = input * self.input + cached * self.cached + written * self.written
+        answer = output * self.output
+        if self.long is not None and input + cached + written > self.long:
+            prompt *= self.input_factor
+            answer = answer * self.output_factor
+        return round(prompt + answer)
 
 
 @record
@@ -101,14 +102,11 @@ def known(model: str) -> Model:
     variant name counts as its family, but a different version does not: ``gpt-5.1`` is not
     ``gpt-5``."""
     name = plain_name(model)
-    best = max(
-        (key for key in _TABLE if name == key or name.startswith(key + "-")), key=len, default=None
-    )
-    if best is not None:
-        return _TABLE[best]
-    window = next(
-        (window for start, window in _FAMILIES.items() if name.startswith(start)), UNKNOWN_WINDOW
-    )
+    prefixes = [key for key in _TABLE if name == key or name.startswith(f"{key}-")]
+    if prefixes:
+        return _TABLE[max(prefixes, key=len)]
+    windows = [window for start, window in _FAMILIES.items() if name.startswith(start)]
+    window = windows[0] if windows else UNKNOWN_WINDOW
     return Model(window, window // 4, None)
 
 

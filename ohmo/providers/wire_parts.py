@@ -1,17 +1,33 @@
 """What the wires of all endpoints share: steps grouped as chat APIs want them, answers that are
-closed and end, and arguments of tool calls read as models write them."""
+closed and end, arguments of tool calls read as models write them, and what went wrong as the class
+of error that says what to do next."""
 
 from __future__ import annotations
 
 import contextlib
+import email.utils
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import cast
 
 from channels.record import record
-from ohmo.contracts.errors import CutOff
+from ohmo.contracts.errors import (
+    BadKey,
+    CutOff,
+    NoMoney,
+    NoSuchModel,
+    NotAllowed,
+    OutOfReach,
+    Overloaded,
+    ProviderError,
+    Refused,
+    TimedOut,
+    TooLong,
+)
 from ohmo.contracts.messages import (
     UNREADABLE,
     CallResult,
@@ -64,7 +80,14 @@ def arguments(text: str) -> dict[str, Json]:
     """The object in ``text``; empty text is an empty object. What cannot be read becomes
     ``{UNREADABLE: text}``, which no tool's input accepts, so that the model gets an error result
     that quotes what it wrote."""
-    for candidate in (text.strip() or "{}", *_repairs(text)):
+    # Only repairs that cannot change a value: a code fence around, raw control characters in
+    # strings, a comma before a closing bracket.
+    bare = re.sub(r"^\s*```(?:json)?\s*|\s*```\s*$", "", text).strip()
+    candidates = [text.strip() or "{}", bare]
+    with contextlib.suppress(ValueError, RecursionError):
+        candidates.append(json.dumps(json.loads(bare, strict=False)))
+    candidates.append(_without_trailing_commas(bare))
+    for candidate in candidates:
         try:
             value: object = json.loads(candidate)
             if isinstance(value, str):  # an object that was stringified twice
@@ -76,19 +99,8 @@ def arguments(text: str) -> dict[str, Json]:
     return {UNREADABLE: text}
 
 
-def _repairs(text: str) -> list[str]:
-    """Only repairs that cannot change a value: a code fence around, raw control characters in
-    strings, a comma before a closing bracket."""
-    bare = re.sub(r"^\s*```(?:json)?\s*|\s*```\s*$", "", text).strip()
-    found = [bare]
-    with contextlib.suppress(ValueError, RecursionError):
-        found.append(json.dumps(json.loads(bare, strict=False)))
-    found.append(_without_trailing_commas(bare))
-    return found
-
-
 def _without_trailing_commas(text: str) -> str:
-    kept: list[str] = []
+    letters: list[str] = []
     quoted = escaped = False
     for letter in text:
         if quoted:
@@ -97,10 +109,10 @@ def _without_trailing_commas(text: str) -> str:
         elif letter == '"':
             quoted = True
         elif letter in "}]":
-            while kept and (kept[-1].isspace() or kept[-1] == ","):
-                kept.pop()
-        kept.append(letter)
-    return "".join(kept)
+            while letters and (letters[-1].isspace() or letters[-1] == ","):
+                letters.pop()
+        letters.append(letter)
+    return "".join(letters)
 
 
 MISSING_RESULT = "No result was recorded for this call."
@@ -155,11 +167,8 @@ def exchange(steps: Sequence[Step]) -> StepGroup:
             results.setdefault(step.result.call, step)
         elif isinstance(step, UserStep | Compaction):
             said.append(step)
-    calls = (
-        [block for block in model.blocks if isinstance(block, ToolCall)]
-        if model is not None
-        else []
-    )
+    blocks = () if model is None else model.blocks
+    calls = [block for block in blocks if isinstance(block, ToolCall)]
     return StepGroup(model, tuple((call, results.get(call.id)) for call in calls), tuple(said))
 
 
@@ -169,3 +178,137 @@ def images(steps: Sequence[Step]) -> Iterator[Image]:
             yield from (block for block in step.blocks if isinstance(block, Image))
         elif isinstance(step, CallResult):
             yield from step.result.images
+
+
+# Overflow as it is said by Anthropic, OpenAI, vLLM (old, new), LM Studio, llama.cpp (LM Studio,
+# Ollama), Ollama, Gemini-compatible endpoints
+_TOO_LONG = re.compile(
+    r"prompt is too long"
+    r"|exceed[a-z]* (?:the )?(?:model'?s? )?(?:maximum |available )?context"
+    r"|input length and `?max_tokens`? exceed"
+    r"|context[_ ]length[_ ]exceeded"
+    r"|maximum context length"
+    r"|maximum (?:input|prompt|model) length"
+    r"|context (?:length|window|size) (?:is|of) only"
+    r"|context the overflows|context overflow"
+    r"|greater than the context length|larger than the context"
+    r"|exceeds? (?:the )?context (?:size|window|length|limit)|exceed_context_size_error"
+    r"|longer than the (?:model'?s? )?context"
+    r"|input (?:is|was) too long|request_too_large|input token count .{0,40}exceeds"
+    r"|please reduce the length of the (?:messages|input|prompt)",
+    re.IGNORECASE,
+)
+_WINDOW = re.compile(
+    r"(?:maximum context length|context length|context size|context"
+    r" window)[^0-9]{0,24}?(\d[\d,]{2,})|> (\d[\d,]{3,}) maximum",
+    re.IGNORECASE,
+)
+_NO_MONEY = re.compile(
+    r"insufficient_quota|credit balance is too low|exceeded your current"
+    r" quota|billing_error|billing_hard_limit",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model.{0,80}(?:not found|does not exist|not exist|is not available|not loaded)|invalid model"
+    r" name|no models? loaded|model_not_found",
+    re.IGNORECASE,
+)
+
+
+def classify(
+    where: str,
+    model: str,
+    status: int | None,
+    kind: str,
+    message: str,
+    retry_after: float | None = None,
+) -> ProviderError:
+    """``kind``: the endpoint's own word (error.type or error.code). ``where``: what the line begins
+    with, e.g. ``anthropic``."""
+    short = " ".join(message.split())[:300]
+    text = f"{kind} {message}"
+    if status == 401 or kind in ("authentication_error", "invalid_api_key"):
+        return BadKey(f"{where}: the key is not accepted ({short}); set the profile's api_key")
+    if status == 402 or _NO_MONEY.search(text):
+        return NoMoney(f"{where}: the account cannot pay for this request ({short})")
+    if status == 403 or kind == "permission_error":
+        return NotAllowed(f"{where}: the key may not do this ({short})")
+    if (
+        status == 413
+        or kind in ("request_too_large", "context_length_exceeded")
+        or _TOO_LONG.search(text)
+    ):
+        return TooLong(f"{where}: the prompt does not fit {model} ({short})")
+    if (
+        status == 404
+        or kind in ("not_found_error", "model_not_found")
+        or (status is not None and status < 500 and _NO_MODEL.search(text))
+    ):
+        return NoSuchModel(f"{where}: there is no model {model} at this endpoint ({short})")
+    if status == 408 or kind == "timeout_error":
+        return TimedOut(f"{where}: {short}")
+    if (
+        status in (409, 425, 429)
+        or (status is not None and status >= 500)
+        or kind in ("overloaded_error", "rate_limit_error", "api_error", "server_error")
+    ):
+        served = (status or 0) >= 500 or kind in ("overloaded_error", "api_error", "server_error")
+        return Overloaded(
+            f"{where}: {status or kind}: {short}", retry_after=retry_after, served=served
+        )
+    if status is None and not kind:
+        return Overloaded(f"{where}: {short}", retry_after=retry_after)
+    return Refused(f"{where}: {model} refuses this request ({short})")
+
+
+def told_window(message: str) -> int | None:
+    """The window the endpoint names in its overflow error, in tokens."""
+    match = _WINDOW.search(message)
+    return int((match[1] or match[2]).replace(",", "")) if match else None
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds from ``retry-after-ms`` or ``retry-after`` (a number or an HTTP date, RFC 9110
+    10.2.3)."""
+    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers[name]) * factor)
+        except (KeyError, ValueError):
+            continue
+    try:
+        at = email.utils.parsedate_to_datetime(headers["retry-after"])
+    except (KeyError, ValueError):
+        return None
+    return max(0.0, (at - (now or datetime.now(UTC))).total_seconds())
+
+
+BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+"""What reading an answer raises when it is not of the documented form; an SDK hands on whatever
+JSON it was sent."""
+
+
+def no_answer(where: str, error: Exception) -> ProviderError:
+    """One of BROKEN in the model's own words. ``where``: what the line begins with. A key that no
+    header can carry fails before anything is sent."""
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
+        return BadKey(
+            f"{where}: the key holds a character that no key has; set the profile's api_key"
+        )
+    return CutOff(
+        f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})"
+    )
+
+
+def out_of_reach(where: str, error: BaseException) -> OutOfReach:
+    """What kept a connection from being made, by the first cause that says it."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    why = str(error.__cause__ or error)
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        why = "the connection is refused: nothing listens there"
+    elif any(isinstance(cause, socket.gaierror) for cause in causes):
+        why = "its name is not known"
+    return OutOfReach(f"{where}: cannot be reached ({why})")

@@ -12,7 +12,7 @@ READS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", 
 READS |= {"match", "fullmatch", "search", "finditer", "findall", "compile", "index", "find"}
 WORDS = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}")
 FOREIGN = {  # who said those words, where no field tells the same
-    "ohmo/providers/failures.py": "endpoints, in the text of their errors",
+    "ohmo/providers/wire_parts.py": "endpoints, in the text of their errors",
     "ohmo/providers/offline.py": "it reads what a model is told, and a model is told words",
     "ohmo/database/postgres.py": "SQL",
     "ohmo/store/written_before.py": "an older ohmo: the one reader of its sentences",

@@ -16,16 +16,17 @@ from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
 from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
-from ohmo.providers.failures import (
+from ohmo.providers.models import Endpoint, plain_name
+from ohmo.providers.wire_parts import (
     BROKEN,
+    Measure,
+    arguments,
     classify,
     no_answer,
     out_of_reach,
     retry_after,
     told_window,
 )
-from ohmo.providers.models import Endpoint, plain_name
-from ohmo.providers.wire_parts import Measure, arguments
 
 # "Preserved thinking": something before a thinking block is not what it was
 _UNBOUND = "in `thinking` block"

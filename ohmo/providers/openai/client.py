@@ -15,17 +15,18 @@ from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
-from ohmo.providers.failures import (
+from ohmo.providers.models import Endpoint, plain_name
+from ohmo.providers.openai.wire import Dialect, first_dialect, learnt, spoken
+from ohmo.providers.wire_parts import (
     BROKEN,
+    Measure,
+    arguments,
     classify,
     no_answer,
     out_of_reach,
     retry_after,
     told_window,
 )
-from ohmo.providers.models import Endpoint, plain_name
-from ohmo.providers.openai.wire import Dialect, first_dialect, learnt, spoken
-from ohmo.providers.wire_parts import Measure, arguments
 
 # an endpoint may refuse this many optional keys, one after the other, before its refusal counts
 _LESSONS = 4

@@ -35,14 +35,13 @@ from ohmo.contracts.messages import (
 from ohmo.contracts.provider import ModelRequest, Reply, ToolSpec
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model, settled
-from ohmo.providers.failures import classify, retry_after, told_window
 from ohmo.providers.lazy_provider import LazyProvider
 from ohmo.providers.middleware import price_of
 from ohmo.providers.model_list import Listed, detect, has, probe
 from ohmo.providers.models import UNKNOWN_WINDOW, Endpoint, Price, known
 from ohmo.providers.offline import asked_for
 from ohmo.providers.openai.client import with_version
-from ohmo.providers.wire_parts import arguments
+from ohmo.providers.wire_parts import arguments, classify, retry_after, told_window
 from ohmo_testing.scripted import Says, ScriptedProvider
 from tests.platforms.model.server import ModelServer, serving
 from tests.programs import python, run_process
