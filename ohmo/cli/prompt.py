@@ -296,15 +296,15 @@ class _Prompt:
         text = ""
         usage: Json = {}
         for page in self._client.history(message.thread, message.seq):
-            usage |= {used["model"]: used for used in page["usage"] if used["turn"] == row["turn"]}
+            for spent in page["usage"]:
+                if spent["turn"] == row["turn"]:
+                    usage[spent["model"]] = spent
             for item in page["history"]:
                 if row["kind"] == "command" and item["type"] == "out_row":
                     return str(item["row"]["outbound"]["text"]), {}  # committed with its end
-                if (
-                    item["type"] == "step_info"
-                    and item["turn"] == row["turn"]
-                    and item["step"]["type"] == "model_step"
-                ):
+                if item["type"] != "step_info" or item["turn"] != row["turn"]:
+                    continue
+                if item["step"]["type"] == "model_step":
                     text = text_of(item["step"]) or text
         return quote_thinking(text) or str(row["reason"] or ""), usage
 

@@ -53,11 +53,13 @@ def print_rows(rows: Sequence[Row], columns: Columns, empty: str) -> None:
     if "DETAIL" not in columns and sys.stdout.isatty():
         screen = max(shutil.get_terminal_size((160, 24)).columns, 60)
     for cells in table:
-        padded = [
-            cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)
-        ]
+        padded: list[str] = []
+        for cell, width in zip(cells, widths, strict=True):
+            padded.append(cell + " " * (width - _width(cell)))
         line = "  ".join(padded).rstrip()
-        click.echo(line if len(line) <= screen else line[: screen - 1] + "…")
+        if len(line) > screen:
+            line = f"{line[: screen - 1]}…"
+        click.echo(line)
 
 
 def address(value: Row | None) -> str:

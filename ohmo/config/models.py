@@ -360,8 +360,10 @@ def fill(written: PermissionSettings) -> Permissions:
     pass that only read, by their grammar."""
     ask = written.ask
     if written.preset == "safe":
-        named = {rule.partition("(")[0] for rule in written.allow}
-        ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))
+        allowed = {rule.partition("(")[0] for rule in written.allow}
+        for tool in _NETWORK:
+            if tool not in allowed and tool not in ask:
+                ask = (*ask, tool)
     return Permissions(
         mode=written.mode,
         preset=written.preset,

@@ -34,8 +34,18 @@ Item = TypeVar("Item")
 _FLAGS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_DECIMAL = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_BYTES = {**_DECIMAL, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_BYTES = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
 _URL = re.compile(r"https?://.*", re.DOTALL)
@@ -91,7 +101,8 @@ def written_duration(value: timedelta | None) -> str:
 
 def written_size(value: int) -> str | int:
     """As a person writes it: ``2GiB``; what is no whole number of KiB stays a number of bytes."""
-    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        factor = _BYTES[unit.lower()]
         if value and value % factor == 0:
             return f"{value // factor}{unit}"
     return value

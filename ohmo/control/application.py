@@ -90,23 +90,26 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
     page = Page(behind.keys, behind.cookie, behind.url, misses)
     peers = Peers(behind.ancestry)
     guard = Guard(behind.keys, callers, peers, behind.cookie, behind.names, misses)
-    application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
-    application.add_routes(Health(ports, behind.metrics).routes())
     streams = Streams(ports.reports, live, ports.browser, guard.lets_stay)
-    application.add_routes([web.get("/api/v1/events", streams.handle)])
-    application.add_routes(ReadRoutes(ports).routes())
-    application.add_routes(Logs(ports.log, lambda: live.closing, guard.lets_stay).routes())
-    application.add_routes(WriteRoutes(ports, behind.new_id, behind.clock).routes())
-    application.add_routes(GrantRoutes(ports.approvals).routes())
+    routes = [
+        *Health(ports, behind.metrics).routes(),
+        web.get("/api/v1/events", streams.handle),
+        *ReadRoutes(ports).routes(),
+        *Logs(ports.log, lambda: live.closing, guard.lets_stay).routes(),
+        *WriteRoutes(ports, behind.new_id, behind.clock).routes(),
+        *GrantRoutes(ports.approvals).routes(),
+        *Chat(ports.reports, ports.browser, ports.keeping).routes(),
+        *Chats(ports, behind.clock).routes(),
+        *page.routes(),
+    ]
     if ports.setup is not None:
-        application.add_routes(SetupRoutes(ports.setup).routes())
+        routes += SetupRoutes(ports.setup).routes()
     if ports.hooks is not None:
-        application.add_routes(WebhookRoutes(ports.hooks).routes())
+        routes += WebhookRoutes(ports.hooks).routes()
     if ports.cron is not None:
-        application.add_routes(CronRoutes(ports.cron).routes())
-    application.add_routes(Chat(ports.reports, ports.browser, ports.keeping).routes())
-    application.add_routes(Chats(ports, behind.clock).routes())
-    application.add_routes(page.routes())
+        routes += CronRoutes(ports.cron).routes()
+    application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
+    application.add_routes(routes)
 
     async def close(_: web.Application) -> None:
         live.close()

@@ -170,11 +170,12 @@ def wish(request: web.Request, limit: int = 100) -> Wish:
     text = request.query.get("after")
     if not text:
         return Wish(number(request, "limit", limit, MOST), None)
-    found = _MARK.fullmatch(text)
-    if found is None:
+    match = _MARK.fullmatch(text)
+    if match is None:
         raise Refusal(400, "after: send back the `next` of the page before, as it was")
-    group, at, seq, name = found.groups()
-    return Wish(number(request, "limit", limit, MOST), Spot(int(group), int(at), name, int(seq)))
+    group, at, seq, name = match.groups()
+    after = Spot(int(group), int(at), name, int(seq))
+    return Wish(number(request, "limit", limit, MOST), after)
 
 
 def words_in(request: web.Request) -> str:

@@ -167,7 +167,9 @@ class Control:
         host = self._place.listen.host
         if host in ("0.0.0.0", "::", "*"):  # noqa: S104 # compared, not bound
             host = "127.0.0.1"
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        if ":" in host:
+            host = f"[{host}]"
+        return f"http://{host}:{port}"
 
 
 async def _answer(
@@ -221,10 +223,10 @@ def bind_tcp(listen: Listen) -> socket.socket:
             raise
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            free = f"{listen.host}:{listen.port + 1 if listen.port < 65_535 else 7718}"
+            free = listen.port + 1 if listen.port < 65_535 else 7718
             raise ConfigError(
                 f"{where} is taken by another program; stop it, or write another into config.yaml"
-                f" or OHMO__CONTROL__LISTEN, such as {free}"
+                f" or OHMO__CONTROL__LISTEN, such as {listen.host}:{free}"
             ) from error
         raise ConfigError(
             f"{where} cannot be used ({error.strerror or error}); 127.0.0.1:7717 always can"

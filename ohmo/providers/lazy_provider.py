@@ -57,11 +57,13 @@ class LazyProvider:
         await self.client()
 
     async def client(self) -> Client:
-        if self._coming is None or (self._coming.done() and self._coming.exception() is not None):
-            self._coming = asyncio.ensure_future(self._built())
+        coming = self._coming
+        if coming is None or (coming.done() and coming.exception() is not None):
+            coming = asyncio.ensure_future(self._built())
+            self._coming = coming
         try:
             # A turn that is stopped meanwhile must not stop the import for the others.
-            return await asyncio.shield(self._coming)
+            return await asyncio.shield(coming)
         except OhmoError as error:
             raise Refused(f"{self._manifest.name}: {error}") from error
 
@@ -72,10 +74,10 @@ class LazyProvider:
                 yield event
 
     async def aclose(self) -> None:
-        if self._coming is not None and (
-            not self._coming.done() or self._coming.exception() is None
-        ):
-            await (await self._coming).aclose()
+        coming = self._coming
+        if coming is not None and (not coming.done() or coming.exception() is None):
+            client = await coming
+            await client.aclose()
 
     async def _built(self) -> Client:
         spec = self._manifest.client

@@ -135,9 +135,10 @@ async def detect(
     key without base_url goes to the maker it is of. No key ever goes to a server that was merely
     found."""
     if wanted.base_url is not None:
-        manifest = manifests[
-            "anthropic" if any("claude" in model for model in wanted.models) else "openai"
-        ]
+        maker = "openai"
+        if any("claude" in model for model in wanted.models):
+            maker = "anthropic"
+        manifest = manifests[maker]
         key = wanted.api_key or environ.get(manifest.key_environment or "")
         return Detected(
             _endpoint(wanted, manifest, key),
@@ -160,27 +161,42 @@ async def detect(
     for (title, url), models in zip(local, answers, strict=True):
         if models:
             chosen = wanted.models or (models[0].name,)
-            window = wanted.window or next(
-                (each.window for each in models if each.name == chosen[-1]), None
+            windows = {model.name: model.window for model in reversed(models)}
+            endpoint = Endpoint(
+                provider="openai",
+                models=chosen,
+                base_url=url,
+                profile=wanted.profile,
+                window=wanted.window or windows.get(chosen[-1]),
+                silence=wanted.silence,
             )
-            found = Endpoint("openai", chosen, url, None, wanted.profile, window, wanted.silence)
-            return Detected(found, f"openai: {title} answers at {url} with {found.model}")
-    names = _or(
-        [manifest.key_environment for manifest in manifests.values() if manifest.key_environment]
-    )
-    tried = _or([title for title, _ in local])
+            return Detected(endpoint, f"openai: {title} answers at {url} with {endpoint.model}")
+    variables = [
+        manifest.key_environment for manifest in manifests.values() if manifest.key_environment
+    ]
+    servers = [title for title, _ in local]
     return Detected(
         _endpoint(wanted, manifests["offline"], None),
-        f"offline: no {names} in the environment, no {tried} on this machine",
+        f"offline: no {_or(variables)} in the environment, no {_or(servers)} on this machine",
     )
 
 
 def _endpoint(wanted: Endpoint, manifest: Manifest, key: str | None) -> Endpoint:
-    models = wanted.models if wanted.models and manifest.name != "offline" else manifest.models
+    models = manifest.models
+    if wanted.models and manifest.name != "offline":
+        models = wanted.models
     return Endpoint(
-        manifest.name, models, wanted.base_url, key, wanted.profile, wanted.window, wanted.silence
+        provider=manifest.name,
+        models=models,
+        base_url=wanted.base_url,
+        api_key=key,
+        profile=wanted.profile,
+        window=wanted.window,
+        silence=wanted.silence,
     )
 
 
 def _or(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} or {names[-1]}"

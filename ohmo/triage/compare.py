@@ -92,8 +92,9 @@ class Group:
 
     def is_news(self, told: KnownFailure | None) -> bool:
         """Whether people have to hear of it, who know of it as ``told``."""
-        turned_flaky = self.status == "flaky" and (told is None or told.status != "flaky")
-        return turned_flaky or self.status in ("new", "fixed")
+        if self.status == "flaky":
+            return told is None or told.status != "flaky"
+        return self.status in ("new", "fixed")
 
     def remembered(self) -> KnownFailure:
         """As people know of it from now on."""
@@ -123,8 +124,10 @@ def compare(reading: Reading, past: Past) -> Compared:
             members = failing.setdefault(fingerprint(failure), [])
             members.append(failure if failure.url else replace(failure, url=run.url))
     # Of these streams nothing new was read: what they said last still holds.
-    silent = [line[-1] for stream, line in past.runs.items() if stream not in fresh]
-    holding = {print_ for run in silent for print_ in run.failing}
+    holding: set[str] = set()
+    for stream, line in past.runs.items():
+        if stream not in fresh:
+            holding |= line[-1].failing
     groups = [
         _failing(print_, members, past.told.get(print_), runs.values())
         for print_, members in failing.items()

@@ -125,9 +125,9 @@ def form_of(data: bytes) -> Form:
             )
         listed = cast("Mapping[str, object]", document)["jobs"]
     jobs = objects(listed)
-    if any("conclusion" in job for job in jobs) or not any("stage" in job for job in jobs):
+    if any("conclusion" in job for job in jobs):
         return "github"
-    return "gitlab"
+    return "gitlab" if any("stage" in job for job in jobs) else "github"
 
 
 def _decoded(data: bytes) -> str:
@@ -146,9 +146,9 @@ def _is_lines(start: str) -> bool:
 
 def _read_json(data: bytes, form: Literal["github", "gitlab"]) -> list[CiRun]:
     answer = parsed(data, f"{form} results")
-    document = (
-        cast("Mapping[str, object]", answer) if isinstance(answer, dict) else {"jobs": answer}
-    )
+    document: Mapping[str, object] = {"jobs": answer}
+    if isinstance(answer, dict):
+        document = cast("Mapping[str, object]", answer)
     jobs = objects(document.get("jobs"))
     if not jobs:
         raise BadResults(f"the {form} results hold no jobs; is it the output of a list of jobs?")
@@ -156,7 +156,8 @@ def _read_json(data: bytes, form: Literal["github", "gitlab"]) -> list[CiRun]:
     if not runs:
         raise BadResults("no run of them has ended yet; nothing is known before it has")
     total = text(document, "total_count")
-    if total.isdigit() and int(total) > len(jobs) and not any(run.failures for run in runs):
+    incomplete = total.isdigit() and int(total) > len(jobs)
+    if incomplete and not any(run.failures for run in runs):
         raise BadResults(
             f"only {len(jobs)} of {total} jobs are there, and none of these failed; ask for all of"
             " them (per_page=100)"

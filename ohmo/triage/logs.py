@@ -85,12 +85,14 @@ def failures_of(
             lines.append(shown)
     failures: list[Failure] = []
     for number, line in enumerate(lines):
-        match = next(filter(None, (pattern.match(line) for pattern in _TESTS)), None)
+        match = None
+        for pattern in _TESTS:
+            match = match or pattern.match(line)
         if match is not None:
-            message = (match["said"] or "").strip() or _message_below(lines, number)
-            failures.append(
-                Failure(job=job, test=match["test"].strip(), message=message or "failed", url=url)
-            )
+            test = match["test"].strip()
+            message = (match["said"] or "").strip()
+            message = message or _message_below(lines, number) or "failed"
+            failures.append(Failure(job=job, test=test, message=message, url=url))
     if not failures:
         errors: list[str] = []
         for line in lines:

@@ -200,8 +200,11 @@ def code(text: str, most: int = 160) -> str:
     """Somebody else's words as a code span: nothing in them is markup, calls anybody or ends the
     span."""
     shown = " ".join(plain(text).translate(_SAFE).split())
-    shown = shown if len(shown) <= most else f"{shown[: most - 1]}…"
-    return f"`{shown}`" if shown else "`(nothing said)`"
+    if not shown:
+        return "`(nothing said)`"
+    if len(shown) > most:
+        shown = f"{shown[: most - 1]}…"
+    return f"`{shown}`"
 
 
 class _Writer:
@@ -254,13 +257,16 @@ class _Writer:
             shown.append(f"and {len(tests) - most} more tests")
         links: list[str] = []
         for job, url in jobs[:most]:
-            if job:
-                linked = LINK.fullmatch(url) is not None
-                links.append(f"[{_label(job)}]({url})" if linked else code(job, 60))
+            if job and LINK.fullmatch(url):
+                links.append(f"[{_label(job)}]({url})")
+            elif job:
+                links.append(code(job, 60))
         if len(jobs) > most:
             links.append(f"{len(jobs) - most} more jobs")
-        within = f"in {', '.join(links)}" if links else ""
-        return " ".join(filter(None, [", ".join(shown), within]))
+        words = [", ".join(shown)] if shown else []
+        if links:
+            words.append(f"in {', '.join(links)}")
+        return " ".join(words)
 
     def _commit(self, commit: str) -> str:
         if not _hex(commit):

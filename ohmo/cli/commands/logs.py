@@ -92,10 +92,16 @@ class _Filter:
         if self._as_json:
             return line.rstrip("\n") or json.dumps(event, ensure_ascii=False)
         hidden = ("at", "level", "event", "exception")
-        rest = [f"{key}={clean(value)}" for key, value in event.items() if key not in hidden]
-        head = f"{clean(event.get('at'))} {clean(event.get('level')):8} {clean(event.get('event'))}"
-        trace = f"\n{event['exception']}" if "exception" in event else ""
-        return f"{head} {' '.join(rest)}".rstrip() + trace
+        at = clean(event.get("at"))
+        level = clean(event.get("level"))
+        words = [f"{at} {level:8} {clean(event.get('event'))}"]
+        for key, value in event.items():
+            if key not in hidden:
+                words.append(f"{key}={clean(value)}")
+        text = " ".join(words).rstrip()
+        if "exception" in event:
+            text += f"\n{event['exception']}"
+        return text
 
 
 def _local_lines(log_filter: _Filter, lines: int, follow: bool) -> Iterator[str]:

@@ -244,7 +244,9 @@ def _git(folder: Path, *words: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return ended.stdout.decode("utf-8", "replace").strip() if ended.returncode == 0 else ""
+    if ended.returncode:
+        return ""
+    return ended.stdout.decode("utf-8", "replace").strip()
 
 
 def _commits(folder: Path, good: str, bad: str) -> str:
@@ -252,9 +254,11 @@ def _commits(folder: Path, good: str, bad: str) -> str:
     good one."""
     if _COMMIT.fullmatch(bad) is None:
         return ""
-    said = _git(folder, "log", "-1", "--no-show-signature", "--format=%an: %s", bad, "--")
-    if not said or _COMMIT.fullmatch(good) is None:
-        return said
+    subject = _git(folder, "log", "-1", "--no-show-signature", "--format=%an: %s", bad, "--")
+    if not subject or _COMMIT.fullmatch(good) is None:
+        return subject
     count = _git(folder, "rev-list", "--count", f"{good}..{bad}", "--")
     more = int(count) - 1 if count.isdigit() else 0
-    return f"{said} (or one of {more} before it)" if more > 0 else said
+    if more > 0:
+        subject += f" (or one of {more} before it)"
+    return subject

@@ -50,7 +50,8 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:
     print_rows(rows, columns, "no model was called yet")
     if rows:
         unpriced = sum(row["unpriced"] for row in rows)
-        cost = cost_words(sum(row["micro_usd"] or 0 for row in rows), unpriced)
-        click.echo(f"together: {sum(row['calls'] for row in rows)} calls, {cost}")
+        micro_usd = sum(row["micro_usd"] or 0 for row in rows)
+        calls = sum(row["calls"] for row in rows)
+        click.echo(f"together: {calls} calls, {cost_words(micro_usd, unpriced)}")
         if unpriced:
             click.echo("`pricing:` in config.yaml gives a model its price, from then on")

@@ -106,10 +106,10 @@ def deaf(_: Facts, enabled: list[RawChannel]) -> Finding:
     """The bot ignores everybody, and which policy says so."""
     for channel in enabled:
         policy = channel.policy
-        private = policy.dm == "off" or (policy.dm == "allowlist" and not policy.allow.people)
-        groups = policy.groups == "off" or (
-            policy.groups == "allowlist" and not policy.allow.groups
-        )
+        nobody = policy.dm == "allowlist" and not policy.allow.people
+        nowhere = policy.groups == "allowlist" and not policy.allow.groups
+        private = policy.dm == "off" or nobody
+        groups = policy.groups == "off" or nowhere
         if channel.name not in INDOORS and private and groups:
             return problem(
                 f"{channel.name}: dm: {policy.dm} and groups: {policy.groups} let nobody in; the"
@@ -163,12 +163,16 @@ def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str],
 
     @needs(status)
     def examine(_: Facts, status: Json) -> Finding:
-        rows = [(label, row) for label, row in status["channels"].items() if row["state"] in states]
-        if not rows:
+        reasons: list[str] = []
+        steps: list[str] = []
+        for label, row in status["channels"].items():
+            if row["state"] in states:
+                reason = row["detail"] or NO_REASON
+                reasons.append(f"{label}: {row['state']}: {reason}")
+                steps.append(step(label.partition("/")[0]))
+        if not reasons:
             return ok()
-        said = [f"{label}: {row['state']}: {row['detail'] or NO_REASON}" for label, row in rows]
-        steps = dict.fromkeys(step(label.partition("/")[0]) for label, _ in rows)
-        return problem("; ".join(said), "; ".join(steps))
+        return problem("; ".join(reasons), "; ".join(dict.fromkeys(steps)))
 
     return Check(name, title, examine)
 

@@ -54,11 +54,11 @@ def failing(_: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow]) ->
         "SELECT state, reason FROM occurrences WHERE job = ? AND state IN ('done','failed') ORDER"
         " BY due DESC LIMIT 1"
     )
-    failed = [
-        (row, found[1])
-        for row in rows
-        if (found := connection.execute(last, (row.job,)).fetchone()) and found[0] == "failed"
-    ]
+    failed: list[tuple[JobRow, str | None]] = []
+    for row in rows:
+        ended = connection.execute(last, (row.job,)).fetchone()
+        if ended and ended[0] == "failed":
+            failed.append((row, ended[1]))
     if not failed:
         return ok()
     row, reason = failed[0]
@@ -72,16 +72,16 @@ def failing(_: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow]) ->
 @_with_jobs
 def missed(facts: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT COUNT(*) FROM occurrences WHERE job = ? AND state = 'missed' AND due >= ?"
-    missed = {
-        row.name: int(connection.execute(query, (row.job, _ms(facts, OPEN))).fetchone()[0])
-        for row in rows
-    }
-    missed = {name: count for name, count in missed.items() if count}
+    since = _ms(facts, OPEN)
+    missed: list[str] = []
+    for row in rows:
+        count = int(connection.execute(query, (row.job, since)).fetchone()[0])
+        if count:
+            missed.append(f"{row.name} ({count})")
     if not missed:
         return ok()
-    names = ", ".join(f"{name} ({count})" for name, count in list(missed.items())[:5])
     return warning(
-        f"runs of the last day were missed: {names}",
+        f"runs of the last day were missed: {', '.join(missed[:5])}",
         "ohmo service install keeps ohmo running; catch_up: all makes up for each run",
     )
 
@@ -90,39 +90,27 @@ def missed(facts: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow])
 def late(facts: Facts, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     if facts.holder is None:
         return skipped("ohmo does not run")
-    late = [
-        row.name
-        for row in rows
-        if row.next_at is not None
-        and row.next_at + timedelta(seconds=row.body.spec.jitter or 0) < facts.now - LATE
-    ]
-    return (
-        problem(
-            f"{late[0]} is due for more than {LATE.seconds // 60} minutes and does not begin",
-            "ohmo logs --level error",
-        )
-        if late
-        else ok()
-    )
+    for row in rows:
+        jitter = timedelta(seconds=row.body.spec.jitter or 0)
+        if row.next_at is not None and row.next_at + jitter < facts.now - LATE:
+            return problem(
+                f"{row.name} is due for more than {LATE.seconds // 60} minutes and does not begin",
+                "ohmo logs --level error",
+            )
+    return ok()
 
 
 @_with_jobs
 def unfinished(facts: Facts, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     query = "SELECT MIN(due) FROM occurrences WHERE job = ? AND state = 'claimed'"
-    old = [
-        row.name
-        for row in rows
-        if (due := connection.execute(query, (row.job,)).fetchone()[0]) is not None
-        and due < _ms(facts, OPEN)
-    ]
-    return (
-        warning(
-            f"a run of {old[0]} has not ended for more than a day",
-            "ohmo approvals list, then ohmo inbox list --state taken",
-        )
-        if old
-        else ok()
-    )
+    for row in rows:
+        due = connection.execute(query, (row.job,)).fetchone()[0]
+        if due is not None and due < _ms(facts, OPEN):
+            return warning(
+                f"a run of {row.name} has not ended for more than a day",
+                "ohmo approvals list, then ohmo inbox list --state taken",
+            )
+    return ok()
 
 
 @_with_jobs
@@ -138,12 +126,13 @@ def target(facts: Facts, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Findi
     if not lost:
         return ok()
     name, to = lost[0]
-    others = ", ".join(f"{other} to {place}" for other, place in lost[1:6]) + (
-        f" and {len(lost) - 6} more" if len(lost) > 6 else ""
-    )
+    others = ", ".join(f"{other} to {place}" for other, place in lost[1:6])
+    if len(lost) > 6:
+        others += f" and {len(lost) - 6} more"
+    if others:
+        others = f"; so do those of {others}"
     return warning(
-        f"the reports of {name} go to {to}, whose channel is not"
-        f" enabled{f'; so do those of {others}' if others else ''}",
+        f"the reports of {name} go to {to}, whose channel is not enabled{others}",
         f"enable it in config.yaml, or ohmo cron edit {name} --to …",
     )
 

@@ -266,7 +266,8 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
     system = _system(request.system, marks)
     if system:
         keys["system"] = system
-    return Head.of(dump(keys)[:-1] + b',"messages":[', parameters, keys.get("tools"), system)
+    start = dump(keys)[:-1] + b',"messages":['
+    return Head.of(start, parameters, keys.get("tools"), system)
 
 
 def _system(sections: Sequence[Section], marks: int) -> list[dict[str, Json]]:
@@ -305,8 +306,10 @@ def effort(request: ModelRequest) -> dict[str, Json]:
 
 def _version(model: str) -> tuple[int, int]:
     """(0, 0): not one of Anthropic's."""
-    found = re.match(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?", plain_name(model))
-    return (int(found[1]), int(found[2] or 0)) if found is not None else (0, 0)
+    match = re.match(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?", plain_name(model))
+    if match is None:
+        return 0, 0
+    return int(match[1]), int(match[2] or 0)
 
 
 def marked(body: bytearray, tail: bytes) -> list[bytes | bytearray]:

@@ -68,11 +68,14 @@ def first_dialect(model: str, base_url: str | None) -> Dialect:
     """``base_url`` None: OpenAI itself, which wants max_completion_tokens; others know max_tokens
     for certain."""
     name = plain_name(model)
-    version = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
-    picky = version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 4)
-    reasons = (version is not None and int(version[1]) >= 5) or re.match(r"o\d", name) is not None
+    match = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    major = minor = 0
+    if match is not None:
+        major = int(match[1])
+        minor = int(match[2] or 0)
+    reasons = major >= 5 or re.match(r"o\d", name) is not None
     effort: Literal["asked", "none", "never"] = "never"
-    if picky:
+    if (major, minor) >= (5, 4):
         effort = "none"
     elif reasons or base_url is not None:
         effort = "asked"
