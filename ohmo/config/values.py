@@ -34,22 +34,12 @@ Item = TypeVar("Item")
 _FLAGS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_BYTES = {
-    "": 1,
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "tib": 2**40,
-}
+_DECIMAL = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_BYTES = {**_DECIMAL, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-_PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
-_URL = re.compile(r"https?://.*", re.DOTALL)
-_STORE_URL = re.compile(r"(?:env:|file:|keyring:|postgres(?:ql)?://|sqlite:////).*", re.DOTALL)
+_PERSON = r"[a-z][a-z0-9_]*:\S.*"
+_URL = r"(?s)https?://.*"
+_STORE_URL = r"(?s)(?:env:|file:|keyring:|postgres(?:ql)?://|sqlite:////).*"
 LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
@@ -101,8 +91,7 @@ def written_duration(value: timedelta | None) -> str:
 
 def written_size(value: int) -> str | int:
     """As a person writes it: ``2GiB``; what is no whole number of KiB stays a number of bytes."""
-    for unit in ("TiB", "GiB", "MiB", "KiB"):
-        factor = _BYTES[unit.lower()]
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if value and value % factor == 0:
             return f"{value // factor}{unit}"
     return value
@@ -193,11 +182,11 @@ def _name(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _matches(pattern: re.Pattern[str], expected: str) -> AfterValidator:
+def _matches(pattern: str, expected: str) -> AfterValidator:
     """``expected``: the error for text that is written otherwise."""
 
     def check(value: str) -> str:
-        if pattern.fullmatch(value) is None:
+        if re.fullmatch(pattern, value) is None:
             raise ValueError(expected)
         return value
 
