@@ -177,6 +177,15 @@ def _unread(rows: Rows) -> Op[None]:
         yield "UPDATE threads SET begins = NULL WHERE thread = ?", (thread,)
 
 
+def begin_life(life: str) -> Op[None]:
+    """In the log before anything else that a process writes: see ``ohmo.storefile.wal_check``."""
+    yield (
+        """INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE
+        SET value = excluded.value""",
+        (life,),
+    )
+
+
 JUMP = 300_000  # ms that a clock may be corrected by without anybody noticing
 _WAITS = (
     ("threads", "ready_at", "ready_at IS NOT NULL"),

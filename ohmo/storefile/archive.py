@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -72,27 +72,23 @@ def backups(folder: Path, now: datetime | None = None) -> list[Backup]:
     """Those in ``folder``, oldest first. Whatever bears a backup's name was verified before it got
     it. One dated later than ``now`` was made while the clock stood wrong: nobody knows when, so it
     comes before all others."""
-    found: list[tuple[bool, datetime, int, Backup]] = []
-    for path in folder.glob(f"{_NAME}*{_SUFFIX}") if folder.is_dir() else ():
+    dated: list[tuple[bool, datetime, int, Backup]] = []
+    paths = folder.glob(f"{_NAME}*{_SUFFIX}") if folder.is_dir() else ()
+    for path in paths:
         stamp, _, number = path.name.removeprefix(_NAME).removesuffix(_SUFFIX).partition("-")
         with suppress(ValueError):
             if not path.is_file():  # a named pipe would hold up whoever opens it
                 continue
             made = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-            found.append(
-                (
-                    now is None or made <= now,
-                    made,
-                    int(number) if number.isdecimal() else 1,
-                    Backup(path, made),
-                )
-            )
-    return [one[-1] for one in sorted(found, key=lambda one: one[:3])]
+            order = int(number) if number.isdecimal() else 1
+            dated.append((now is None or made <= now, made, order, Backup(path, made)))
+    dated.sort(key=lambda entry: entry[:3])
+    return [backup for *_, backup in dated]
 
 
 def prune(folder: Path, keep: int, now: datetime | None = None) -> list[Path]:
     """All but the newest ``keep`` go. Returns what went."""
-    old = [one.path for one in backups(folder, now)[:-keep]] if keep > 0 else []
+    old = [backup.path for backup in backups(folder, now)[:-keep]] if keep > 0 else []
     for path in old:
         path.unlink(missing_ok=True)
     return old
@@ -113,7 +109,14 @@ def make_backup(
 
     The archive gets its name only after it was unpacked and compared. Raises BackupError (disk,
     damaged store); nothing is left behind then."""
-    path = _path(target, now)
+    path = target
+    if target.is_dir() or not target.name.endswith(_SUFFIX):
+        stem = f"{_NAME}{now.astimezone(UTC):{_STAMP}}"
+        path = target / f"{stem}{_SUFFIX}"
+        number = 2
+        while path.exists():
+            path = target / f"{stem}-{number}{_SUFFIX}"
+            number += 1
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         sweep(path.parent)
@@ -156,15 +159,15 @@ def _make(
             source.execute("VACUUM INTO ?", (str(stage / DATABASE),))
         with closing(reading(stage / DATABASE)) as copy:
             rows = counts(copy)
-    for name in (*FILES, *FOLDERS, *((MEDIA,) if media else ())):
+    names = (*FILES, *FOLDERS, MEDIA) if media else (*FILES, *FOLDERS)
+    for name in names:
         _take(home / name, stage / name)
-    sums = {
-        str(found.relative_to(stage)): _entry(found)
-        for found in sorted(stage.rglob("*"))
-        if found.is_file()
-    }
+    sums: dict[str, dict[str, Any]] = {}
+    for file in sorted(stage.rglob("*")):
+        if file.is_file():
+            sums[str(file.relative_to(stage))] = _entry(file)
     at_rest = at_rest and not is_held(home / "lock", unclear=True)
-    told = {
+    manifest = {
         "format": FORMAT,
         "made": now.isoformat(),
         "ohmo": ohmo,
@@ -173,26 +176,24 @@ def _make(
         "rows": rows,
         "files": sums,
     }
-    (stage / MANIFEST).write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
+    (stage / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
     draft = work / "draft"
-    _pack(stage, draft)
+    with draft.open("wb") as raw:
+        os.fchmod(raw.fileno(), 0o600)
+        with (
+            gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            tar.add(stage / MANIFEST, MANIFEST)  # the first
+            for name in sorted(entry.name for entry in stage.iterdir() if entry.name != MANIFEST):
+                tar.add(stage / name, name)
+        settle(raw)
     shutil.rmtree(stage)
     if (wrong := wrong_with(draft)) is not None:
         raise BackupError(f"{path}: the copy is not what was copied ({wrong}); is the disk sound?")
     draft.chmod(0o600)
     take_place(draft, path)
     return Made(path, len(sums), rows, path.stat().st_size)
-
-
-def _path(target: Path, now: datetime) -> Path:
-    if target.name.endswith(_SUFFIX) and not target.is_dir():
-        return target
-    stem = f"{_NAME}{now.astimezone(UTC):{_STAMP}}"
-    path = target / f"{stem}{_SUFFIX}"
-    number = 2
-    while path.exists():
-        path, number = target / f"{stem}-{number}{_SUFFIX}", number + 1
-    return path
 
 
 def _take(source: Path, target: Path) -> None:
@@ -206,7 +207,9 @@ def _take(source: Path, target: Path) -> None:
             _take(entry, target / entry.name)
     elif source.is_file() and not source.name.endswith(("-wal", "-shm", "-journal")):
         target.parent.mkdir(parents=True, exist_ok=True)
-        if _is_database(source):
+        with source.open("rb") as file:
+            is_database = file.read(16) == _SQLITE
+        if is_database:
             with closing(reading(source)) as old:
                 old.execute("VACUUM INTO ?", (str(target),))
         else:
@@ -216,30 +219,12 @@ def _take(source: Path, target: Path) -> None:
             target.chmod(stat.S_IMODE(source.stat().st_mode) if source.exists() else 0o600)
 
 
-def _is_database(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(16) == _SQLITE
-
-
 def _entry(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         return {
             "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
             "size": path.stat().st_size,
         }
-
-
-def _pack(stage: Path, draft: Path) -> None:
-    with draft.open("wb") as raw:
-        os.fchmod(raw.fileno(), 0o600)
-        with (
-            gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
-        ):
-            tar.add(stage / MANIFEST, MANIFEST)
-            for name in sorted(entry.name for entry in stage.iterdir() if entry.name != MANIFEST):
-                tar.add(stage / name, name)
-        settle(raw)
 
 
 def wrong_with(path: Path) -> str | None:
@@ -258,37 +243,36 @@ def wrong_with(path: Path) -> str | None:
 def unpack(path: Path, folder: Path) -> Mapping[str, int]:
     """Everything of the archive into the empty ``folder``, compared with its list; returns the rows
     of its store. Raises BackupError, OSError."""
-    told = _extract(path, folder)
-    files = cast("dict[str, dict[str, Any]]", told["files"])
-    there = {str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file()} - {
-        MANIFEST
-    }
-    for lost in sorted(files.keys() - there):
-        raise BackupError(f"{lost} is missing")
-    for more in sorted(there - files.keys()):
-        raise BackupError(f"{more} is not on its list")
+    manifest = _extract(path, folder)
+    files = cast("dict[str, dict[str, Any]]", manifest["files"])
+    present = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    present.discard(MANIFEST)
+    for name in sorted(files.keys() - present):
+        raise BackupError(f"{name} is missing")
+    for name in sorted(present - files.keys()):
+        raise BackupError(f"{name} is not on its list")
     for name, entry in files.items():
         if _entry(folder / name) != entry:
             raise BackupError(f"{name} is not what was backed up")
-    rows = cast("dict[str, int]", told["rows"])
-    if DATABASE in files:
-        _compare(folder / DATABASE, rows)
-    return rows
-
-
-def _compare(database: Path, rows: Mapping[str, int]) -> None:
+    rows = cast("dict[str, int]", manifest["rows"])
+    if DATABASE not in files:
+        return rows
+    database = folder / DATABASE
     try:
         if (wrong := problem(database)) is not None:
             raise BackupError(f"its store is damaged ({wrong})")
         version(database)
-        with closing(reading(database)) as copy:
-            if counts(copy) != rows:
-                raise BackupError("its store has other rows than were counted")
     except NewerSchema as error:
         raise BackupError(error.reason) from error
+    with closing(reading(database)) as copy:
+        if counts(copy) != rows:
+            raise BackupError("its store has other rows than were counted")
+    return rows
 
 
 def _extract(path: Path, folder: Path) -> dict[str, Any]:
+    """Returns the list of what it holds. Raises BackupError also for what we never write: an
+    archive may come from anywhere."""
     if path.exists() and not path.is_file():
         raise BackupError("it is no file")
     try:
@@ -299,9 +283,18 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
             gzip.open(raw) as packed,
             tarfile.open(fileobj=cast("BinaryIO", packed), mode="r|") as tar,
         ):
-            for member in _members(tar):
+            roots = {MANIFEST, DATABASE, *FILES, *FOLDERS, MEDIA}
+            seen = set[str]()
+            for member in tar:
+                parts = PurePosixPath(member.name).parts
+                known = bool(parts) and parts[0] in roots and ".." not in parts
+                plain = (member.isfile() or member.isdir()) and not member.issparse()
+                if not known or not plain or member.name in seen:
+                    raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
+                seen.add(member.name)
+                cast("Any", tar).members.clear()  # else it keeps all of them in memory
                 tar.extract(member, folder, filter="data")
-        told: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        written: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BackupError(
             "no such file" if error.filename == str(path) else "it has no list of what it holds"
@@ -317,16 +310,15 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
         raise BackupError(
             f"{path.name} is no whole backup ({str(error) or type(error).__name__})"
         ) from error
-    parts = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-    if not isinstance(parts.get("files"), dict) or not isinstance(parts.get("rows"), dict):
+    manifest = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
+    if not isinstance(manifest.get("files"), dict) or not isinstance(manifest.get("rows"), dict):
         raise BackupError("its list of what it holds cannot be read")
-    found = cast("dict[str, Any]", told)
-    if found.get("format") != FORMAT:
+    if manifest.get("format") != FORMAT:
         raise BackupError(
-            f"it has format {found.get('format')}, this ohmo knows {FORMAT}: take it back with the"
-            " ohmo that made it"
+            f"it has format {manifest.get('format')}, this ohmo knows {FORMAT}: take it back with"
+            " the ohmo that made it"
         )
-    return found
+    return manifest
 
 
 def _look_through(packed: BinaryIO, room: int) -> None:
@@ -334,16 +326,15 @@ def _look_through(packed: BinaryIO, room: int) -> None:
     however small it is packed. ``room``: bytes it may become. Header by header (POSIX pax, "ustar
     Interchange Format" and "pax Extended Header"). Raises BackupError, tarfile.TarError,
     ValueError."""
-    names, more = _NAMES, dict[bytes, bytes]()
+    names = _NAMES
+    header: dict[bytes, bytes] = {}  # what an extended one says of the member after it
     while (block := packed.read(tarfile.BLOCKSIZE)).strip(b"\0"):
         member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        extended = member.type == tarfile.XHDTYPE and not more
+        extended = member.type == tarfile.XHDTYPE and not header
         if not (extended or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)):
             raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
-        size, name = (
-            int(more.get(b"size", member.size)),
-            more.get(b"path", member.name.encode("utf-8", "surrogateescape")),
-        )
+        size = int(header.get(b"size", member.size))
+        name = header.get(b"path", member.name.encode("utf-8", "surrogateescape"))
         names -= size if extended else len(name) + _MEMBER
         if (
             size < 0
@@ -354,35 +345,20 @@ def _look_through(packed: BinaryIO, room: int) -> None:
             raise BackupError("it names more than any backup of ohmo does")
         padded = size + -size % tarfile.BLOCKSIZE
         if extended:
-            more = _records(packed.read(padded)[:size])
+            header = {b"": b""}  # one extended header never follows another
+            records = packed.read(padded)[:size]
+            while records:  # ``LENGTH KEY=VALUE\n`` each
+                length = int(records.partition(b" ")[0])
+                record = records[:length].partition(b" ")[2].removesuffix(b"\n")
+                key, _, value = record.partition(b"=")
+                if length < 5 or key.startswith(b"GNU.sparse"):
+                    raise BackupError("it holds a file with holes, which no backup of ohmo holds")
+                header[key] = value
+                records = records[length:]
             continue
-        more, room = {}, room - size
+        header = {}
+        room -= size
         if room < 0:
             raise BackupError("unpacked it is larger than the free space of the disk")
         while padded and (read := packed.read(min(padded, _CHUNK))):
             padded -= len(read)
-
-
-def _records(data: bytes) -> dict[bytes, bytes]:
-    """Of an extended header: ``LENGTH KEY=VALUE\\n`` each. Raises BackupError, ValueError."""
-    found: dict[bytes, bytes] = {b"": b""}  # one header never follows another
-    while data:
-        length = int(data.partition(b" ")[0])
-        key, _, value = data[:length].partition(b" ")[2].removesuffix(b"\n").partition(b"=")
-        if length < 5 or key.startswith(b"GNU.sparse"):
-            raise BackupError("it holds a file with holes, which no backup of ohmo holds")
-        found[key], data = value, data[length:]
-    return found
-
-
-def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Raises BackupError for what we never write: an archive may come from anywhere."""
-    known, seen = {MANIFEST, DATABASE, *FILES, *FOLDERS, MEDIA}, set[str]()
-    for member in tar:
-        parts = PurePosixPath(member.name).parts
-        plain = (member.isfile() or member.isdir()) and not member.issparse()
-        if not parts or parts[0] not in known or ".." in parts or not plain or member.name in seen:
-            raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
-        seen.add(member.name)
-        cast("Any", tar).members.clear()  # else it keeps all of them in memory
-        yield member

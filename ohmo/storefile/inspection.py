@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,20 +21,10 @@ from ohmo.store.maintenance import audit_report
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree
 _UNREAD = "failed to get page"  # the same for a page of a list
-STEADY = {
-    "meta",
-    "threads",
-    "approvals",
-    "grants",
-    "people",
-    "jobs",
-    "leases",
-    "cursors",
-}  # they do not grow with every message
+# they do not grow with every message
+STEADY = {"meta", "threads", "approvals", "grants", "people", "jobs", "leases", "cursors"}
 PASSING = "PRAGMA cache_size = -256"  # KiB: who walks through a whole store meets each page once
-FULL_CHECK_BYTES = (
-    64 * 1024 * 1024
-)  # up to this size the indexes are compared with their tables too
+FULL_CHECK_BYTES = 64 << 20  # up to this size the indexes are compared with their tables too
 
 
 def reading(path: Path) -> sqlite3.Connection:
@@ -69,20 +59,19 @@ def problem_of(path: Path, known: int, *, most: int | None = None) -> str | None
             }
             if "meta" not in tables or "threads" not in tables:
                 return "it is not a store of ohmo"
-            found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-            if found is None or not str(found[0]).isdigit():
+            schema = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+            if schema is None or not str(schema[0]).isdigit():
                 return "its version cannot be read"
-            if int(found[0]) > known:
-                raise NewerSchema(int(found[0]), known)
-            large = most is not None and path.stat().st_size > most
-            return _checked(
-                path,
-                (
-                    [f"quick_check({name})" for name in sorted(STEADY & tables)]
-                    if large
-                    else [check_of(path)]
-                ),
-            )
+            if int(schema[0]) > known:
+                raise NewerSchema(int(schema[0]), known)
+            checks = [check_of(path)]
+            if most is not None and path.stat().st_size > most:
+                checks = [f"quick_check({name})" for name in sorted(STEADY & tables)]
+            with closing(for_checks(path)) as checking:
+                for check in checks:
+                    if (fault := fault_of(checking, check)) is not None:
+                        return fault
+            return None
     except UnicodeDecodeError:
         return "a name in its schema cannot be read"
     except sqlite3.DatabaseError as error:
@@ -94,11 +83,6 @@ def problem_of(path: Path, known: int, *, most: int | None = None) -> str | None
 def check_of(path: Path) -> str:
     """The check that reads the whole file."""
     return "integrity_check(1)" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check(1)"
-
-
-def _checked(path: Path, checks: Iterable[str]) -> str | None:
-    with closing(for_checks(path)) as connection:
-        return next((fault for check in checks if (fault := fault_of(connection, check))), None)
 
 
 def for_checks(path: Path) -> sqlite3.Connection:
@@ -116,37 +100,34 @@ def for_checks(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _damage(fault: str) -> str:
-    """One line of SQLite's check. Raises sqlite3.OperationalError when it says that a page could
-    not be read just now: that is the disk, and a store that is whole must not be put aside for
-    it."""
-    if (code := _CODE.search(fault)) is not None and int(code[1]) & 0xFF not in _DAMAGES:
-        raise _unread(int(code[1]), fault)
-    if _UNREAD in fault:  # pages that a file does not have are told in other words
-        raise _unread(sqlite3.SQLITE_IOERR_READ, fault)
-    return fault.replace("\n", " ")
-
-
-def _unread(code: int, fault: str) -> sqlite3.OperationalError:
-    error = sqlite3.OperationalError(fault.replace("\n", " "))
-    error.sqlite_errorcode = code
-    return error
-
-
 def fault_of(connection: sqlite3.Connection, check: str) -> str | None:
-    """The first damage that a check of SQLite's names, on one line. Raises sqlite3.Error."""
+    """The first damage that a check of SQLite's names, on one line. Raises sqlite3.Error; an
+    OperationalError when a page could not be read just now: that is the disk, and a store that is
+    whole must not be put aside for it."""
     faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}")]
-    return None if faults == ["ok"] else _damage(faults[0])
+    if faults == ["ok"]:
+        return None
+    fault = faults[0].replace("\n", " ")
+    unread: int | None = None
+    if (code := _CODE.search(fault)) is not None and int(code[1]) & 0xFF not in _DAMAGES:
+        unread = int(code[1])
+    elif _UNREAD in fault:  # pages that a file does not have are told in other words
+        unread = sqlite3.SQLITE_IOERR_READ
+    if unread is not None:
+        error = sqlite3.OperationalError(fault)
+        error.sqlite_errorcode = unread
+        raise error
+    return fault
 
 
 def version(path: Path) -> int:
     """Of the schema. Raises NewerSchema, sqlite3.Error."""
     with closing(reading(path)) as connection:
         row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-    found = int(row[0]) if row is not None and str(row[0]).isdigit() else 0
-    if found > newest(MIGRATIONS):
-        raise NewerSchema(found, newest(MIGRATIONS))
-    return found
+    schema = int(row[0]) if row is not None and str(row[0]).isdigit() else 0
+    if schema > newest(MIGRATIONS):
+        raise NewerSchema(schema, newest(MIGRATIONS))
+    return schema
 
 
 def broken_laws(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -161,17 +142,15 @@ def broken_laws(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 def counts(connection: sqlite3.Connection) -> dict[str, int]:
     """Rows per table."""
-    names = [
-        str(row[0])
-        for row in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER"
-            " BY 1"
-        )
-    ]
-    return {
-        name: int(connection.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0])  # noqa: S608
-        for name in names
-    }
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER"
+        " BY 1"
+    ).fetchall()
+    rows: dict[str, int] = {}
+    for (table,) in tables:
+        counted = connection.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()  # noqa: S608
+        rows[str(table)] = int(counted[0])
+    return rows
 
 
 log = structlog.get_logger("ohmo.store")

@@ -18,26 +18,29 @@ from pathlib import Path
 from ohmo.contracts.errors import ConfigError, HomeTaken
 
 _NETWORK = {
-    *(
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "afs",
-        "ceph",
-        "lustre",
-        "beegfs",
-        "gpfs",
-        "glusterfs",
-        "ncpfs",
-    ),
-    *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.davfs2"),
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "afs",
+    "ceph",
+    "lustre",
+    "beegfs",
+    "gpfs",
+    "glusterfs",
+    "ncpfs",
+    "fuse.sshfs",
+    "fuse.glusterfs",
+    "fuse.ceph",
+    "fuse.s3fs",
+    "fuse.rclone",
+    "fuse.davfs2",
 }
-
-_ESCAPED = re.compile(
-    r"\\([0-7]{3})"
-)  # space, tab, line feed and backslash; every other letter stands as it is
+# space, tab, line feed and backslash; every other letter stands as it is
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+# another start may help
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT)
 
 
 def network_file_system(path: Path, mountinfo: str) -> str | None:
@@ -51,7 +54,7 @@ def network_file_system(path: Path, mountinfo: str) -> str | None:
         parts = fields.split(" ")
         if len(parts) < 5 or not rest:
             continue
-        point = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), parts[4]))
+        point = Path(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), parts[4]))
         depth = len(point.parts)
         if (path == point or point in path.parents) and depth >= best:
             best, kind = depth, rest.split(" ")[0]
@@ -71,27 +74,6 @@ def refuse_network_file_system(home: Path) -> None:
             f"{home}: is on a network file system ({kind}); set OHMO_HOME to a folder on a local"
             " disk, or use store.url postgresql://"
         )
-
-
-def _open(lock: Path) -> int:
-    # whoever holds it writes into it: no link is followed, and nobody waits for the other end of a
-    # pipe
-    try:
-        return os.open(
-            lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600
-        )
-    except OSError as error:
-        if error.errno in (
-            errno.EMFILE,
-            errno.ENFILE,
-            errno.ENOSPC,
-            errno.EDQUOT,
-        ):  # another start may help
-            raise
-        raise ConfigError(
-            f"{lock}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a"
-            " new one"
-        ) from error
 
 
 def take(descriptor: int, sleep: Callable[[float], object] = time.sleep) -> bool:
@@ -127,7 +109,19 @@ def hold_home(home: Path, sleep: Callable[[float], object] = time.sleep) -> Gene
     network file system."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     refuse_network_file_system(home)
-    descriptor = _open(home / "lock")
+    lock = home / "lock"
+    # whoever holds it writes into it: no link is followed, and nobody waits for the other end of a
+    # pipe
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(lock, flags, 0o600)
+    except OSError as error:
+        if error.errno in _PASSING:
+            raise
+        raise ConfigError(
+            f"{lock}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a"
+            " new one"
+        ) from error
     try:
         if not take(descriptor, sleep):
             pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
@@ -139,9 +133,8 @@ def hold_home(home: Path, sleep: Callable[[float], object] = time.sleep) -> Gene
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
-        os.close(
-            descriptor
-        )  # the file stays: removing it would let two processes lock two files of one name
+        # the file stays: removing it would let two processes lock two files of one name
+        os.close(descriptor)
 
 
 def is_held(lock: Path, *, unclear: bool) -> bool:
@@ -193,9 +186,8 @@ def staging_dir(folder: Path) -> Generator[Path]:
             inside.mkdir()
             yield inside
         finally:
-            shutil.rmtree(
-                Path(name) / "work", ignore_errors=True
-            )  # ``busy`` goes last: what a kill leaves here is still found
+            # ``busy`` goes last: what a kill leaves here is still found
+            shutil.rmtree(Path(name) / "work", ignore_errors=True)
             os.close(busy)
 
 

@@ -18,7 +18,8 @@ from ohmo.database.migrations import MIGRATIONS
 from ohmo.database.sql_store import SqlStore
 from ohmo.database.sqlite import SqliteDriver
 from ohmo.store.beginnings import look_through
-from ohmo.store.statements import Driver, Instance, Op
+from ohmo.store.maintenance import begin_life
+from ohmo.store.statements import Driver, Instance
 from ohmo.storefile.inspection import AS_USUAL, WholeCheck, late_check
 from ohmo.storefile.recovery import Health, examine, suspicion
 from ohmo.storefile.wal_check import log_of, remember
@@ -70,10 +71,9 @@ async def open_sqlite(
 
     driver = SqliteDriver(path, Instance(clock, writer), report)
     driver.start()
-    with suppress(
-        StoreError, Unavailable
-    ):  # a disk that takes nothing is told by the first message
-        await driver.write(lambda _: _begin(writer))
+    # a disk that takes nothing is told by the first message
+    with suppress(StoreError, Unavailable):
+        await driver.write(lambda _: begin_life(writer))
         await asyncio.to_thread(remember, path, writer)
     tasks = [asyncio.create_task(_look_through(driver), name="store.beginnings")]
     if not health.whole:
@@ -86,18 +86,10 @@ async def open_sqlite(
             task.cancel()
         await asyncio.wait(tasks)
         await driver.close()
-        if not fatal.done():
-            await asyncio.to_thread(_ended, path)
+        if not fatal.done() and not log_of(path).exists():
+            # what is folded into the file needs no log
+            await asyncio.to_thread(remember, path)
         fatal.cancel()
-
-
-def _begin(life: str) -> Op[None]:
-    """In the log before anything else of this life: see ``wal_check``."""
-    yield (
-        """INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE
-        SET value = excluded.value""",
-        (life,),
-    )
 
 
 async def _look_through(driver: Driver) -> None:
@@ -106,12 +98,6 @@ async def _look_through(driver: Driver) -> None:
         await look_through(driver)
     except (StoreError, Unavailable) as error:
         log.warning("beginnings_not_looked_up", why=str(error))
-
-
-def _ended(path: Path) -> None:
-    """What is folded into the file needs no log."""
-    if not log_of(path).exists():
-        remember(path)
 
 
 @asynccontextmanager

@@ -59,48 +59,51 @@ def examine(
     exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable
     (disk)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    known = newest(migrations)
+    successor = _successor(path)
     try:
-        if os.path.lexists(_whole(path)):
-            if _cells(path) and _whole(path).is_file() and _sound(_whole(path), newest(migrations)):
+        if os.path.lexists(successor):
+            if _cells(path) and successor.is_file() and _seen_twice(successor, known) is None:
                 health = _put_aside(path)
                 bring_forward(path, failpoint, migrations)
                 remember(path)
                 return health
-            _out_of_the_way(path, clock())
+            if os.path.lexists(path):
+                clear(successor)
+            else:  # it may be all there is: it is kept
+                cell = _new_cell(path, successor.name, clock())
+                cell.mkdir(parents=True, exist_ok=True, mode=0o700)
+                successor.replace(cell / successor.name)
         if missing(path) and not os.path.lexists(known_file(path)):
             create(path, failpoint, migrations)
             remember(path)
             return Health("new")
         whole = suspicion(path).exists() or not path.exists() or path.stat().st_size <= most
-        problem = _problem(path, newest(migrations), None if whole else most)
+        problem = no_file(path)
+        if problem is None and path.exists():
+            lost = lost_log(path) if path.stat().st_size else None
+            problem = _seen_twice(path, known, None if whole else most) or lost
+        elif problem is None:
+            only = ", only its log is there" if log_of(path).exists() else ""
+            problem = f"the file is gone{only}"
         if problem is None:
             bring_forward(path, failpoint, migrations)
-        found = (
-            Health("sound", whole=whole)
-            if problem is None
-            else _replace(path, problem, clock(), failpoint, migrations, backups)
-        )
+            health = Health("sound", whole=whole)
+        else:
+            health = _replace(path, problem, clock(), failpoint, migrations, backups)
         clear(suspicion(path))
         remember(path)
-        return found
+        return health
     except (sqlite3.Error, OSError) as error:
         raise Unavailable(f"{path}: {failure(error, str(path))}") from error
 
 
-def _problem(path: Path, known: int, most: int | None) -> str | None:
-    """In a few words; None: the store is whole. Raises NewerSchema, sqlite3.Error, OSError."""
-    if (wrong := no_file(path)) is not None:
-        return wrong
-    if not path.exists():
-        return (
-            "the file is gone, only its log is there"
-            if log_of(path).exists()
-            else "the file is gone"
-        )
-    lost = lost_log(path) if path.stat().st_size else None
-    # SQLite calls a page of the schema that the disk did not give "malformed": only what is seen
-    # twice counts as a damage.
-    return (problem_of(path, known, most=most) and problem_of(path, known, most=most)) or lost
+def _seen_twice(path: Path, known: int, most: int | None = None) -> str | None:
+    """SQLite calls a page of the schema that the disk did not give "malformed": only what is seen
+    twice counts as a damage."""
+    if problem_of(path, known, most=most) is None:
+        return None
+    return problem_of(path, known, most=most)
 
 
 def suspicion(path: Path) -> Path:
@@ -133,9 +136,8 @@ def into_place(draft: Path, path: Path) -> None:
     """A whole store under another name, on the disk before anybody relies on it. Raises OSError,
     sqlite3.Error."""
     with closing(sqlite3.connect(draft, isolation_level=None, timeout=30)) as connection:
-        connection.execute(
-            "PRAGMA wal_checkpoint(TRUNCATE)"
-        ).fetchall()  # closing would do it too, and keep silent when it fails
+        # closing would do it too, and keep silent when it fails
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     if _log(draft).exists() and _log(draft).stat().st_size:
         raise OSError(errno.EIO, "its log could not be folded into it", str(draft))
     settle_path(draft)
@@ -170,19 +172,16 @@ def _replace(
     """A new store is made of what can still be read, and only when it is whole the damaged file
     goes aside: a start that dies or fails in the middle finds the damage again, or the whole new
     store."""
-    cell = (
-        _quarantine(path, now) / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
-    )
+    cell = _new_cell(path, path.name, now)
     draft = _made(path, failpoint, migrations)
     saved = salvage(path, draft, milliseconds(now))
     rows = sum(saved.values())
-    filled, made = fill_in(backups, draft, milliseconds(now)) if backups is not None else (0, None)
+    more = "There is no backup to fill in from. "
+    if backups is not None:
+        filled, made = fill_in(backups, draft, milliseconds(now))
+        if made is not None:
+            more = f"{filled} more came from the backup of {made:%Y-%m-%d %H:%M} UTC. "
     left = "it was put" if os.path.lexists(path) else "what is left of it was put"
-    more = (
-        f"{filled} more came from the backup of {made:%Y-%m-%d %H:%M} UTC. "
-        if made is not None
-        else "There is no backup to fill in from. "
-    )
     detail = (
         f"{path}: damaged ({problem}); {left} aside in {cell}, and {rows} rows could be carried"
         f" over into a new store. {more}Messages may be missing: compare with `ohmo inbox audit`,"
@@ -190,41 +189,22 @@ def _replace(
     )
     cell.mkdir(parents=True, exist_ok=True, mode=0o700)
     (cell / WHY).write_text(detail, encoding="utf-8")
-    into_place(draft, _whole(path))
+    into_place(draft, _successor(path))
     return replace(_put_aside(path), saved=saved)
 
 
-def _whole(path: Path) -> Path:
-    """The store that is to take the place of a damaged one."""
+def _successor(path: Path) -> Path:
+    """The whole store that is to take the place of a damaged one."""
     return path.with_name(path.name + ".whole")
 
 
-def _quarantine(path: Path, now: datetime) -> Path:
+def _new_cell(path: Path, name: str, now: datetime) -> Path:
+    """A folder in the quarantine for what is called ``name``, not yet made."""
     folder = path.parent / "quarantine"
-    if (
-        os.path.lexists(folder) and not folder.is_dir()
-    ):  # whatever took its name stays, under another one
+    # whatever took its name stays, under another one
+    if os.path.lexists(folder) and not folder.is_dir():
         folder.replace(folder.with_name(f"quarantine-{now:%Y%m%dT%H%M%S}"))
-    return folder
-
-
-def _sound(path: Path, known: int) -> bool:
-    """Looked at twice before it counts as damaged."""
-    return problem_of(path, known) is None or problem_of(path, known) is None
-
-
-def _out_of_the_way(path: Path, now: datetime) -> None:
-    """What lies under the name of a new store and is none. Without the store itself it may be all
-    there is: it is kept then."""
-    if os.path.lexists(path):
-        clear(_whole(path))
-        return
-    cell = (
-        _quarantine(path, now)
-        / f"{_whole(path).name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
-    )
-    cell.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _whole(path).replace(cell / _whole(path).name)
+    return folder / f"{name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
 
 
 def _cells(path: Path) -> list[Path]:
@@ -242,5 +222,5 @@ def _put_aside(path: Path) -> Health:
     for part in (path, _log(path), path.with_name(path.name + "-shm")):
         if os.path.lexists(part):
             part.replace(cell / part.name)
-    into_place(_whole(path), path)
+    into_place(_successor(path), path)
     return Health("replaced", (cell / WHY).read_text(encoding="utf-8"), cell)

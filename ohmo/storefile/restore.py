@@ -54,10 +54,11 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
         aside = home / "quarantine" / f"before-restore-{now:%Y%m%dT%H%M%S}"
         while aside.exists():
             aside = aside.with_name(aside.name + "-")
-        _private(stage)
-        write_whole(
-            home / JOURNAL, json.dumps({"stage": stage.name, "aside": str(aside.relative_to(home))})
-        )
+        for entry in (stage, *stage.rglob("*")):  # nobody else reads it
+            entry.chmod(0o700 if entry.is_dir() else 0o600)
+            settle_path(entry)
+        journal = {"stage": stage.name, "aside": str(aside.relative_to(home))}
+        write_whole(home / JOURNAL, json.dumps(journal))
     except BackupError as error:
         shutil.rmtree(stage, ignore_errors=True)
         raise BackupError(f"{archive}: {error}; nothing was changed") from error
@@ -75,20 +76,16 @@ def _reconcile(stage: Path, home: Path, now: datetime) -> Reconciled | None:
     if not (stage / DATABASE).exists():
         return None
     replaced = home / DATABASE
-    if (
-        not os.path.lexists(replaced)
-        and json.loads((stage / MANIFEST).read_text(encoding="utf-8")).get("at_rest") is True
-    ):
+    manifest = json.loads((stage / MANIFEST).read_text(encoding="utf-8"))
+    if not os.path.lexists(replaced) and manifest.get("at_rest") is True:
         return None
     moment = int(now.timestamp() * 1_000)
     try:
         reconciled = reconcile(stage / DATABASE, moment, replaced)
         if reconciled.later or not replaced.is_file():
             return reconciled
-        with (
-            suppress(OSError, sqlite3.Error),
-            staging_dir(home) as room,
-        ):  # no restore fails for want of room to read what is ruined anyway
+        # no restore fails for want of room to read what is ruined anyway
+        with suppress(OSError, sqlite3.Error), staging_dir(home) as room:
             create(room / DATABASE, inert, MIGRATIONS)
             if salvage(replaced, room / DATABASE, moment):
                 return replace(reconcile(stage / DATABASE, moment, room / DATABASE), later=False)
@@ -102,7 +99,7 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     point. Returns whether there was one."""
     journal = home / JOURNAL
     try:
-        told: Any = json.loads(journal.read_text(encoding="utf-8"))
+        folders: Any = json.loads(journal.read_text(encoding="utf-8"))
     except FileNotFoundError:
         for leftover in home.glob(".restore-*"):  # unpacked, but never begun
             shutil.rmtree(leftover, ignore_errors=True)
@@ -111,22 +108,18 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
         return False
     except ValueError as error:
         raise BackupError(f"{journal}: cannot be read; run ohmo restore again") from error
-    stage, aside = home / str(told["stage"]), home / str(told["aside"])
+    stage, aside = home / str(folders["stage"]), home / str(folders["aside"])
     aside.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in sorted(entry.name for entry in stage.iterdir()) if stage.exists() else ():
-        for old in (
-            name,
-            *(_WITH_DATABASE if name == DATABASE else ()),
-        ):  # a log of the old store must never meet the new one
-            if (
-                (home / old).is_dir()
-                and not (home / old).is_symlink()
-                and not any((home / old).iterdir())
-            ):
-                (home / old).rmdir()  # nothing to keep
-            if os.path.lexists(home / old) and not os.path.lexists(aside / old):
+    names = sorted(entry.name for entry in stage.iterdir()) if stage.exists() else []
+    for name in names:
+        # a log of the old store must never meet the new one
+        replaced = (name, *_WITH_DATABASE) if name == DATABASE else (name,)
+        for old in [home / part for part in replaced]:
+            if old.is_dir() and not old.is_symlink() and not any(old.iterdir()):
+                old.rmdir()  # nothing to keep
+            if os.path.lexists(old) and not os.path.lexists(aside / old.name):
                 failpoint("restore.step")
-                (home / old).replace(aside / old)
+                old.replace(aside / old.name)
         failpoint("restore.step")
         (stage / name).replace(home / name)
     shutil.rmtree(stage, ignore_errors=True)
@@ -136,9 +129,3 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     journal.unlink()
     settle_path(home)
     return True
-
-
-def _private(stage: Path) -> None:
-    for entry in (stage, *stage.rglob("*")):
-        entry.chmod(0o700 if entry.is_dir() else 0o600)
-        settle_path(entry)

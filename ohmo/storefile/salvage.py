@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from channels.record import record
@@ -79,37 +80,23 @@ def carry_over(copy: Path, store: Path, now: int) -> dict[str, int]:
         closing(sqlite3.connect(copy)) as old,
         closing(sqlite3.connect(store, isolation_level=None)) as new,
     ):
-        old.text_factory = _text
+        old.text_factory = partial(str, encoding="utf-8", errors="replace")
         new.execute("PRAGMA synchronous = FULL")
         new.execute("BEGIN IMMEDIATE")
         for table in TABLES:
-            if count := sum(_keep(new, table, columns, row) for columns, row in _rows(old, table)):
+            count = 0
+            for columns, row in _rows(old, table):
+                names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+                # names come from the schema of the file and must be columns here, otherwise the
+                # statement fails and the row is left
+                with suppress(sqlite3.Error):
+                    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
+                    count += new.execute(insert, row).rowcount
+            if count:
                 saved[table] = count
-        for repair in _REPAIRS:
-            new.execute(repair, {"now": now} if ":now" in repair else {})
+        _execute(new, _REPAIRS, now)
         new.execute("COMMIT")
     return saved
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
-def _keep(
-    new: sqlite3.Connection, table: str, columns: tuple[str, ...], row: tuple[object, ...]
-) -> bool:
-    marks = ", ".join("?" * len(columns))
-    try:
-        # names come from the schema of the file and must be columns here, otherwise the statement
-        # fails and the row is left
-        return (
-            new.execute(
-                f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})", row
-            ).rowcount
-            > 0
-        )
-    except sqlite3.Error:
-        return False
 
 
 def _rows(
@@ -131,20 +118,25 @@ def _rows(
             continue
 
 
+def _execute(connection: sqlite3.Connection, statements: Iterable[str], now: int) -> None:
+    for statement in statements:
+        connection.execute(statement, {"now": now} if ":now" in statement else {})
+
+
 def fill_in(folder: Path, store: Path, now: int) -> tuple[int, datetime | None]:
     """Rows that came from the newest whole backup in ``folder``, and when it was made; (0, None):
     there is none. ``now``: ms."""
-    for one in reversed(backups(folder, datetime.fromtimestamp(now / 1_000, UTC))):
+    for backup in reversed(backups(folder, datetime.fromtimestamp(now / 1_000, UTC))):
         with staging_dir(store.parent) as work:
             try:
-                unpack(one.path, work)
+                unpack(backup.path, work)
             except (BackupError, OSError, sqlite3.Error):
                 continue  # an older one may be whole
             copy = work / DATABASE
             if not copy.exists():
                 continue
             reconcile(copy, now)
-            return sum(carry_over(copy, store, now).values()), one.made
+            return sum(carry_over(copy, store, now).values()), backup.made
     return 0, None
 
 
@@ -164,55 +156,31 @@ def reconcile(copy: Path, now: int, replaced: Path | None = None) -> Reconciled:
     place of, only read. ``now``: ms. Raises sqlite3.Error, OSError."""
     with closing(sqlite3.connect(copy, isolation_level=None, uri=True)) as store:
         store.execute("PRAGMA foreign_keys = ON")
-        told = replaced is not None and _readable(replaced)
-        if told and replaced is not None:
+        attached = False
+        with suppress(sqlite3.Error, OSError, NewerSchema):
+            attached = replaced is not None and replaced.is_file() and problem(replaced) is None
+        if attached and replaced is not None:
             store.execute("ATTACH ? AS later", (f"{replaced.resolve().as_uri()}?mode=ro",))
         store.execute("BEGIN IMMEDIATE")
-        for statement in _OPENED:
-            store.execute(statement, {"now": now} if ":now" in statement else {})
-        if told:
+        _execute(store, _OPENED, now)
+        if attached:
             try:
                 store.execute("SAVEPOINT later")
-                _learn(store, now)
+                _execute(store, _LATER, now)
+                for table, strange in (("inbox", _LETTERS), ("outbox", _POSTS)):
+                    strays = store.execute(_STRAYS.format(table=table, strange=strange))
+                    for thread, seq in strays.fetchall():
+                        ((fresh,),) = store.execute(_NEXT, (thread,)).fetchall()
+                        store.execute("INSERT INTO moved VALUES (?, ?, ?)", (thread, seq, fresh))
+                _execute(store, _DEAD, now)
             except sqlite3.Error:  # of another form, or a page of it cannot be read
                 store.execute("ROLLBACK TO later")
-                told = False
-        messages, posts = _dead(store, now)
+                attached = False
+        became_dead = "SELECT COUNT(*) FROM main.{} WHERE ended_at = ? AND {} = 'dead'"
+        messages = store.execute(became_dead.format("inbox", "ending"), (now,)).fetchone()[0]
+        posts = store.execute(became_dead.format("outbox", "state"), (now,)).fetchone()[0]
         store.execute("COMMIT")
-    return Reconciled(messages, told, posts)
-
-
-def _learn(store: sqlite3.Connection, now: int) -> None:
-    """What only the replaced store knows, attached as ``later``."""
-    for statement in _LATER:
-        store.execute(statement, {"now": now} if ":now" in statement else {})
-    store.execute(
-        "CREATE TEMP TABLE moved (thread TEXT, seq INTEGER, fresh INTEGER, PRIMARY KEY (thread,"
-        " seq))"
-    )
-    for table, strange in (("inbox", _LETTERS), ("outbox", _POSTS)):
-        for thread, seq in store.execute(_STRAYS.format(table=table, strange=strange)).fetchall():
-            ((fresh,),) = store.execute(_NEXT, (thread,)).fetchall()
-            store.execute("INSERT INTO moved VALUES (?, ?, ?)", (thread, seq, fresh))
-    for statement in _DEAD:
-        store.execute(statement, {"now": now} if ":now" in statement else {})
-
-
-def _dead(store: sqlite3.Connection, now: int) -> tuple[int, int]:
-    """Messages and posts that became dead letters at this moment."""
-    inbox, outbox = (
-        store.execute(
-            f"SELECT COUNT(*) FROM main.{table} WHERE ended_at = ? AND {column} = 'dead'", (now,)
-        ).fetchone()[0]
-        for table, column in (("inbox", "ending"), ("outbox", "state"))
-    )
-    return int(inbox), int(outbox)
-
-
-def _readable(path: Path) -> bool:
-    with suppress(sqlite3.Error, OSError, NewerSchema):
-        return path.is_file() and problem(path) is None
-    return False
+    return Reconciled(messages, attached, posts)
 
 
 # --- What was open when the backup was made. Every backup of a working daemon may hold such rows.
@@ -264,6 +232,9 @@ _LATER = (
     FROM later.people WHERE role = 'revoked'""",
     # Where each thread of the backup ended, before it is moved on: see ``_STRAYS``.
     "CREATE TEMP TABLE ends AS SELECT thread, next_seq FROM main.threads",
+    # Rows that get another number there.
+    """CREATE TEMP TABLE moved
+    (thread TEXT, seq INTEGER, fresh INTEGER, PRIMARY KEY (thread, seq))""",
     # Threads that went on: no number and no generation is given out twice.
     """UPDATE main.threads SET next_seq = MAX(main.threads.next_seq, l.next_seq),
     generation = MAX(main.threads.generation, l.generation)

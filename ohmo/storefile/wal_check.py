@@ -16,9 +16,8 @@ from typing import Any, cast
 from channels.durable import replacing
 from channels.record import record
 
-_HEADER = struct.Struct(
-    "=IIIBBHIIIIIIII"
-)  # WalIndexHdr of SQLite's wal.c, in this machine's byte order
+# WalIndexHdr of SQLite's wal.c, in this machine's byte order
+_HEADER = struct.Struct("=IIIBBHIIIIIIII")
 _FOLDED = struct.Struct("=I")  # nBackfill of WalCkptInfo, after two headers
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -89,7 +88,8 @@ def no_file(path: Path) -> str | None:
         with suppress(FileNotFoundError):
             mode = (part.stat() if part.exists() else part.lstat()).st_mode
             if not stat.S_ISREG(mode):
-                return f"{name} is {next((word for test, word in _KINDS if test(mode)), 'no file')}"
+                kind = next((word for test, word in _KINDS if test(mode)), "no file")
+                return f"{name} is {kind}"
     return None
 
 
@@ -97,14 +97,29 @@ def lost_log(path: Path) -> str | None:
     """What was committed and stood only in the log, which is gone or damaged since; None: nothing.
     Asked before anybody opens the store, for SQLite leaves out without a word what it cannot read
     of a log. Raises sqlite3.Error, OSError."""
-    told = _known(path)
-    if told.get("lost"):
-        return str(told["lost"])
-    wrong = _shorter(path) or _never_there(path, str(told.get("life", "")))
-    if wrong is not None:
+    mark: Any = {}
+    with suppress(OSError, ValueError):
+        mark = json.loads(known_file(path).read_text(encoding="utf-8"))
+    known = cast("dict[str, Any]", mark) if isinstance(mark, dict) else {}
+    if known.get("lost"):
+        return str(known["lost"])
+    lost = _shorter(path)
+    life, log = str(known.get("life", "")), log_of(path)
+    if lost is None and life and not (log.exists() and log.stat().st_size):
+        # that life was killed, and the log and its index are both gone
+        uri = f"{path.resolve().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+                row = connection.execute("SELECT value FROM meta WHERE name = 'life'").fetchone()
+            if row is None or row[0] != life:
+                lost = "its log is gone"
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
+                raise
+    if lost is not None:
         # Opening it has written its index anew: whoever comes after a kill would see nothing.
-        remember(path, lost=wrong)
-    return wrong
+        remember(path, lost=lost)
+    return lost
 
 
 def _shorter(path: Path) -> str | None:
@@ -117,13 +132,11 @@ def _shorter(path: Path) -> str | None:
         # after a loss of power the index may be older than the log, which begins anew only when all
         # of it was folded
         return None
-    with closing(
-        sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)
-    ) as connection:
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
         try:
-            connection.execute(
-                "SELECT COUNT(*) FROM sqlite_master"
-            ).fetchone()  # reads the log, and writes the index anew
+            # reads the log, and writes the index anew
+            connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -132,36 +145,9 @@ def _shorter(path: Path) -> str | None:
     frames = 0 if new is None else new.frames
     if frames >= old.frames:
         return None
-    return (
-        f"its log ends after {frames} of {old.frames} pages that were committed"
-        if frames
-        else "its log is gone or cannot be read"
-    )
-
-
-def _never_there(path: Path, life: str) -> str | None:
-    """For a life that was killed and whose log and index are both gone."""
-    log = log_of(path)
-    if not life or (log.exists() and log.stat().st_size):
-        return None
-    try:
-        with closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)
-        ) as connection:
-            found = connection.execute("SELECT value FROM meta WHERE name = 'life'").fetchone()
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
-            raise
-        return None
-    return None if found is not None and found[0] == life else "its log is gone"
-
-
-def _known(path: Path) -> dict[str, Any]:
-    try:
-        told = json.loads(known_file(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    if not frames:
+        return "its log is gone or cannot be read"
+    return f"its log ends after {frames} of {old.frames} pages that were committed"
 
 
 def _index(shared: Path) -> _Index | None:
@@ -171,12 +157,11 @@ def _index(shared: Path) -> _Index | None:
         return None
     if len(raw) < 2 * _HEADER.size + _FOLDED.size:
         return None
+    (folded,) = _FOLDED.unpack_from(raw, 2 * _HEADER.size)
     for at in (0, _HEADER.size):
-        found = _HEADER.unpack_from(raw, at)
-        if found[3] == 1 and _sum(raw[at : at + 40]) == found[12:14]:
-            return _Index(
-                found[6], _FOLDED.unpack_from(raw, 2 * _HEADER.size)[0], (found[10], found[11])
-            )
+        header = _HEADER.unpack_from(raw, at)
+        if header[3] == 1 and _sum(raw[at : at + 40]) == header[12:14]:
+            return _Index(header[6], folded, (header[10], header[11]))
     return None
 
 
@@ -189,19 +174,17 @@ def _salt(log: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     magic = int.from_bytes(head[:4], "big")
-    if (
-        len(head) < 32
-        or magic & ~1 != 0x377F0682
-        or _sum(head[:24], ">II" if magic & 1 else "<II") != struct.unpack(">II", head[24:])
-    ):
+    if len(head) < 32 or magic & ~1 != 0x377F0682:
+        return None
+    if _sum(head[:24], ">II" if magic & 1 else "<II") != struct.unpack(">II", head[24:]):
         return None
     return struct.unpack("=II", head[16:24])
 
 
 def _sum(raw: bytes, words: str = "=II") -> tuple[int, int]:
     """The checksum of wal.c."""
-    one = two = 0
+    first = second = 0
     for left, right in struct.iter_unpack(words, raw):
-        one = (one + left + two) & 0xFFFFFFFF
-        two = (two + right + one) & 0xFFFFFFFF
-    return one, two
+        first = (first + left + second) & 0xFFFFFFFF
+        second = (second + right + first) & 0xFFFFFFFF
+    return first, second
