@@ -176,7 +176,7 @@ def _import_the_house() -> None:
 
     import_structlog_without_rich()
 
-    import ohmo.daemon
+    import ohmo.daemon.serving
     import ohmo.tools.search.engine  # noqa: F401 - the imports are the purpose
 
     for name in _WHEN_CONFIGURED:

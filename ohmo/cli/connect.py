@@ -56,7 +56,7 @@ def connect_or_open(remote: str | None) -> Client:
     from ohmo.cli.home_config import load_config, process_environment
 
     import_structlog_without_rich()
-    from ohmo.daemon import one_shot
+    from ohmo.daemon.startup import one_shot
 
     opened = one_shot(load_config(), process_environment(), still=True, tell=warn)
     return Client(path=click.get_current_context().with_resource(opened))
@@ -75,7 +75,7 @@ def connect_or_run(remote: str | None, file: Path | None) -> Generator[Client]:
 
     config = load_config(file)
     import_structlog_without_rich()
-    from ohmo.daemon import one_shot
+    from ohmo.daemon.startup import one_shot
 
     with one_shot(config, process_environment(), tell=warn) as socket:
         yield Client(path=socket, timeout=_SILENCE)

@@ -26,8 +26,7 @@ from ohmo.config.home import env_file
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
-from ohmo.daemon.event_loop import heartbeat, run
-from ohmo.daemon.startup import SETTLED, started, tasks
+from ohmo.daemon.startup import SETTLED, heartbeat, run, started, tasks
 from ohmo.lifecycle import notify, outcome, signals, within
 from ohmo.logs.writing import GRAVE, is_read_live, logging_to
 from ohmo.processes.process_tree import adopt_orphans, seal
@@ -117,17 +116,18 @@ def _served(config: Config, order: Order, environment: Environment) -> int:
         elif order.safe:
             notes.append("Safe mode, as asked (--safe): no plugins, no hooks, no cron.")
         config = replace(config, safe=order.safe or crashing)
-        code = run(_run_until_stopped(config, order, environment, _Told(crash_loop, tuple(notes))))
+        code = run(_run_until_stopped(config, order, environment, _Notes(crash_loop, tuple(notes))))
         crash_loop.ended()
         return code
 
 
 @record
-class _Told:
-    """What stands in the status from the start, and who remembers what the owner was told."""
+class _Notes:
+    """What stands in the status from the start. ``crash_loop`` remembers what the owner was
+    told."""
 
     crash_loop: CrashLoop
-    notes: tuple[str, ...] = ()
+    lines: tuple[str, ...]
 
 
 def _say(line: str, code: int) -> int:
@@ -136,7 +136,7 @@ def _say(line: str, code: int) -> int:
 
 
 async def _run_until_stopped(
-    config: Config, order: Order, environment: Environment, told: _Told
+    config: Config, order: Order, environment: Environment, notes: _Notes
 ) -> int:
     """One run after the other: each ends with a signal, or with a configuration to go on with."""
     stopping = asyncio.Event()
@@ -148,7 +148,7 @@ async def _run_until_stopped(
         async with heartbeat(environment.environ):
             while True:
                 try:
-                    found = await _run_once(config, order, environment, told, stopping, reload)
+                    new = await _run_once(config, order, environment, notes, stopping, reload)
                 except ConfigError as error:
                     if last is None:
                         raise
@@ -159,12 +159,13 @@ async def _run_until_stopped(
                     config = last
                     last = None
                     continue
-                if found is None:
+                if new is None:
                     return OK
                 last = config
-                config = replace(found, safe=config.safe)
-                told = replace(told, notes=tuple(note for note in told.notes if note != order.note))
-                if found is not last:
+                config = replace(new, safe=config.safe)
+                lines = tuple(line for line in notes.lines if line != order.note)
+                notes = replace(notes, lines=lines)
+                if new is not last:
                     log.info("configuration_changed", file=str(config.file))
 
 
@@ -172,20 +173,30 @@ async def _run_once(
     config: Config,
     order: Order,
     environment: Environment,
-    told: _Told,
+    notes: _Notes,
     stopping: asyncio.Event,
     reload: ConfigReload,
 ) -> Config | None:
     """From ready to a stop; the new configuration, when that is why it stops."""
 
-    def notes() -> tuple[str, ...]:
-        return (*told.notes, reload.problem) if reload.problem else told.notes
+    def lines() -> tuple[str, ...]:
+        return (*notes.lines, reload.problem) if reload.problem else notes.lines
 
-    async with started(config, environment, notes=notes) as (house, doors):
-        _announce(house, doors, order)
-        for note in notes():
-            if told.crash_loop.first_time(note):
-                await house.notices.tell(note, note)
+    async with started(config, environment, notes=lines) as (house, doors):
+        if house.agent.model.model == "offline":
+            print(
+                f"No model yet ({house.agent.model.explanation}); docs/models.md says how. Tools"
+                " can be tried by hand."
+            )
+        link = doors.login_link()
+        if order.service:  # what is printed is kept in a log, where no link that logs in belongs
+            where = f" at {doors.url or doors.socket}; `ohmo login` prints a link for the browser"
+        else:
+            where = f" at {doors.socket}" if link is None else f". Open this link once: {link}"
+        print(f"ohmo is ready{where}", flush=True)
+        for line in lines():
+            if notes.crash_loop.first_time(line):
+                await house.notices.tell(line, line)
 
         async def tell(line: str) -> None:
             await house.notices.tell(line, line)
@@ -193,47 +204,27 @@ async def _run_once(
         async with tasks() as start:
             start("service.ready", lambda: _ready(doors, order.environ))
             start("configuration.remember", lambda: _remember(config, order))
-            found = await _until_stopped(
-                house,
-                stopping,
-                reload.changed(config, tell),
-                _trial(house, tell, order.environ).failed(),
-            )
-            if found is None:
+            changed = reload.changed(config, tell)
+            failed = _trial(house, tell, order.environ).failed()
+            new = await _until_stopped(house, stopping, changed, failed)
+            if new is None:
                 because = "we were asked to"
                 notify(environment.environ, "STOPPING=1")
             else:
-                because = "of a new configuration" if found is not config else "of /restart"
+                because = "of a new configuration" if new is not config else "of /restart"
                 now = time.monotonic_ns() // 1000
                 notify(environment.environ, f"RELOADING=1\nMONOTONIC_USEC={now}")
             log.info("stopping", running=house.pool.running, because=because)
-            if found is not None:
+            if new is not None:
                 with suppress(ConfigError):  # said when it does not start
-                    house.adopt(found)
-    return found
+                    house.adopt(new)
+    return new
 
 
 async def _remember(config: Config, order: Order) -> None:
     """A configuration that carried the house for a while is one to come back to."""
     await asyncio.sleep(SETTLED)
     await asyncio.to_thread(order.good, config)
-
-
-def _announce(house: House, doors: Doors, order: Order) -> None:
-    model = house.agent.model
-    link = doors.login_link()
-    if model.model == "offline":
-        print(
-            f"No model yet ({model.explanation}); docs/models.md says how. Tools can be tried by"
-            " hand."
-        )
-    if order.service:  # what is printed is kept in a log, where no link that logs in belongs
-        said = f" at {doors.url or doors.socket}; `ohmo login` prints a link for the browser"
-    elif link is None:
-        said = f" at {doors.socket}"
-    else:
-        said = f". Open this link once: {link}"
-    print(f"ohmo is ready{said}", flush=True)
 
 
 async def _ready(doors: Doors, environ: Mapping[str, str]) -> None:
@@ -256,7 +247,7 @@ def _trial(
 
     def channels() -> Mapping[str, Connection]:
         report = house.board.report()
-        return {name: Connection(one.state, one.detail) for name, one in report.items()}
+        return {name: Connection(health.state, health.detail) for name, health in report.items()}
 
     return Trial(versions, house.config.home.root, channels, tell, returns)
 
@@ -335,20 +326,18 @@ class ConfigReload:
             asked = asked or now[1] != self._seen[1]
             self._seen = before = now
             try:
-                found = await asyncio.to_thread(self._reread)
+                new = await asyncio.to_thread(self._reread)
             except ConfigError as error:
                 await self.refuse(str(error), tell)
                 continue
             self.problem = ""
-            if asked or found.source.data != present.source.data:
-                return found
+            if asked or new.source.data != present.source.data:
+                return new
 
     async def refuse(self, why: str, tell: Callable[[str], Awaitable[object]]) -> None:
         """Says once that the file as it stands is not taken over."""
-        line = (
-            "The changed configuration is not taken over:"
-            f" {why.splitlines()[0] if why else 'it does not load'}. The old one goes on."
-        )
+        first = why.splitlines()[0] if why else "it does not load"
+        line = f"The changed configuration is not taken over: {first}. The old one goes on."
         if line != self.problem:
             self.problem = line
             reload_log.error("configuration_refused", problems=why.splitlines()[:20])
@@ -364,7 +353,7 @@ def _before(stamp: Stamp, since: int) -> Stamp:
 
 def _stamp(file: Path) -> Stamp:
     try:
-        found = os.stat(file)  # noqa: PTH116
+        status = os.stat(file)  # noqa: PTH116
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

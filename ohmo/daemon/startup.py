@@ -1,33 +1,46 @@
 """Starts everything in its order, and stops it in reverse: for the daemon, or in a thread for one
-command where no daemon runs."""
+command where no daemon runs. The event loop under it gives a sign of life for the watchdog of the
+service manager: a loop that hangs is restarted, its stack is in the log."""
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
+import importlib.util
+import os
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
 from channels import text
+from channels.errors import main_error
 from ohmo.approvals.lapsing import expiry
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.deps import Environment, spans
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.messages import wire
 from ohmo.config.load import Config
-from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.control.server import Doors
-from ohmo.daemon.event_loop import run
+from ohmo.discovery import load
 from ohmo.heap import give_back, trimming
-from ohmo.lifecycle import supervised
+from ohmo.lifecycle import notify, supervised
 from ohmo.logs.writing import logging_to
 from ohmo.processes.peer_process import reap
 from ohmo.processes.process_tree import adopt_orphans, seal
@@ -37,10 +50,19 @@ from ohmo.storefile.restore import finish_restore
 from ohmo.upkeep.housekeeping import keep_backups, let_go
 
 log = structlog.get_logger("ohmo.daemon")
+heartbeat_log = structlog.get_logger("ohmo.heartbeat")
 FIRST = 1.0  # seconds a page waits for channels that start: what hears is awake first
 SETTLED = 10.0  # seconds after which a channel that does not connect keeps nobody waiting
 GRACE = 5.0  # seconds one part gets to end when it is cancelled
 DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
+# by number: faulthandler flushes a file object first, and a pipe that nobody reads would stop the
+# loop there
+STDERR = 2
+BEAT = 5.0  # seconds between two signs of life, less when the manager wants it
+SILENT = 15.0  # seconds without one after which every thread's stack is written to standard error
+# seconds after which a container without a watchdog of its own is ended, so that its engine starts
+# it again
+DEADLY = 30.0
 
 
 @asynccontextmanager
@@ -189,7 +211,7 @@ def one_shot(
     config = replace(
         config,
         # the terminal is the command's
-        channels=tuple(one for one in config.channels if one.name != "console"),
+        channels=tuple(channel for channel in config.channels if channel.name != "console"),
         control=config.control.model_copy(update={"listen": None}),  # nobody else is to find it
         safe=True,
     )
@@ -230,3 +252,62 @@ async def _short(
         ready((doors.socket, house.status.warnings()))
         await asyncio.to_thread(stop.wait)
     return 0
+
+
+def run(life: Coroutine[Any, Any, int]) -> int:
+    """On uvloop where it imports, on plain asyncio otherwise."""
+    if os.environ.get("OHMO_LOOP") == "asyncio" or importlib.util.find_spec("uvloop") is None:
+        runner = asyncio.run
+    else:
+        runner = cast("Callable[[Coroutine[Any, Any, int]], int]", load("uvloop:run"))
+    try:
+        return runner(life)
+    except BaseExceptionGroup as group:
+        raise main_error(group, OhmoError) from group  # one of our own says most
+
+
+def period(environ: Mapping[str, str]) -> float:
+    """Seconds between two beats: sd_watchdog_enabled(3) recommends at least two within
+    ``$WATCHDOG_USEC``."""
+    asked = environ.get("WATCHDOG_USEC", "")
+    return min(BEAT, int(asked) / 3_000_000) if asked.isdigit() and int(asked) > 0 else BEAT
+
+
+def ends_itself(environ: Mapping[str, str]) -> bool:
+    """Whether nobody else watches: run by a container engine, which restarts what ends but not what
+    hangs."""
+    return environ.get("OHMO_SERVICE") == "container" and not environ.get("WATCHDOG_USEC")
+
+
+@asynccontextmanager
+async def heartbeat(
+    environ: Mapping[str, str],
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    tell: Callable[[Mapping[str, str], str], bool] = notify,
+) -> AsyncGenerator[None]:
+    """Beats inside. Every beat winds up an alarm that needs neither the loop nor the interpreter's
+    lock (faulthandler's own thread)."""
+    alive = asyncio.create_task(_beat(environ, sleep, tell), name="heartbeat")
+    try:
+        yield
+    finally:
+        alive.cancel()
+        await asyncio.wait([alive])
+        faulthandler.cancel_dump_traceback_later()
+
+
+async def _beat(
+    environ: Mapping[str, str],
+    sleep: Callable[[float], Awaitable[None]],
+    tell: Callable[[Mapping[str, str], str], bool],
+) -> None:
+    every, now = period(environ), asyncio.get_running_loop().time
+    deadly = ends_itself(environ)
+    while True:
+        faulthandler.dump_traceback_later(DEADLY if deadly else SILENT, exit=deadly, file=STDERR)
+        tell(environ, "WATCHDOG=1")
+        before = now()
+        await sleep(every)
+        if (late := now() - before - every) > BEAT:
+            heartbeat_log.warning("event_loop_blocked", seconds=round(late, 1))

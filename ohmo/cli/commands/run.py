@@ -43,7 +43,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
         # Before the daemon is imported: a mistake is said at once.
         config, note = load(file, environ=environ, profile=profile, manifests=known), ""
     import_structlog_without_rich()
-    from ohmo.daemon import Order, serve
+    from ohmo.daemon.serving import Order, serve
 
     order = Order(
         reread=lambda: load_config(file, profile),

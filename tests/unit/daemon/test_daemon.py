@@ -16,8 +16,8 @@ from channels.registry import discover
 from ohmo.config.home import Home, environment, read_env
 from ohmo.config.load import boot, copy_of, load, remember
 from ohmo.contracts.errors import ConfigError
-from ohmo.daemon.event_loop import ends_itself, heartbeat, period
 from ohmo.daemon.serving import ConfigReload
+from ohmo.daemon.startup import ends_itself, heartbeat, period
 from ohmo.lifecycle import outcome
 from ohmo.service.health_gate import CrashLoop
 
