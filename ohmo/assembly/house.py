@@ -48,8 +48,7 @@ from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.planner import Planner
 from ohmo.sessions.pool import Pool
 from ohmo.tracing.turn_log import TurnLog
-from ohmo.upkeep.full_auto import FullAuto
-from ohmo.upkeep.watches import MemoryWatch, StoreWatch, memory_share
+from ohmo.upkeep.watches import FullAuto, MemoryWatch, StoreWatch, memory_share
 
 
 @record(kw_only=True)

@@ -45,7 +45,7 @@ from ohmo.sessions.admission import late
 from ohmo.sessions.planner import Planner, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.user_steps import StepWriter
-from ohmo.upkeep.full_auto import FullAuto
+from ohmo.upkeep.watches import FullAuto
 
 ELSEWHERE = frozenset((*SAME, *INSTEAD))
 CONNECTIONS = 100  # whose waits are remembered

@@ -45,17 +45,15 @@ async def let_go(
         for folder, span in (
             (config.home.spill, keep.spill),
             (config.home.media, keep.media),
-            (
-                config.home.state("web") / "files",
-                keep.media,
-            ),  # what was put into the page, sent or never sent
+            # what was put into the page, sent or never sent
+            (config.home.state("web") / "files", keep.media),
             (config.home.log.parent, keep.logs),
         ):
-            if span is not None and (
-                gone := await asyncio.to_thread(
-                    sweep, folder, before(span).timestamp(), config.home.log
-                )
-            ):
+            if span is None:
+                continue
+            oldest = before(span).timestamp()
+            gone = await asyncio.to_thread(sweep, folder, oldest, config.home.log)
+            if gone:
                 log.info("files_let_go", folder=str(folder), files=gone)
 
 
@@ -65,11 +63,11 @@ def sweep(folder: Path, before: float, but: Path) -> int:
     gone = 0
     for path in sorted(folder.rglob("*"), reverse=True):  # what is inside comes before its folder
         with suppress(OSError):
-            found = path.lstat()
+            if path.lstat().st_mtime >= before:
+                continue
             if path.is_dir() and not path.is_symlink():
-                if found.st_mtime < before:
-                    path.rmdir()  # only when it is empty
-            elif found.st_mtime < before and path != but:
+                path.rmdir()  # only when it is empty
+            elif path != but:
                 path.unlink()
                 gone += 1
     return gone
@@ -98,17 +96,14 @@ async def keep_backups(
         try:
             now = clock()
             if due is None:
-                known = [
-                    one.made
-                    for one in await asyncio.to_thread(backups, folder, now)
-                    if one.made <= now
-                ]
-                due = max(now + SOON, known[-1] + every) if known else now + SOON
+                made = [backup.made for backup in await asyncio.to_thread(backups, folder, now)]
+                past = [moment for moment in made if moment <= now]
+                due = max(now + SOON, past[-1] + every) if past else now + SOON
             due = min(due, now + max(every, SOON))
             if (left := (due - now).total_seconds()) > 0:
                 await sleep(min(left, 3_600.0))
                 continue
-            made = await asyncio.to_thread(
+            backup = await asyncio.to_thread(
                 make_backup, config.home.root, config.database, folder, now, ohmo=ohmo.__version__
             )
             await asyncio.to_thread(prune, folder, keep, now)
@@ -125,8 +120,8 @@ async def keep_backups(
             notices.over("backup")
             log.info(
                 "backup_made",
-                path=str(made.path),
-                files=made.files,
-                rows=sum(made.rows.values()),
-                bytes=made.size,
+                path=str(backup.path),
+                files=backup.files,
+                rows=sum(backup.rows.values()),
+                bytes=backup.size,
             )

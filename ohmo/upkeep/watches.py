@@ -1,4 +1,5 @@
-"""Watches that tell the owner: memory that is short, and a store that takes nothing."""
+"""Watches that say what they see: memory that is short, a store that takes nothing, a ``full_auto``
+whose time is over."""
 
 from __future__ import annotations
 
@@ -6,14 +7,18 @@ import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import structlog
 
-from channels.contract import Outbound
-from ohmo.ambient import NewId
-from ohmo.contracts.reports import OwnerNotices
+from channels.contract import Clock, Outbound
+from ohmo.ambient import NewId, derived
+from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.reports import OwnerNotices, Reports
+from ohmo.contracts.store import Store
+from ohmo.lifecycle import within
 
 _memory_log = structlog.get_logger("ohmo.memory")
 _store_log = structlog.get_logger("ohmo.store")
@@ -57,27 +62,21 @@ class MemoryWatch:
         """Until cancelled, or at once where there is no limit."""
         while (share := await asyncio.to_thread(self._share)) is not None:
             if not self._is_short and share >= HIGH:
-                await self._narrow(share)
+                self._is_short = True
+                self._pool.narrow(1)
+                gc.collect()
+                _memory_log.warning("memory_is_short", used=round(share, 2))
+                await self._notices.tell(
+                    "memory",
+                    f"Memory is short: ohmo and what it runs use {share:.0%} of what they may."
+                    " Until that is over one turn runs at a time; messages wait and none is lost."
+                    " `ohmo status` says when it is over.",
+                )
             elif self._is_short and share < LOW:
-                self._widen(share)
+                self._is_short = False
+                self._pool.narrow(None)
+                _memory_log.warning("memory_is_back", used=round(share, 2))
             await self._sleep(LOOK)
-
-    def _widen(self, share: float) -> None:
-        self._is_short = False
-        self._pool.narrow(None)
-        _memory_log.warning("memory_is_back", used=round(share, 2))
-
-    async def _narrow(self, share: float) -> None:
-        self._is_short = True
-        self._pool.narrow(1)
-        gc.collect()
-        _memory_log.warning("memory_is_short", used=round(share, 2))
-        await self._notices.tell(
-            "memory",
-            f"Memory is short: ohmo and what it runs use {share:.0%} of what they may. Until that"
-            " is over one turn runs at a time; messages wait and none is lost. `ohmo status` says"
-            " when it is over.",
-        )
 
 
 _UNLIMITED = 1 << 60  # version 1 writes a number near 2**63 where nobody set a limit
@@ -121,13 +120,10 @@ def _share(folder: Path) -> float | None:
             most = (folder / limit).read_text(encoding="ascii").strip()
             if most == "max" or not 0 < int(most) < _UNLIMITED:
                 return None
-            rows = dict(
-                row.split()
-                for row in (folder / "memory.stat").read_text(encoding="ascii").splitlines()
-            )
-            return (
-                int((folder / used).read_text(encoding="ascii")) - int(rows.get(droppable, 0))
-            ) / int(most)
+            rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+            stat = dict(row.split() for row in rows)
+            whole = int((folder / used).read_text(encoding="ascii"))
+            return (whole - int(stat.get(droppable, 0))) / int(most)
         except (OSError, ValueError):
             continue
     return None
@@ -165,7 +161,14 @@ class StoreWatch:
     async def _changed(self, away: str) -> None:
         now = self._monotonic()
         if not away:
-            await self._over(now)
+            lasted = round(now - self._since)
+            _store_log.warning("store_is_back", seconds=lasted)
+            span = f"{lasted} s" if lasted < 120 else f"{lasted // 60} minutes"
+            await self._notices.tell(
+                "store away",
+                f"Messages can be stored again; for {span} they could not be. What was said"
+                " meanwhile is read now.",
+            )
             return
         self._since = now
         _store_log.error("store_away", why=away)
@@ -175,16 +178,49 @@ class StoreWatch:
                 f"Nothing can be stored: {away}. No message is accepted until that is mended; then"
                 " ohmo goes on by itself and reads what was said meanwhile."
             )
-            place = self._notices.owner_place()
-            said = await self._say_now(Outbound(place, text), self._new_id())
-            _store_log.warning("owner_told_past_the_store", said=said, channel=place.channel)
+            address = self._notices.owner_place()
+            said = await self._say_now(Outbound(address, text), self._new_id())
+            _store_log.warning("owner_told_past_the_store", said=said, channel=address.channel)
 
-    async def _over(self, now: float) -> None:
-        lasted = round(now - self._since)
-        _store_log.warning("store_is_back", seconds=lasted)
-        span = f"{lasted} s" if lasted < 120 else f"{lasted // 60} minutes"
-        await self._notices.tell(
-            "store away",
-            f"Messages can be stored again; for {span} they could not be. What was said meanwhile"
-            " is read now.",
-        )
+
+CLOCK = 60.0  # seconds between two looks at a ``full_auto`` that will end
+
+
+class FullAuto:
+    """Ends each ``full_auto`` of a conversation when its time is over, and says so there. ``mode``:
+    what holds then."""
+
+    def __init__(self, store: Store, reports: Reports, clock: Clock, mode: str) -> None:
+        self._store = store
+        self._reports = reports
+        self._clock = clock
+        self._mode = mode
+        self._begun = asyncio.Event()
+
+    def begun(self) -> None:
+        """One was chosen."""
+        self._begun.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._begun.clear()
+            pause = 3_600.0  # seconds until the next look; a clock may be set meanwhile
+            for info in await self._reports.free_threads():
+                pause = min(pause, CLOCK)
+                until, now = info.settings.free_until, self._clock()
+                if until is None:
+                    continue
+                if info.settings.at(now).mode == "full_auto":
+                    pause = min(pause, (until - now).total_seconds() + 0.01)
+                    continue
+                # Said first: a death in between says it once more under the same id.
+                text = (
+                    f"`full_auto` has ended here: `{self._mode}` holds again. `/mode full_auto"
+                    " --i-know` begins it anew."
+                )
+                notice = derived("full_auto", info.thread, until.isoformat())
+                await self._store.post([PostRow(notice, "notice", Outbound(info.address, text))])
+                await self._store.end_free(info.thread, until)
+            with suppress(TimeoutError):
+                await within(pause, self._begun.wait())
