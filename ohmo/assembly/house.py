@@ -31,7 +31,7 @@ from ohmo.contracts.store import Hint, Store
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports, Settled, StatusReporter
 from ohmo.control.server import Control, Place, parse_listen
-from ohmo.database.cached_answer import CachedAnswer
+from ohmo.database.sql_store import CachedAnswer
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections

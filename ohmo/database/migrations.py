@@ -204,7 +204,8 @@ UPDATE occurrences SET cause = CASE
 """
 
 # With which number a conversation begins, and what people are called. ``begins`` NULL: not looked
-# up yet (an older ohmo wrote it, or its beginning went, ohmo/store/beginnings.py); 0: nothing said.
+# up yet (an older ohmo wrote it, or its beginning went, ohmo/store/known_people.py); 0: nothing was
+# said.
 _SIXTH = """
 ALTER TABLE threads ADD COLUMN begins BIGINT;
 CREATE INDEX threads_unread ON threads (thread) WHERE begins IS NULL;

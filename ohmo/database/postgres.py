@@ -1,5 +1,8 @@
 """The store in PostgreSQL: the same operations, one writing connection per instance, several
-operations per transaction where that is safe."""
+operations per transaction where that is safe; and a whole database as one side of a move."""
+
+# ruff: noqa: S608  # statements are put together from names of our own schema, values are always
+# bound
 
 from __future__ import annotations
 
@@ -8,23 +11,22 @@ from __future__ import annotations
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from itertools import starmap
 from typing import Any
 
 import asyncpg
 
 from channels.errors import Unavailable
-from ohmo.ambient import Failpoint
+from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.errors import Conflict, StoreError
 from ohmo.contracts.store import Hint
 from ohmo.database.migrations import migrate
 from ohmo.database.sql_store import SqlStore
-from ohmo.store.statements import Driver, Instance, Listeners, MakeOp, Moment, Op, T, Undo
+from ohmo.store.statements import Driver, Instance, Listeners, MakeOp, Moment, Op, Row, T, Undo
 
 GROUP = 64
 # of a transaction that the engine asks to repeat; from the second on each operation goes alone
@@ -36,19 +38,15 @@ _SETTINGS = {
 }
 _AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 _AWAY = (
-    *(
-        asyncpg.PostgresConnectionError,
-        asyncpg.InterfaceError,
-        asyncpg.InsufficientResourcesError,
-        asyncpg.OperatorInterventionError,
-    ),
-    *(
-        asyncpg.PostgresIOError,
-        asyncpg.ReadOnlySQLTransactionError,
-        asyncpg.InvalidAuthorizationSpecificationError,
-        OSError,
-        TimeoutError,
-    ),
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.PostgresIOError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    OSError,
+    TimeoutError,
 )
 _CHANNEL = "ohmo_store"
 _MIGRATION_LOCK = 7717_0001
@@ -161,22 +159,19 @@ class PostgresDriver:
         except (asyncpg.PostgresError, *_AWAY) as error:
             raise failure(error) from error
 
-    def _group(self) -> list[_Job]:
+    async def write_until_closed(self) -> None:
         """Operations that lock one known thread each go together, in order of thread: two instances
         then wait for each other in one direction. What locks several threads, or threads not known
         before, goes alone."""
-        group = [self._jobs.popleft()]
-        while group[0].lock and self._jobs and self._jobs[0].lock and len(group) < GROUP:
-            group.append(self._jobs.popleft())
-        return sorted(group, key=lambda job: job.lock)
-
-    async def write_until_closed(self) -> None:
         while self._jobs or not self._closing:
             if not self._jobs:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            await self._commit(self._group())
+            group = [self._jobs.popleft()]
+            while group[0].lock and self._jobs and self._jobs[0].lock and len(group) < GROUP:
+                group.append(self._jobs.popleft())
+            await self._commit(sorted(group, key=lambda job: job.lock))
 
     async def _commit(self, group: list[_Job]) -> None:
         last: BaseException = Unavailable()
@@ -188,10 +183,10 @@ class PostgresDriver:
                 except _AGAIN as error:
                     last = error
                 except (asyncpg.PostgresError, *_AWAY) as error:
-                    known = failure(error)
-                    self._fail(
-                        part, known if isinstance(known, Unavailable) else Unavailable(str(known))
-                    )
+                    away = failure(error)
+                    if not isinstance(away, Unavailable):
+                        away = Unavailable(str(away))
+                    self._fail(part, away)
             if all(job.future.done() for job in group):
                 return
         self._fail(group, failure(last))
@@ -205,29 +200,36 @@ class PostgresDriver:
         connection = await self._writing()
         transaction = connection.transaction()
         await transaction.start()
-        outcomes: list[tuple[_Job, Any, list[Hint]]] = []
+        outcomes: list[tuple[_Job, Any]] = []
+        hints: list[Hint] = []
         try:
-            outcomes += [await self._one(connection, job) for job in group]
-            hints = [
-                hint
-                for _, outcome, found in outcomes
-                if not isinstance(outcome, BaseException)
-                for hint in found
-            ]
-            if any(
-                hint.kind != "state" for hint in hints
-            ):  # nobody else acts on these; watchers look every ``poll`` seconds
+            for job in group:
+                outcome = await self._one(connection, job)
+                outcomes.append((job, outcome))
+                if not isinstance(outcome, BaseException):
+                    hints += job.at.hints
+            # nobody else acts on a "state"; watchers look every ``poll`` seconds
+            if any(hint.kind != "state" for hint in hints):
                 await connection.execute("SELECT pg_notify($1, '')", _CHANNEL)
             await transaction.commit()
         except BaseException:
             with suppress(asyncpg.PostgresError, *_AWAY):
                 await transaction.rollback()
             raise
-        list(starmap(self._resolve, outcomes))
+        for job, outcome in outcomes:
+            if job.future.done():  # its caller was cancelled; the write stands
+                continue
+            if isinstance(outcome, Undo):
+                job.future.set_result(outcome.value)
+            elif isinstance(outcome, BaseException):
+                job.future.set_exception(failure(outcome))
+            else:
+                job.future.set_result(outcome)
         self.listeners.tell(hints)
 
-    async def _one(self, connection: Any, job: _Job) -> tuple[_Job, Any, list[Hint]]:
-        """In a savepoint of its own: a bad operation does not fail its neighbours."""
+    async def _one(self, connection: Any, job: _Job) -> Any:
+        """In a savepoint of its own: a bad operation does not fail its neighbours. Returns what
+        came of it, also an exception."""
         at = job.at
         at.hints.clear()  # of an earlier try
         savepoint = connection.transaction()
@@ -240,17 +242,7 @@ class PostgresDriver:
             at.hints.clear()
         else:
             await savepoint.commit()
-        return job, outcome, at.hints
-
-    def _resolve(self, job: _Job, outcome: Any, _: list[Hint]) -> None:
-        if job.future.done():  # its caller was cancelled; the write stands
-            return
-        if isinstance(outcome, Undo):
-            job.future.set_result(outcome.value)
-        elif isinstance(outcome, BaseException):
-            job.future.set_exception(failure(outcome))
-        else:
-            job.future.set_result(outcome)
+        return outcome
 
     async def hear_others(self) -> None:
         """What other instances commit; and a look every ``poll`` seconds, because a notification is
@@ -312,3 +304,59 @@ async def open_postgres(
             tasks[1].cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         await driver.close()
+
+
+class Server:
+    """Implements ``End`` of a move (``ohmo.storefile.transfer``): the same rows, one transaction.
+    Raises StoreError when the database cannot be used."""
+
+    def __init__(self, url: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        try:
+            self._connection: Any = self._wait(asyncpg.connect(url))
+            self._transaction: Any = self._connection.transaction(isolation="repeatable_read")
+            self._wait(self._transaction.start())
+            self._wait(drive(self._connection, migrate(inert)))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
+            self._loop.close()
+            raise StoreError(f"PostgreSQL: {error}") from error
+        self._done = False
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run_until_complete(work)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        query = """SELECT column_name FROM information_schema.columns WHERE table_name = $1
+        AND table_schema = current_schema() ORDER BY ordinal_position"""
+        rows = self._wait(self._connection.fetch(query, table))
+        return tuple(str(row[0]) for row in rows)
+
+    def rows(self, table: str, columns: Sequence[str], batch: int) -> Iterator[list[Row]]:
+        cursor = self._wait(self._cursor(f"SELECT {', '.join(columns)} FROM {table}"))
+        while records := self._wait(cursor.fetch(batch)):
+            yield [tuple(record) for record in records]
+
+    async def _cursor(self, query: str) -> Any:
+        return await self._connection.cursor(query)
+
+    def count(self, table: str) -> int:
+        return int(self._wait(self._connection.fetchval(f"SELECT COUNT(*) FROM {table}")))
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        marks = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
+        insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+        try:
+            self._wait(self._connection.executemany(insert, rows))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise StoreError(f"PostgreSQL: {table}: {error}") from error
+
+    def finish(self) -> None:
+        self._wait(self._transaction.commit())
+        self._done = True
+
+    def close(self) -> None:
+        """What did not become whole is rolled back."""
+        if not self._done:
+            self._wait(self._transaction.rollback())
+        self._wait(self._connection.close())
+        self._loop.close()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.turns import Claim
-from ohmo.database.cached_answer import CachedAnswer
 from ohmo.database.store_health import Availability, WatchedDriver, watch
 from ohmo.store import (
     approvals,
-    beginnings,
     cron_jobs,
     inbox,
     inbox_claim,
@@ -30,6 +30,9 @@ from ohmo.store import (
 from ohmo.store.statements import Driver, Hear, Moment, Op, T
 
 P = ParamSpec("P")
+Answer = TypeVar("Answer")
+_SHARE = 50  # an answer is as good as new for this many times what it took
+_LONGEST = 30.0  # seconds
 
 
 class _OverDriver:
@@ -50,7 +53,13 @@ def writes(
     ``in_thread``: it locks one thread only, which its first argument names or holds."""
 
     async def method(self: _OverDriver, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        lock = _thread(*args) if in_thread else ""
+        lock = ""
+        if in_thread:
+            match args:
+                case (Claim(thread=thread), *_) | (str(thread), *_):
+                    lock = thread
+                case _:  # not known before
+                    pass
         return await self.driver.write(lambda at: operation(at, *args, **kwargs), lock)
 
     return method
@@ -79,13 +88,41 @@ def reads_now(
     return method
 
 
-def _thread(*args: object) -> str:
-    """Empty: not known before."""
-    match args:
-        case (Claim(thread=thread), *_) | (str(thread), *_):
-            return thread
-        case _:
-            return ""
+class CachedAnswer(Generic[Answer]):
+    """A costly question that is asked all the time and may be answered with what was true a moment
+    ago. Asks anew when the last answer is older than fifty times what it took, so that the asking
+    takes a fiftieth of a core, and after half a minute in any case. Who comes while it is being
+    asked gets that answer. ``monotonic``: seconds."""
+
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[Answer]],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._monotonic = monotonic
+        self._coming: asyncio.Future[Answer] | None = None
+        self._good_until = 0.0
+
+    async def __call__(self) -> Answer:
+        coming = self._coming
+        if coming is not None and coming.done():
+            failed = coming.cancelled() or coming.exception() is not None
+            if failed or self._monotonic() >= self._good_until:
+                coming = None
+        if coming is None:
+            coming = self._coming = asyncio.ensure_future(self._asked())
+        # one that does not wait any longer does not take it from the others
+        return await asyncio.shield(coming)
+
+    async def _asked(self) -> Answer:
+        began = self._monotonic()
+        try:
+            return await self._ask()
+        finally:
+            ended = self._monotonic()
+            self._good_until = ended + min(_SHARE * (ended - began), _LONGEST)
 
 
 class SqlStore(_OverDriver):
@@ -141,12 +178,12 @@ class SqlStore(_OverDriver):
     open_questions = reads(approvals.open_questions)
     question = reads(approvals.question)
     lapsed = reads(approvals.lapsed)
-    grants = reads(known_people.grants)
-    revoke_grant = writes(known_people.revoke_grant)
+    grants = reads(approvals.grants)
+    revoke_grant = writes(approvals.revoke_grant)
     people = reads(known_people.people)
     save_person = writes(known_people.save_person)
-    lease = writes(known_people.lease)
-    unlease = writes(known_people.unlease)
+    lease = writes(maintenance.lease)
+    unlease = writes(maintenance.unlease)
     audit_report = reads(maintenance.audit_report, slow=True)
     audit = writes(maintenance.audit)
 
@@ -204,6 +241,6 @@ class SqlStore(_OverDriver):
     posts = reads(listing.posts)
     last_delivery = reads(listing.last_delivery, slow=True)
     usage = reads_now(usage_totals.usage, slow=True)
-    names = reads(beginnings.names, slow=True)
+    names = reads(known_people.names, slow=True)
     thread_totals = reads_now(usage_totals.thread_totals, slow=True)
     thread_usage = reads(usage_totals.thread_usage, slow=True)

@@ -32,9 +32,8 @@ def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA journal_size_limit = 16777216")
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute(
-        "PRAGMA wal_autocheckpoint = 4000"
-    )  # 4 MB: the pages every message touches are folded in rarely
+    # 4 MB: the pages every message touches are folded in rarely
+    connection.execute("PRAGMA wal_autocheckpoint = 4000")
     if not writing:
         connection.execute("PRAGMA query_only = ON")
     return connection
@@ -119,4 +118,5 @@ class SqliteDriver:
     async def close(self) -> None:
         await self._short.close()
         await self._slow.close()
-        await self._writer.close()  # last: the last connection to close folds the log into the file
+        # last: the last connection to close folds the log into the file
+        await self._writer.close()

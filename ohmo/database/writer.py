@@ -138,12 +138,17 @@ class Writer:
             connection = self._connect()
         except sqlite3.Error as error:
             self._dead = str(failure(error, self._path))
-            connection = sqlite3.connect(
-                ":memory:"
-            )  # never written to: every operation is told why
+            # never written to: every operation is told why
+            connection = sqlite3.connect(":memory:")
             self._loop.call_soon_threadsafe(self._fatal, self._dead)
         try:
-            while group := self._next_group():
+            while True:
+                with self._wake:
+                    while not self._jobs and not self._closing:
+                        self._wake.wait()
+                    group = [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
+                if not group:
+                    return
                 self._commit(connection, group)
                 try:
                     self._loop.call_soon_threadsafe(self._resolve, group)
@@ -151,12 +156,6 @@ class Writer:
                     return
         finally:
             connection.close()
-
-    def _next_group(self) -> list[Job]:
-        with self._wake:
-            while not self._jobs and not self._closing:
-                self._wake.wait()
-            return [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
 
     def _commit(self, connection: sqlite3.Connection, group: list[Job]) -> None:
         if self._dead is not None:
@@ -196,9 +195,8 @@ class Writer:
         try:
             job.value = run(connection, job.make(job.at))
         except Exception as error:  # a bad operation must not fail its neighbours
-            if not connection.in_transaction or is_fatal(
-                error
-            ):  # the engine rolled everything back, or nothing can be trusted
+            # the engine rolled everything back, or nothing can be trusted
+            if not connection.in_transaction or is_fatal(error):
                 raise
             connection.execute("ROLLBACK TO op")
             job.at.hints.clear()

@@ -1,4 +1,5 @@
-"""Questions that park a turn: asked one at a time per thread, answered once, used once."""
+"""Questions that park a turn: asked one at a time per thread, answered once, used once; and what is
+allowed for longer."""
 
 # ruff: noqa: S608  # statements are put together from constants of this room, values are always
 # bound
@@ -14,7 +15,7 @@ from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.inwriter import Card, Closing
 from ohmo.contracts.messages import ModelStep, Step, ToolCall
-from ohmo.contracts.outbox import Ask, Asked, Lapsed, PostRow, Ruling
+from ohmo.contracts.outbox import Ask, Asked, Grant, Lapsed, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
 from ohmo.contracts.turns import Claim
 from ohmo.store.codec import (
@@ -26,9 +27,8 @@ from ohmo.store.codec import (
     write_question,
 )
 from ohmo.store.inbox import end
-from ohmo.store.known_people import save_grant
 from ohmo.store.outbox import close, open_drafts, say_more, speak
-from ohmo.store.statements import Moment, Op, Row, Undo, instant
+from ohmo.store.statements import Moment, Op, Row, Undo, instant, milliseconds
 from ohmo.store.threads import Home, Numbers, address_of, find_home, hold, lock_thread, touch
 
 _COLUMNS = """a.id, a.call, a.body, a.cwd, a.thread, a.turn, t.channel, t.account, t.chat, t.topic,
@@ -313,3 +313,35 @@ def lapsed_in(asked: Asked, steps: Sequence[Step], began: Arrival | None) -> Lap
     call = next((call for call in calls if call.id == asked.ask.call), None)
     job = began.terms.name if isinstance(began, Wake) and began.terms is not None else ""
     return Lapsed(asked, call, job)
+
+
+def save_grant(grant: Grant) -> Op[None]:
+    yield (
+        "INSERT INTO grants (id, scope, rule, person, at) VALUES (?, ?, ?, ?, ?)",
+        (
+            grant.id,
+            column(grant.scope),
+            column(grant.rule),
+            column(grant.person),
+            milliseconds(grant.at),
+        ),
+    )
+
+
+def grants() -> Op[list[Grant]]:
+    rows = yield (
+        "SELECT id, scope, rule, person, at FROM grants WHERE revoked_at IS NULL ORDER BY at, id",
+        (),
+    )
+    return [
+        Grant(number, from_column(scope), from_column(rule), from_column(person), instant(at))
+        for number, scope, rule, person, at in rows
+    ]
+
+
+def revoke_grant(at: Moment, id: str) -> Op[bool]:
+    rows = yield (
+        "UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
+        (at.now, id),
+    )
+    return bool(rows)

@@ -22,7 +22,6 @@ from ohmo.contracts.turns import (
     Seat,
     ThreadSettings,
 )
-from ohmo.store.beginnings import first_with_words, meet
 from ohmo.store.codec import (
     column,
     from_column,
@@ -32,7 +31,7 @@ from ohmo.store.codec import (
     write_settings,
 )
 from ohmo.store.cron_jobs import claim, claim_again
-from ohmo.store.known_people import save_person
+from ohmo.store.known_people import first_with_words, meet, save_person
 from ohmo.store.outbox import speak
 from ohmo.store.statements import Moment, Op, Undo, milliseconds
 from ohmo.store.threads import WAITING, find_home, lock_thread, reserve, thread_id, touch

@@ -17,8 +17,8 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, Spot, StepInfo, ThreadInfo
 from ohmo.contracts.turns import Shelf
-from ohmo.store.beginnings import beginning
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
+from ohmo.store.known_people import beginning
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
 from ohmo.store.statements import Moment, Op, Row, Value, instant
 from ohmo.store.threads import TURN_OPEN, address_of

@@ -1,5 +1,5 @@
 """What is done to the store as a whole: letting go of what ended long ago, a clock that was set,
-and the audit."""
+leases of what only one process may do, and the audit."""
 
 # ruff: noqa: S608  # statements are put together from constants of this room, values are always
 # bound
@@ -15,9 +15,9 @@ from functools import partial
 from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.reports import AuditReport
 from ohmo.contracts.store import Hint
-from ohmo.store.beginnings import look_through
 from ohmo.store.codec import column
-from ohmo.store.statements import Driver, MakeOp, Moment, Op, Rows, Value, milliseconds
+from ohmo.store.known_people import look_through
+from ohmo.store.statements import Driver, MakeOp, Moment, Op, Rows, Value, milliseconds, query
 from ohmo.store.threads import TURN_OPEN
 
 BATCH = 200
@@ -95,8 +95,10 @@ def _delete(failpoint: Failpoint, statement: str, *values: Value) -> Op[int]:
 
 def _stop(statement: str, last: str, start: Sequence[Value]) -> Op[Sequence[Value] | None]:
     """The key at which the next stretch ends; None: there is nothing behind ``start``."""
-    found = (yield statement, tuple(start)) or (yield last, tuple(start))
-    return found[0] if found and found[0][0] is not None else None
+    rows = yield statement, tuple(start)
+    if not rows:
+        rows = yield last, tuple(start)
+    return rows[0] if rows and rows[0][0] is not None else None
 
 
 async def prune(
@@ -117,7 +119,11 @@ async def prune(
     total += await _prune_turns(driver, logs, delete)
     total += await _prune_names(driver, _SEEN, limit, SEEN_DAYS * _DAY, delete)
     total += await _prune_names(driver, _SPEAKERS, limit - _DAY, 0, delete)
-    await _begin_anew(driver)
+    thread = ""
+    while rows := await driver.read(lambda _, after=thread: query(_BEGUN, after), slow=True):
+        await driver.write(lambda _, rows=rows: _unread(rows))
+        thread = rows[-1][0]
+    await look_through(driver)
     return total
 
 
@@ -148,7 +154,8 @@ async def _prune_names(
 ) -> int:
     """Those of ``names`` (a table, the last column of its key, its time) that are older; ``kept``:
     for so many ms at least."""
-    stretch, last, old = (text.format(**names) for text in (_NAME_AT, _LAST_NAME, _OLD_NAMES))
+    stretch, last = _NAME_AT.format(**names), _LAST_NAME.format(**names)
+    old = _OLD_NAMES.format(**names)
     total, start = 0, tuple[Value, ...](("", "", ""))
     while (
         stop := await driver.read(lambda _, start=start: _stop(stretch, last, start), slow=True)
@@ -158,18 +165,6 @@ async def _prune_names(
         )
         start = tuple(stop)
     return total
-
-
-async def _begin_anew(driver: Driver) -> None:
-    start = ""
-    while rows := await driver.read(lambda _, start=start: _begun(start), slow=True):
-        await driver.write(lambda _, rows=rows: _unread(rows))
-        start = rows[-1][0]
-    await look_through(driver)
-
-
-def _begun(start: str) -> Op[Rows]:
-    return (yield _BEGUN, (start,))
 
 
 def _unread(rows: Rows) -> Op[None]:
@@ -184,6 +179,24 @@ def begin_life(life: str) -> Op[None]:
         SET value = excluded.value""",
         (life,),
     )
+
+
+def lease(at: Moment, name: str, owner: str, ttl: float) -> Op[int | None]:
+    """Renewing one's own keeps the generation, also when it ran out and nobody took it."""
+    rows = yield (
+        """INSERT INTO leases (name, owner, until, generation) VALUES (?, ?, ?, 1)
+    ON CONFLICT (name) DO UPDATE SET
+          owner = excluded.owner, until = excluded.until,
+          generation = CASE WHEN leases.owner = excluded.owner THEN leases.generation
+          ELSE leases.generation + 1 END
+        WHERE leases.owner = excluded.owner OR leases.until <= ? RETURNING generation""",
+        (name, owner, at.later(ttl), at.now),
+    )
+    return rows[0][0] if rows else None
+
+
+def unlease(_: Moment, name: str, owner: str) -> Op[None]:
+    yield "UPDATE leases SET owner = '', until = 0 WHERE name = ? AND owner = ?", (name, owner)
 
 
 JUMP = 300_000  # ms that a clock may be corrected by without anybody noticing
@@ -281,16 +294,23 @@ def audit_report() -> Op[AuditReport]:
     live = yield "SELECT state, COUNT(*) FROM inbox WHERE ended_at IS NULL GROUP BY state", ()
     posts = yield "SELECT state, COUNT(*) FROM outbox GROUP BY state", ()
     problems: list[str] = []
-    for law, query in _LAWS:
-        rows = yield query, ()
+    for law, breaches in _LAWS:
+        rows = yield breaches, ()
         problems += [
             f"{law}: thread {thread}" + (f", number {seq}" if seq else "") for thread, seq in rows
         ]
-    problems += yield from _broken_chains()
-    endings, on_the_way = (
-        dict[str, int]((row[0], row[1]) for row in ended),
-        dict[str, int]((row[0], row[1]) for row in live),
-    )
+    writers = yield "SELECT DISTINCT writer FROM audit ORDER BY writer", ()
+    for (writer,) in writers:
+        key: tuple[Value, ...] = (writer,)
+        links = yield "SELECT n, at, kind, body, hash FROM audit WHERE writer = ? ORDER BY n", key
+        previous = ""
+        for expected, (n, at, kind, body, proof) in enumerate(links, 1):
+            if n != expected or proof != link(previous, n, at, kind, body):
+                problems.append(f"the audit chain of {writer} is broken at {n}")
+                break
+            previous = proof
+    endings: dict[str, int] = {row[0]: row[1] for row in ended}
+    on_the_way: dict[str, int] = {row[0]: row[1] for row in live}
     return AuditReport(
         accepted=sum(endings.values()) + sum(on_the_way.values()),
         endings=endings,
@@ -299,18 +319,3 @@ def audit_report() -> Op[AuditReport]:
         posts={row[0]: row[1] for row in posts},
         problems=tuple(problems),
     )
-
-
-def _broken_chains() -> Op[list[str]]:
-    broken: list[str] = []
-    writers = yield "SELECT DISTINCT writer FROM audit ORDER BY writer", ()
-    for (writer,) in writers:
-        key: tuple[Value, ...] = (writer,)
-        links = yield "SELECT n, at, kind, body, hash FROM audit WHERE writer = ? ORDER BY n", key
-        previous = ""
-        for expected, (n, at, kind, body, proof) in enumerate(links, 1):
-            if n != expected or proof != link(previous, n, at, kind, body):
-                broken.append(f"the audit chain of {writer} is broken at {n}")
-                break
-            previous = proof
-    return broken

@@ -129,6 +129,11 @@ class Driver(Protocol):
         ...
 
 
+def query(sql: str, *values: Value) -> Op[Rows]:
+    """An operation of one statement."""
+    return (yield sql, values)
+
+
 def milliseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 

@@ -17,7 +17,7 @@ from ohmo.contracts.errors import ConfigError, StoreError
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.database.sql_store import SqlStore
 from ohmo.database.sqlite import SqliteDriver
-from ohmo.store.beginnings import look_through
+from ohmo.store.known_people import look_through
 from ohmo.store.maintenance import begin_life
 from ohmo.store.statements import Driver, Instance
 from ohmo.storefile.inspection import AS_USUAL, WholeCheck, late_check

@@ -72,7 +72,7 @@ def _open(url: str, *, writing: bool) -> End:
         return _File(Path(url.removeprefix(_SQLITE)), writing=writing)
     if url.startswith(("postgresql://", "postgres://")):
         try:
-            driver = importlib.import_module("ohmo.database.postgres_transfer")
+            driver = importlib.import_module("ohmo.database.postgres")
         except ImportError as error:
             raise StoreError("PostgreSQL needs asyncpg: pip install 'ohmo[postgres]'") from error
         return cast("Callable[[str], End]", driver.Server)(url)

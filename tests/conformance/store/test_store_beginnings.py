@@ -18,7 +18,7 @@ from ohmo.contracts.reports import Beginning, Spender, ThreadInfo
 from ohmo.contracts.turns import Seat
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.database.sql_store import SqlStore
-from ohmo.store.beginnings import look_through
+from ohmo.store.known_people import look_through
 from ohmo.storefile.open_store import open_sqlite
 from ohmo.storefile.recovery import create
 from ohmo.storefile.transfer import transfer

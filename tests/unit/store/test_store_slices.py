@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ohmo.database.cached_answer import CachedAnswer
+from ohmo.database.sql_store import CachedAnswer
 from ohmo.store.statements import Op
 from ohmo.store.usage_totals import sums
 
