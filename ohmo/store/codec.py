@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
@@ -41,11 +41,11 @@ def _coder(hint: Any) -> tuple[Change, Change]:
     if isinstance(hint, NewType):
         return _coder(hint.__supertype__)
     if origin in (Union, types.UnionType):
-        return _union(tuple(a for a in args if a is not type(None)), optional=type(None) in args)
+        return _union(args)
     if origin is tuple:
         encode, decode = _coder(args[0])
-        return (lambda items: [encode(i) for i in items]), (
-            lambda items: tuple(decode(i) for i in _sequence(items))
+        return (lambda items: [encode(item) for item in items]), (
+            lambda items: tuple(decode(item) for item in _typed(list, items))
         )
     if origin is Mapping:
         return dict[str, Any], lambda value: _typed(dict, value)
@@ -72,22 +72,20 @@ def _typed(kind: Any, value: Any) -> Any:
     return value
 
 
-def _sequence(value: Any) -> Sequence[Any]:
-    return _typed(list, value)
-
-
 def _one_of(allowed: tuple[Any, ...], value: Any) -> Any:
     if value not in allowed:
-        raise Unreadable(f"{value!r:.60} is none of {', '.join(map(str, allowed))}")
+        choices = ", ".join(map(str, allowed))
+        raise Unreadable(f"{value!r:.60} is none of {choices}")
     return value
 
 
-def _union(members: tuple[Any, ...], *, optional: bool) -> tuple[Change, Change]:
+def _union(args: tuple[Any, ...]) -> tuple[Change, Change]:
+    members = tuple(member for member in args if member is not type(None))
     if len(members) == 1:
         encode, decode = _coder(members[0])
     else:
         encode, decode = _tagged(members)
-    if not optional:
+    if len(members) == len(args):
         return encode, decode
     return (lambda value: None if value is None else encode(value)), (
         lambda value: None if value is None else decode(value)
@@ -113,17 +111,17 @@ def _tagged(members: tuple[type, ...]) -> tuple[Change, Change]:
 
 def _record(owner: type) -> tuple[Change, Change]:
     hints = get_type_hints(owner)
-    known: dict[str, Field[Any]] = {f.name: f for f in fields(owner)}
-    coders = {name: _coder(hints[name]) for name in known}
     # A field that has its default is not written: rows stay small, and an older row reads as the
     # default of a newer field.
-    plan = [
-        (name, coders[name][0], MISSING if ALWAYS.get(owner) == name else f.default)
-        for name, f in known.items()
-    ]
-    required = {
-        name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING
-    }
+    plan: list[tuple[str, Change, Any]] = []
+    decoders: dict[str, Change] = {}
+    required: set[str] = set()
+    for field in fields(owner):
+        name = field.name
+        change, decoders[name] = _coder(hints[name])
+        plan.append((name, change, MISSING if ALWAYS.get(owner) == name else field.default))
+        if field.default is MISSING and field.default_factory is MISSING:
+            required.add(name)
 
     def encode(value: Any) -> dict[str, Any]:
         body: dict[str, Any] = {}
@@ -135,15 +133,13 @@ def _record(owner: type) -> tuple[Change, Change]:
 
     def decode(value: Any) -> Any:
         body: dict[str, Any] = _typed(dict, value)
-        if unknown := body.keys() - known.keys():
-            raise Unreadable(
-                f"{owner.__name__} has no field {', '.join(sorted(map(str, unknown)))}: written by"
-                " a newer ohmo?"
-            )
+        if unknown := body.keys() - decoders.keys():
+            names = ", ".join(sorted(map(str, unknown)))
+            raise Unreadable(f"{owner.__name__} has no field {names}: written by a newer ohmo?")
         if missing := required - body.keys():
             raise Unreadable(f"{owner.__name__} lacks {', '.join(sorted(missing))}")
         try:
-            return owner(**{name: coders[name][1](item) for name, item in body.items()})
+            return owner(**{name: decoders[name](item) for name, item in body.items()})
         except (ValueError, TypeError) as error:
             raise Unreadable(f"{owner.__name__}: {error}") from error
 
@@ -176,7 +172,9 @@ _STEP = Codec(Step, written_before.step)
 _OUTBOUND = Codec(Outbound, written_before.outbound)
 _JOB = Codec(JobBody)
 _UNDER = Codec(BegunUnder)
-_PARTS, _QUESTION, _SETTINGS = Codec(tuple[PartState, ...]), Codec(Question), Codec(ThreadSettings)
+_PARTS = Codec(tuple[PartState, ...])
+_QUESTION = Codec(Question)
+_SETTINGS = Codec(ThreadSettings)
 
 
 def write_arrival(value: Arrival) -> str:
@@ -249,13 +247,10 @@ _ESCAPED = "\x1b"  # first character of a column whose text no engine would take
 def column(text: str) -> str:
     """Text for a plain column: unchanged unless it holds NUL, a lone surrogate, or begins like an
     escaped one."""
-    if (
-        "\0" not in text
-        and not text.startswith(_ESCAPED)
-        and (text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text))
-    ):
-        return text
-    return _ESCAPED + json.dumps(text)
+    plain = "\0" not in text and not text.startswith(_ESCAPED)
+    if plain and not text.isascii():
+        plain = not any("\ud800" <= char <= "\udfff" for char in text)
+    return text if plain else _ESCAPED + json.dumps(text)
 
 
 def from_column(text: str) -> str:

@@ -65,7 +65,8 @@ def threads(
 
 def free_threads(at: Moment) -> Op[list[ThreadInfo]]:
     rows = yield f"""{THREAD} WHERE t.settings LIKE '%"free_until":%' ORDER BY t.thread""", ()
-    return [info for row in rows if (info := thread_info(row, at.now)).settings.mode == "full_auto"]
+    threads = [thread_info(row, at.now) for row in rows]
+    return [info for info in threads if info.settings.mode == "full_auto"]
 
 
 def inbox(
@@ -75,49 +76,46 @@ def inbox(
     rows: list[Row] = []
     for name, group in GROUPS.items():
         ending = state if name == "ended" and state not in (None, *GROUPS) else None
-        if (
-            (state in (None, name) or ending is not None)
-            and (after is None or group >= after.group)
-            and len(rows) < limit
-        ):
-            behind = after if after is not None and after.group == group else None
-            rows += yield from _arrivals(name, ending, behind, limit - len(rows))
+        if state not in (None, name) and ending is None:
+            continue
+        if len(rows) >= limit or (after is not None and group < after.group):
+            continue
+        behind = after if after is not None and after.group == group else None
+        rows += yield from _arrivals(name, ending, behind, limit - len(rows))
     return [arrival_info(row) for row in rows]
 
 
 def _arrivals(state: str, ending: str | None, after: Spot | None, limit: int) -> Op[list[Row]]:
     time = "ended_at" if state == "ended" else "at"
-    condition, values = (
-        f"state = '{state}'" + (" AND ended_at IS NULL" if state != "ended" else ""),
-        list[Value](),
-    )
+    condition = f"state = '{state}'"
+    values: list[Value] = []
+    if state != "ended":
+        condition += " AND ended_at IS NULL"
     if ending is not None:
         condition += " AND ending = ?"
         values.append(ending)
     if after is not None:
         condition += f" AND {time} <= ? AND ({time} < ? OR thread > ? OR (thread = ? AND seq < ?))"
         values += [after.at, after.at, after.id, after.id, after.seq]
-    return (
-        yield (
-            f"{ARRIVAL} WHERE {condition} ORDER BY {time} DESC, thread, seq DESC LIMIT ?",
-            (*values, limit),
-        )
-    )
+    order = f"ORDER BY {time} DESC, thread, seq DESC LIMIT ?"
+    return (yield f"{ARRIVAL} WHERE {condition} {order}", (*values, limit))
 
 
 def outbox(
     *, state: str | None = None, limit: int = 100, after: Spot | None = None
 ) -> Op[list[OutRow]]:
     rows: list[Row] = []
+    values: tuple[Value, ...] = ()
     if state in (None, "ready", "sending") and (after is None or after.group == 0):
-        chosen = "o.ended_at IS NULL" + (f" AND o.state = '{state}'" if state is not None else "")
-        rows += yield from _posts(chosen, (), "o.at", after, limit)
+        chosen = "o.ended_at IS NULL"
+        if state is not None:
+            chosen += f" AND o.state = '{state}'"
+        rows += yield from _posts(chosen, values, "o.at", after, limit)
     if state not in ("ready", "sending") and len(rows) < limit:
-        chosen, values = (
-            ("o.ended_at IS NOT NULL", ())
-            if state is None
-            else ("o.ended_at IS NOT NULL AND o.state = ?", (state,))
-        )
+        chosen = "o.ended_at IS NOT NULL"
+        if state is not None:
+            chosen += " AND o.state = ?"
+            values = (state,)
         behind = after if after is not None and after.group == 1 else None
         rows += yield from _posts(chosen, values, "o.ended_at", behind, limit - len(rows))
     return [out_row(row) for row in rows]
@@ -135,14 +133,13 @@ def _posts(
 
 def posts(ids: Sequence[str]) -> Op[list[OutRow]]:
     rows: list[Row] = []
-    for one in ids:
-        rows += yield f"{POST} WHERE o.id = ?", (one,)
+    for post in ids:
+        rows += yield f"{POST} WHERE o.id = ?", (post,)
     return [out_row(row) for row in rows]
 
 
-Depths = tuple[
-    dict[tuple[str, str], int], dict[tuple[str, str], int]
-]  # of inbox and outbox, by channel and state
+Depth = dict[tuple[str, str], int]  # by channel and state
+Depths = tuple[Depth, Depth]  # of inbox and outbox
 _LIVE = ("waiting", "taken")
 
 
@@ -156,15 +153,16 @@ def counts(ended: Depths) -> Op[Counts]:
             WHERE i.ended_at IS NULL AND i.state = '{state}' GROUP BY t.channel""",
             (),
         )
-        inbox.update(((channel, state), count) for channel, count, _ in rows)
-        oldest.update(
-            (channel, min(since, oldest.get(channel, since))) for channel, _, since in rows
-        )
+        for channel, count, since in rows:
+            inbox[channel, state] = count
+            oldest[channel] = min(since, oldest.get(channel, since))
     posts = yield (
         f"SELECT channel, state, COUNT(*) FROM outbox WHERE {OPEN} GROUP BY channel, state",
         (),
     )
-    outbox = {**ended[1], **{(channel, state): count for channel, state, count in posts}}
+    outbox = dict(ended[1])
+    for channel, state, count in posts:
+        outbox[channel, state] = count
     turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {TURN_OPEN} GROUP BY state", ()
     by_state: dict[str, int] = dict(turns)
     by_channel = {channel: instant(since) for channel, since in oldest.items()}
@@ -194,8 +192,8 @@ def counts_of_ended() -> Op[Depths]:
     return _depths(inbox), _depths(outbox)
 
 
-def _depths(found: Mapping[Row, Sequence[int]]) -> dict[tuple[str, str], int]:
-    return {(channel, state): numbers[0] for (channel, state), numbers in found.items()}
+def _depths(totals: Mapping[Row, Sequence[int]]) -> Depth:
+    return {(channel, state): numbers[0] for (channel, state), numbers in totals.items()}
 
 
 THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq,
@@ -263,24 +261,33 @@ ended_at FROM inbox"""
 
 def arrival_info(row: Row) -> ArrivalInfo:
     thread, seq, kind, person, said_at, state, ending, reason, turn, body, stored, ended = row
-    said = None if reason is None else from_column(reason)
-    over = None if ended is None else instant(ended)
-    who, at = from_column(person), instant(said_at)
+    speaker = from_column(person)
+    at = instant(said_at)
     try:
         arrived = read_arrival(body)
     except Unreadable as error:  # one ruined row hides no other
-        told = f"(what was said here cannot be read any more: {error})"
         arrived = Wake(
             f"{thread}/{seq}",
             "owner",
             Address("house", "local", ChatId(thread)),
             None,
-            who,
-            told,
+            speaker,
+            f"(what was said here cannot be read any more: {error})",
             at,
         )
     return ArrivalInfo(
-        thread, seq, kind, who, at, state, ending, said, turn, arrived, instant(stored), over
+        thread,
+        seq,
+        kind,
+        speaker,
+        at,
+        state,
+        ending,
+        None if reason is None else from_column(reason),
+        turn,
+        arrived,
+        instant(stored),
+        None if ended is None else instant(ended),
     )
 
 
@@ -296,26 +303,21 @@ def history(
     thread: str, *, since: int = 0, limit: int = 500, before: int | None = None
 ) -> Op[list[HistoryItem]]:
     if before is None:
-        span, where, order = (
-            (thread, since, limit),
-            "thread = ? AND {0}seq > ?",
-            "ORDER BY {0}seq LIMIT ?",
-        )
+        span: tuple[Value, ...] = (thread, since, limit)
+        where = "WHERE {0}thread = ? AND {0}seq > ? ORDER BY {0}seq LIMIT ?"
     else:
-        span, where, order = (
-            (thread, since, before, limit),
-            "thread = ? AND {0}seq > ? AND {0}seq < ?",
-            "ORDER BY {0}seq DESC LIMIT ?",
-        )
-    plain, joined = f"WHERE {where} {order}".format(""), f"WHERE o.{where} {order}".format("o.")
+        span = (thread, since, before, limit)
+        where = "WHERE {0}thread = ? AND {0}seq > ? AND {0}seq < ? ORDER BY {0}seq DESC LIMIT ?"
+    plain = where.format("")
     arrivals = yield f"{ARRIVAL} {plain}", span
     steps = yield f"SELECT seq, turn, at, body FROM steps {plain}", span
-    posts = yield f"{POST} {joined}", span
-    found: list[HistoryItem] = [arrival_info(row) for row in arrivals]
-    found += [StepInfo(seq, turn, instant(at), read_step(body)) for seq, turn, at, body in steps]
-    found += [out_row(row) for row in posts]
-    found.sort(key=lambda item: item.seq)
-    return found[:limit] if before is None else found[max(0, len(found) - limit) :]
+    posts = yield f"{POST} {where.format('o.')}", span
+    items: list[HistoryItem] = [arrival_info(row) for row in arrivals]
+    for seq, turn, at, body in steps:
+        items.append(StepInfo(seq, turn, instant(at), read_step(body)))
+    items += [out_row(row) for row in posts]
+    items.sort(key=lambda item: item.seq)
+    return items[:limit] if before is None else items[max(0, len(items) - limit) :]
 
 
 def last_delivery(channel: str, account: str) -> Op[datetime | None]:

@@ -33,26 +33,30 @@ def sums(
 
     The slices follow ``key``, columns of an index, and begin behind the values ``after``; rows with
     equal keys are in the same slice."""
-    columns, marks = ", ".join(key), ", ".join("?" * len(key))
-    end = (
-        f"SELECT {columns} FROM {source} AND ({columns}) > ({marks}) ORDER BY {columns} LIMIT 1"
-        f" OFFSET {size - 1}"
-    )
-    slice_ = f"SELECT {', '.join(groups)}, {numbers} FROM {source} AND ({columns}) > ({marks})"
-    grouped = f" GROUP BY {', '.join(groups)}"
-    found: dict[Row, list[int]] = {}
+    columns = ", ".join(key)
+    marks = ", ".join("?" * len(key))
+    group = ", ".join(groups)
+    behind = f"FROM {source} AND ({columns}) > ({marks})"
+    slice_end = f"SELECT {columns} {behind} ORDER BY {columns} LIMIT 1 OFFSET {size - 1}"
+    last_slice = f"SELECT {group}, {numbers} {behind} GROUP BY {group}"
+    slice_ = f"SELECT {group}, {numbers} {behind} AND ({columns}) <= ({marks}) GROUP BY {group}"
+    totals: dict[Row, list[int]] = {}
     start: tuple[Value, ...] | None = tuple(after)
     while start is not None:
-        ends = yield end, start
+        ends = yield slice_end, start
         if ends:
-            rows = yield f"{slice_} AND ({columns}) <= ({marks}){grouped}", (*start, *ends[0])
-        else:  # the last one
-            rows = yield slice_ + grouped, start
-        start = tuple(ends[0]) if ends else None
+            end = tuple(ends[0])
+            rows = yield slice_, (*start, *end)
+            start = end
+        else:
+            rows = yield last_slice, start
+            start = None
         for row in rows:
-            known = found.setdefault(tuple(row[: len(groups)]), [0] * (len(row) - len(groups)))
-            known[:] = [old + int(new) for old, new in zip(known, row[len(groups) :], strict=True)]
-    return found
+            name, counted = tuple(row[: len(groups)]), row[len(groups) :]
+            total = totals.setdefault(name, [0] * len(counted))
+            for place, number in enumerate(counted):
+                total[place] += int(number)
+    return totals
 
 
 def first_day(at: Moment, days: int) -> str:
@@ -79,12 +83,12 @@ _PLACED = "usage u LEFT JOIN threads t ON t.thread = u.thread WHERE TRUE"
 
 def usage(at: Moment, *, days: int = 30, by_person: bool = False) -> Op[list[UsageTotal]]:
     if not by_person:
-        found = yield from _spent(at, days, "day", "model")
+        totals = yield from _spent(at, days, "day", "model")
         return [
             UsageTotal(*numbers, day=day, model=from_column(model))
-            for (day, model), numbers in sorted(found.items())
+            for (day, model), numbers in sorted(totals.items())
         ]
-    found = yield from sums(
+    totals = yield from sums(
         _PLACED, ("day", "id"), (first_day(at, days), ""), ("day", "model", *_SPEAKER), _SPENT
     )
     return [
@@ -96,29 +100,30 @@ def usage(at: Moment, *, days: int = 30, by_person: bool = False) -> Op[list[Usa
             channel=channel,
             account=account,
         )
-        for (day, model, person, channel, account), numbers in sorted(found.items())
+        for (day, model, person, channel, account), numbers in sorted(totals.items())
     ]
 
 
 def thread_totals(at: Moment, *, days: int = 30, limit: int = 50) -> Op[list[ThreadTotal]]:
-    found = yield from _spent(at, days, "COALESCE(thread, '')")
-    totals = [ThreadTotal(*numbers, thread=thread) for (thread,), numbers in found.items()]
-    return sorted(
-        totals,
-        key=lambda one: (
-            -one.micro_usd,
-            -(one.input + one.cached + one.written + one.output),
-            one.thread,
-        ),
-    )[:limit]
+    spent = yield from _spent(at, days, "COALESCE(thread, '')")
+    totals = [ThreadTotal(*numbers, thread=thread) for (thread,), numbers in spent.items()]
+    totals.sort(
+        key=lambda total: (
+            -total.micro_usd,
+            -(total.input + total.cached + total.written + total.output),
+            total.thread,
+        )
+    )
+    return totals[:limit]
 
 
 def thread_usage(thread: str, *, since: datetime | None = None) -> Op[list[TurnUsage]]:
+    first = "" if since is None else since.astimezone(UTC).date().isoformat()
     rows = yield (
         f"""SELECT turn, model, {_SPENT} FROM usage
         WHERE day >= ? AND thread = ? AND turn IS NOT NULL GROUP BY turn, model
         ORDER BY turn, model""",
-        ("" if since is None else since.astimezone(UTC).date().isoformat(), thread),
+        (first, thread),
     )
     return [
         TurnUsage(*map(int, numbers), turn=turn, model=from_column(model))

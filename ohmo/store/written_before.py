@@ -31,18 +31,15 @@ _REFUSALS = (
 
 def step(body: Body) -> Body:
     """A result that does not say by which layer it was refused."""
-    result = body.get("result")
-    if not isinstance(result, dict) or "refused" in result:
+    written = body.get("result")
+    if not isinstance(written, dict) or "refused" in written:
         return body
-    known = cast("Body", result)
-    return {**body, "result": {**known, "refused": _layer(known)}}
-
-
-def _layer(result: Body) -> str | None:
+    result = cast("Body", written)
     text = result.get("text")
-    if not result.get("error") or not isinstance(text, str):
-        return None
-    return next((layer for begins, layer in _REFUSALS if re.match(begins, text)), None)
+    refused: str | None = None
+    if result.get("error") and isinstance(text, str):
+        refused = next((layer for begins, layer in _REFUSALS if re.match(begins, text)), None)
+    return {**body, "result": {**result, "refused": refused}}
 
 
 # How the text of a card ended that waits for an answer, or of what could still be answered late.
@@ -76,20 +73,16 @@ _BY_COMMAND = re.compile(
 def outbound(body: Body) -> Body:
     """A card, or a failure with a button, that says in its text how it is answered."""
     text = body.get("text")
-    if "hint" in body or not (body.get("card") or body.get("choices")) or not isinstance(text, str):
+    choices = cast("list[Body]", body.get("choices") or [])
+    if "hint" in body or not isinstance(text, str) or not (choices or body.get("card")):
         return body
-    text, slant = (text[:-1], "_") if text.endswith("._") else (text, "")
-    text = _BY_COMMAND.sub(_HINTS[1][0], text)
-    found = next(((words, hint) for words, hint in _HINTS if text.endswith(words)), None)
-    if found is None:
+    slant = "_" if text.endswith("._") else ""
+    text = _BY_COMMAND.sub(_HINTS[1][0], text.removesuffix(slant))
+    ending = next((pair for pair in _HINTS if text.endswith(pair[0])), None)
+    if ending is None:
         return body
-    words, hint = found
-    if hint is Hint.DECIDE_ONCE and _WANTED in _labels(body):
+    words, hint = ending
+    if hint is Hint.DECIDE_ONCE and _WANTED in [str(choice.get("label")) for choice in choices]:
         hint = Hint.WANTED
     text = f"{text.removesuffix(words).rstrip()}{slant}"
     return {**body, "text": text, "hint": hint, "card": hint is not Hint.RETRY}
-
-
-def _labels(body: Body) -> list[str]:
-    choices = cast("list[Body]", body.get("choices") or [])
-    return [str(choice.get("label")) for choice in choices]

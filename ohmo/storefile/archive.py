@@ -28,22 +28,15 @@ FORMAT = 1
 DATABASE = "ohmo.db"
 MANIFEST = "manifest.json"
 FILES = ("config.yaml", ".env", "SOUL.md", "USER.md", "AGENTS.md", "hooks.yaml", "keybindings.yaml")
-FOLDERS = (
-    "memory",
-    "skills",
-    "agents",
-    "plugins",
-    "recipes",
-    "state",
-)  # state: cursors of channels, keys of Matrix devices
+# state: cursors of channels, keys of Matrix devices
+FOLDERS = ("memory", "skills", "agents", "plugins", "recipes", "state")
 MEDIA = "media"
 _NAME, _STAMP, _SUFFIX = "ohmo-", "%Y%m%dT%H%M%SZ", ".tar.gz"
 _SQLITE = b"SQLite format 3\0"
 _CHUNK = 1 << 20
 _LIST = 64 << 20  # bytes of the list of what an archive holds
-_EXTENDED = (
-    64 << 10
-)  # bytes of an extended header (POSIX pax), which the reader takes into memory whole
+# bytes of an extended header (POSIX pax), which the reader takes into memory whole
+_EXTENDED = 64 << 10
 _NAMES = 128 << 20  # bytes of all names together
 _MEMBER = 128  # bytes each member counts for beside its name: half a million of them are enough
 
@@ -81,17 +74,18 @@ def backups(folder: Path, now: datetime | None = None) -> list[Backup]:
                 continue
             made = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
             order = int(number) if number.isdecimal() else 1
-            dated.append((now is None or made <= now, made, order, Backup(path, made)))
+            known = now is None or made <= now
+            dated.append((known, made, order, Backup(path, made)))
     dated.sort(key=lambda entry: entry[:3])
     return [backup for *_, backup in dated]
 
 
 def prune(folder: Path, keep: int, now: datetime | None = None) -> list[Path]:
     """All but the newest ``keep`` go. Returns what went."""
-    old = [backup.path for backup in backups(folder, now)[:-keep]] if keep > 0 else []
-    for path in old:
-        path.unlink(missing_ok=True)
-    return old
+    old = backups(folder, now)[:-keep] if keep > 0 else []
+    for backup in old:
+        backup.path.unlink(missing_ok=True)
+    return [backup.path for backup in old]
 
 
 def make_backup(
@@ -123,9 +117,8 @@ def make_backup(
         with staging_dir(path.parent) as folder:
             return _make(home, database, path, now, folder, media=media, ohmo=ohmo)
     except sqlite3.Error as error:
-        if (
-            getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-        ):  # it is only read: the copy found no room
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL:  # it is only read: the copy found no room
             raise BackupError(
                 f"{path.parent}: there is no room for a backup; name a folder on another disk"
                 " (backups.folder, or ohmo backup PATH)"
@@ -134,9 +127,8 @@ def make_backup(
             f"{database}: cannot be copied ({error}); ohmo store check tells what is wrong"
         ) from error
     except (OSError, tarfile.TarError) as error:
-        raise BackupError(
-            f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})"
-        ) from error
+        why = getattr(error, "strerror", None) or error
+        raise BackupError(f"{path}: cannot be written ({why})") from error
 
 
 def _make(
@@ -216,7 +208,8 @@ def _take(source: Path, target: Path) -> None:
             with suppress(FileNotFoundError):  # gone since it was listed
                 shutil.copyfile(source, target)
         if target.exists():
-            target.chmod(stat.S_IMODE(source.stat().st_mode) if source.exists() else 0o600)
+            mode = stat.S_IMODE(source.stat().st_mode) if source.exists() else 0o600
+            target.chmod(mode)
 
 
 def _entry(path: Path) -> dict[str, Any]:
@@ -236,7 +229,8 @@ def wrong_with(path: Path) -> str | None:
     except BackupError as error:
         return str(error)
     except (OSError, sqlite3.Error) as error:
-        return f"it cannot be unpacked ({getattr(error, 'strerror', None) or error})"
+        why = getattr(error, "strerror", None) or error
+        return f"it cannot be unpacked ({why})"
     return None
 
 
@@ -245,7 +239,8 @@ def unpack(path: Path, folder: Path) -> Mapping[str, int]:
     of its store. Raises BackupError, OSError."""
     manifest = _extract(path, folder)
     files = cast("dict[str, dict[str, Any]]", manifest["files"])
-    present = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    present = {str(path.relative_to(folder)) for path in paths}
     present.discard(MANIFEST)
     for name in sorted(files.keys() - present):
         raise BackupError(f"{name} is missing")
@@ -296,9 +291,9 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
                 tar.extract(member, folder, filter="data")
         written: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise BackupError(
-            "no such file" if error.filename == str(path) else "it has no list of what it holds"
-        ) from error
+        if error.filename == str(path):
+            raise BackupError("no such file") from error
+        raise BackupError("it has no list of what it holds") from error
     except (
         tarfile.TarError,
         EOFError,
@@ -307,12 +302,12 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
         RecursionError,
         OSError,
     ) as error:
-        raise BackupError(
-            f"{path.name} is no whole backup ({str(error) or type(error).__name__})"
-        ) from error
+        why = str(error) or type(error).__name__
+        raise BackupError(f"{path.name} is no whole backup ({why})") from error
     manifest = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
-    if not isinstance(manifest.get("files"), dict) or not isinstance(manifest.get("rows"), dict):
-        raise BackupError("its list of what it holds cannot be read")
+    for part in ("files", "rows"):
+        if not isinstance(manifest.get(part), dict):
+            raise BackupError("its list of what it holds cannot be read")
     if manifest.get("format") != FORMAT:
         raise BackupError(
             f"it has format {manifest.get('format')}, this ohmo knows {FORMAT}: take it back with"

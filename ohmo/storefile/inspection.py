@@ -108,23 +108,26 @@ def fault_of(connection: sqlite3.Connection, check: str) -> str | None:
     if faults == ["ok"]:
         return None
     fault = faults[0].replace("\n", " ")
-    unread: int | None = None
-    if (code := _CODE.search(fault)) is not None and int(code[1]) & 0xFF not in _DAMAGES:
-        unread = int(code[1])
-    elif _UNREAD in fault:  # pages that a file does not have are told in other words
-        unread = sqlite3.SQLITE_IOERR_READ
-    if unread is not None:
-        error = sqlite3.OperationalError(fault)
-        error.sqlite_errorcode = unread
-        raise error
-    return fault
+    code: int | None = None
+    if _UNREAD in fault:  # pages that a file does not have are told in other words
+        code = sqlite3.SQLITE_IOERR_READ
+    named = _CODE.search(fault)
+    if named is not None and int(named[1]) & 0xFF not in _DAMAGES:
+        code = int(named[1])
+    if code is None:
+        return fault
+    error = sqlite3.OperationalError(fault)
+    error.sqlite_errorcode = code
+    raise error
 
 
 def version(path: Path) -> int:
     """Of the schema. Raises NewerSchema, sqlite3.Error."""
     with closing(reading(path)) as connection:
         row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-    schema = int(row[0]) if row is not None and str(row[0]).isdigit() else 0
+    schema = 0
+    if row is not None and str(row[0]).isdigit():
+        schema = int(row[0])
     if schema > newest(MIGRATIONS):
         raise NewerSchema(schema, newest(MIGRATIONS))
     return schema

@@ -38,6 +38,9 @@ _NETWORK = {
     "fuse.davfs2",
 }
 # space, tab, line feed and backslash; every other letter stands as it is
+# no link is followed, and nobody waits for the other end of a pipe
+_LOOKING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+_HOLDING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 # another start may help
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT)
@@ -54,10 +57,12 @@ def network_file_system(path: Path, mountinfo: str) -> str | None:
         parts = fields.split(" ")
         if len(parts) < 5 or not rest:
             continue
-        point = Path(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), parts[4]))
+        name = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), parts[4])
+        point = Path(name)
         depth = len(point.parts)
-        if (path == point or point in path.parents) and depth >= best:
-            best, kind = depth, rest.split(" ")[0]
+        if depth >= best and (path == point or point in path.parents):
+            best = depth
+            kind = rest.split(" ")[0]
     return kind if kind in _NETWORK else None
 
 
@@ -110,11 +115,8 @@ def hold_home(home: Path, sleep: Callable[[float], object] = time.sleep) -> Gene
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     refuse_network_file_system(home)
     lock = home / "lock"
-    # whoever holds it writes into it: no link is followed, and nobody waits for the other end of a
-    # pipe
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
-        descriptor = os.open(lock, flags, 0o600)
+        descriptor = os.open(lock, _HOLDING, 0o600)  # whoever holds it writes into it
     except OSError as error:
         if error.errno in _PASSING:
             raise
@@ -142,7 +144,7 @@ def is_held(lock: Path, *, unclear: bool) -> bool:
     take each other for its owner. ``unclear``: the answer for one that is there and cannot be
     looked at."""
     try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        descriptor = os.open(lock, _LOOKING)
     except FileNotFoundError:
         return False
     except OSError:
@@ -179,15 +181,16 @@ _AGE = 3_600.0  # seconds after which one without a ``busy`` is no longer one th
 def staging_dir(folder: Path) -> Generator[Path]:
     """An empty folder below ``folder``, only for its owner. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as name:
-        busy = os.open(Path(name) / _BUSY, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        made = Path(name)
+        inside = made / "work"
+        busy = os.open(made / _BUSY, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(busy, fcntl.LOCK_EX)  # dies with its process, whatever kills it
-            inside = Path(name) / "work"
             inside.mkdir()
             yield inside
         finally:
             # ``busy`` goes last: what a kill leaves here is still found
-            shutil.rmtree(Path(name) / "work", ignore_errors=True)
+            shutil.rmtree(inside, ignore_errors=True)
             os.close(busy)
 
 

@@ -78,7 +78,9 @@ def examine(
             create(path, failpoint, migrations)
             remember(path)
             return Health("new")
-        whole = suspicion(path).exists() or not path.exists() or path.stat().st_size <= most
+        whole = suspicion(path).exists() or not path.exists()
+        if not whole and path.stat().st_size <= most:
+            whole = True
         problem = no_file(path)
         if problem is None and path.exists():
             lost = lost_log(path) if path.stat().st_size else None
@@ -204,7 +206,8 @@ def _new_cell(path: Path, name: str, now: datetime) -> Path:
     # whatever took its name stays, under another one
     if os.path.lexists(folder) and not folder.is_dir():
         folder.replace(folder.with_name(f"quarantine-{now:%Y%m%dT%H%M%S}"))
-    return folder / f"{name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+    fraction = milliseconds(now) % 1000
+    return folder / f"{name}-{now:%Y%m%dT%H%M%S}-{fraction:03d}"
 
 
 def _cells(path: Path) -> list[Path]:

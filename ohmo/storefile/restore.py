@@ -108,7 +108,8 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
         return False
     except ValueError as error:
         raise BackupError(f"{journal}: cannot be read; run ohmo restore again") from error
-    stage, aside = home / str(folders["stage"]), home / str(folders["aside"])
+    stage = home / str(folders["stage"])
+    aside = home / str(folders["aside"])
     aside.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = sorted(entry.name for entry in stage.iterdir()) if stage.exists() else []
     for name in names:

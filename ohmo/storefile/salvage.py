@@ -86,7 +86,8 @@ def carry_over(copy: Path, store: Path, now: int) -> dict[str, int]:
         for table in TABLES:
             count = 0
             for columns, row in _rows(old, table):
-                names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+                names = ", ".join(columns)
+                marks = ", ".join("?" * len(columns))
                 # names come from the schema of the file and must be columns here, otherwise the
                 # statement fails and the row is left
                 with suppress(sqlite3.Error):

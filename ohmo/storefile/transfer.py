@@ -58,10 +58,11 @@ def transfer(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[
                 failpoint("move.step")
         moved = {table: here.count(table) for table in tables}
         for table, count in moved.items():
-            if there.count(table) != count:
+            copied = there.count(table)
+            if copied != count:
                 raise StoreError(
-                    f"{_plain(target)}: table {table} has {there.count(table)} rows after the copy,"
-                    f" not {count}; nothing was kept there"
+                    f"{_plain(target)}: table {table} has {copied} rows after the copy, not"
+                    f" {count}; nothing was kept there"
                 )
         there.finish()
     return moved
@@ -80,8 +81,9 @@ def _open(url: str, *, writing: bool) -> End:
 
 
 def _plain(url: str) -> str:
-    head, at, tail = url.rpartition("@")
-    return f"{head.partition('://')[0]}://…@{tail}" if at else url
+    head, at, host = url.rpartition("@")
+    scheme = head.partition("://")[0]
+    return f"{scheme}://…@{host}" if at else url
 
 
 class _File:
@@ -112,23 +114,23 @@ class _File:
         self._done = False
 
     def columns(self, table: str) -> tuple[str, ...]:
-        return tuple(str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({table})"))
+        rows = self._connection.execute(f"PRAGMA table_info({table})")
+        return tuple(str(row[1]) for row in rows)
 
     def rows(self, table: str, columns: Sequence[str], batch: int) -> Iterator[list[Row]]:
         cursor = self._connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
-        while found := cursor.fetchmany(batch):
-            yield found
+        while rows := cursor.fetchmany(batch):
+            yield rows
 
     def count(self, table: str) -> int:
-        return int(self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
+        row = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
+        return int(row[0])
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        names = ", ".join(columns)
+        marks = ", ".join("?" * len(columns))
         try:
-            self._connection.executemany(
-                f"INSERT INTO {table} ({', '.join(columns)}) VALUES"
-                f" ({', '.join('?' * len(columns))})",
-                rows,
-            )
+            self._connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: {table}: {error}") from error
 

@@ -151,16 +151,18 @@ def _shorter(path: Path) -> str | None:
 
 
 def _index(shared: Path) -> _Index | None:
+    size = 2 * _HEADER.size + _FOLDED.size
     try:
-        raw = shared.read_bytes()[: 2 * _HEADER.size + _FOLDED.size]
+        raw = shared.read_bytes()[:size]
     except OSError:
         return None
-    if len(raw) < 2 * _HEADER.size + _FOLDED.size:
+    if len(raw) < size:
         return None
     (folded,) = _FOLDED.unpack_from(raw, 2 * _HEADER.size)
     for at in (0, _HEADER.size):
         header = _HEADER.unpack_from(raw, at)
-        if header[3] == 1 and _sum(raw[at : at + 40]) == header[12:14]:
+        initialized, proof = header[3] == 1, header[12:14]
+        if initialized and _sum(raw[at : at + 40]) == proof:
             return _Index(header[6], folded, (header[10], header[11]))
     return None
 
@@ -176,7 +178,8 @@ def _salt(log: Path) -> tuple[int, int] | None:
     magic = int.from_bytes(head[:4], "big")
     if len(head) < 32 or magic & ~1 != 0x377F0682:
         return None
-    if _sum(head[:24], ">II" if magic & 1 else "<II") != struct.unpack(">II", head[24:]):
+    words = ">II" if magic & 1 else "<II"
+    if _sum(head[:24], words) != struct.unpack(">II", head[24:]):
         return None
     return struct.unpack("=II", head[16:24])
 
