@@ -206,18 +206,20 @@ class Background:
         """``told``: the process that was told to end; another one, of a command given meanwhile, is
         not waited for. None: whoever it is. Raises ServiceFailed."""
         deadline = self._now() + STOP_WITHIN + 10
-        while self._goes_on(told):
+        while True:
+            if self.supervised():
+                goes_on = told is None or holder(self._lock) in (None, told)
+            else:
+                state = self._read().get("state")
+                goes_on = self._daemon() is not None and state in ("running", "starting")
+            if not goes_on:
+                return
             if self._now() > deadline:
                 raise ServiceFailed(
                     f"it does not end within {STOP_WITHIN + 10:.0f} s; ohmo service logs says what"
                     " it waits for"
                 )
             self._sleep(0.05)
-
-    def _goes_on(self, told: int | None) -> bool:
-        if self.supervised():
-            return told is None or holder(self._lock) in (None, told)
-        return self._daemon() is not None and self._read().get("state") in ("running", "starting")
 
     def _launch(self) -> subprocess.Popen[bytes]:
         """A session of its own: it outlives the shell and hears no Ctrl-C. What it needs it reads

@@ -30,12 +30,10 @@ class Machine:
     def wsl(self) -> bool:
         """Windows Subsystem for Linux: Microsoft's kernels carry its name in their release."""
         try:
-            return (
-                "microsoft"
-                in (self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii").lower()
-            )
+            release = (self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii")
         except OSError:
             return False
+        return "microsoft" in release.lower()
 
     @property
     def booted_by_systemd(self) -> bool:
@@ -46,10 +44,8 @@ class Machine:
     def has_user_manager(self) -> bool:
         """``systemctl --user`` finds somebody to talk to: its socket lies in $XDG_RUNTIME_DIR."""
         runtime = self.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{self.uid}"
-        return (
-            self.booted_by_systemd
-            and (self.root / runtime.lstrip("/") / "systemd" / "private").exists()
-        )
+        socket = self.root / runtime.lstrip("/") / "systemd" / "private"
+        return self.booted_by_systemd and socket.exists()
 
     def kind(self) -> Kind:
         """The manager of a person's own services."""
@@ -64,7 +60,7 @@ def run_command(
     """``inherits``: descriptors that stay open in it. ``cwd`` None: ours. Raises ServiceFailed when
     there is no such program, TimeoutError when it takes longer than ``within`` seconds."""
     try:
-        found = subprocess.run(  # noqa: S603 - a fixed program, no shell
+        ran = subprocess.run(  # noqa: S603 - a fixed program, no shell
             list(command),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -80,7 +76,7 @@ def run_command(
         raise ServiceFailed(f"{command[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"{command[0]} took longer than {within:.0f} s") from error
-    return Ran(found.returncode, found.stdout, found.stderr)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
 def choose(
@@ -123,12 +119,10 @@ def choose(
     background = Background(plan, machine.environ)
     if kind == "background" or (kind is None and background.installed()):
         return background
-    found = kind or machine.kind()
-    if found == "systemd":
+    kind = kind or machine.kind()
+    if kind == "systemd":
         folder = Path(machine.environ.get("XDG_CONFIG_HOME") or user_home / ".config")
         return Systemd(plan, run, machine.environ, system=False, units=folder / "systemd" / "user")
-    return (
-        Launchd(plan, run, user_home / "Library" / "LaunchAgents", background)
-        if found == "launchd"
-        else background
-    )
+    if kind == "launchd":
+        return Launchd(plan, run, user_home / "Library" / "LaunchAgents", background)
+    return background

@@ -49,20 +49,19 @@ class Lacking:
 def lacking(needed: Iterable[str], seen: Mapping[str, Connection]) -> Lacking | None:
     """Which channel that worked before does not work now; None: all do. ``seen`` empty: the daemon
     does not answer yet."""
-    found = {
-        name: seen.get(name, Connection("off", "the new version does not know it"))
-        for name in sorted(needed)
-    }
-    missing = {name: channel for name, channel in found.items() if channel.state != "connected"}
-    if not missing:
-        return None
-    final = [name for name, channel in missing.items() if seen and channel.state in _FINAL]
-    name = (final or list(missing))[0]
-    return Lacking(
-        f"{name} was connected before and is not now:"
-        f" {missing[name].detail or missing[name].state}",
-        bool(final),
-    )
+    unknown = Connection("off", "the new version does not know it")
+    missing: dict[str, Connection] = {}
+    final: dict[str, Connection] = {}
+    for name in sorted(needed):
+        channel = seen.get(name, unknown)
+        if channel.state != "connected":
+            missing[name] = channel
+            if seen and channel.state in _FINAL:
+                final[name] = channel
+    for name, channel in (final or missing).items():
+        why = channel.detail or channel.state
+        return Lacking(f"{name} was connected before and is not now: {why}", bool(final))
+    return None
 
 
 @record
@@ -83,7 +82,14 @@ class Trial:
         ends then, its next start finds the old version."""
         attempt = await self._left_alone()
         if attempt is not None:
-            why = await self._lacks(attempt)
+            log.warning("upgrade_interrupted", needed=attempt.connected)
+            why = ""
+            deadline = self.now() + CONNECTED_WITHIN
+            while (lack := lacking(attempt.connected, self.channels())) is not None:
+                if lack.final or self.now() >= deadline:
+                    why = lack.why
+                    break
+                await self.sleep(LOOK)
             if why and await asyncio.to_thread(self.returns):
                 await self.tell(
                     "The upgrade was interrupted, and the new version did not show that it runs:"
@@ -108,7 +114,7 @@ class Trial:
 
     async def _left_alone(self) -> Attempt | None:
         """Waits while whoever upgrades looks; None: nothing has to be shown."""
-        told = False
+        complained = False
         while await asyncio.to_thread(self.versions.trial.exists):
             try:
                 attempt = await asyncio.to_thread(Attempt.read, self.versions.trial)
@@ -119,20 +125,11 @@ class Trial:
             except FileNotFoundError:  # decided between two looks
                 return None
             except (OSError, ValueError):  # what is damaged ends nothing that works
-                if not told:
+                if not complained:
                     log.exception("upgrade_cannot_be_read", file=str(self.versions.trial))
-                told = True
+                complained = True
             await self.sleep(LOOK)
         return None
-
-    async def _lacks(self, attempt: Attempt) -> str:
-        log.warning("upgrade_interrupted", needed=attempt.connected)
-        until = self.now() + CONNECTED_WITHIN
-        while (found := lacking(attempt.connected, self.channels())) is not None:
-            if found.final or self.now() >= until:
-                return found.why
-            await self.sleep(LOOK)
-        return ""
 
     def _stays(self, attempt: Attempt) -> bool:
         """Whether it could be written down. Where the packages belong to somebody else, whoever
@@ -159,45 +156,51 @@ class CrashLoop:
     def begin(self) -> bool:
         """One more start. True: it follows ``MOST`` others within ``WINDOW`` of which none was
         stopped in good order."""
-        found = self._read()
+        record = self._read()
         now = self._now()
-        starts = cast("list[object]", found.get("starts"))
+        starts = cast("list[object]", record.get("starts"))
         if not isinstance(starts, list):
             starts = []
         times = [float(at) for at in starts if isinstance(at, int | float)]
         recent = [at for at in times if 0 <= now - at < WINDOW]
-        self._write({**found, "starts": [*recent[-9:], now]})
+        record["starts"] = [*recent[-9:], now]
+        self._write(record)
         return len(recent) >= MOST
 
     def ended(self) -> None:
         """Stopped as asked: the count begins anew."""
-        found = self._read()
-        if found.get("starts"):
-            self._write({**found, "starts": []})
+        record = self._read()
+        if record.get("starts"):
+            record["starts"] = []
+            self._write(record)
 
     def first_time(self, text: str) -> bool:
         """Whether the owner was not told ``text`` in the last hours, also by earlier processes;
         from now on they were."""
-        found = self._read()
+        record = self._read()
         now = self._now()
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
-        written = cast("dict[str, object]", found.get("told"))
-        told: dict[str, float] = {}
-        for key, at in written.items() if isinstance(written, dict) else ():
+        written = cast("dict[str, object]", record.get("told"))
+        if not isinstance(written, dict):
+            written = {}
+        recent: dict[str, float] = {}
+        for key, at in written.items():
             if isinstance(at, int | float) and 0 <= now - at < AGAIN:
-                told[key] = float(at)
-        if name in told:
+                recent[key] = float(at)
+        if name in recent:
             return False
-        self._write({**found, "told": {**told, name: now}})
+        recent[name] = now
+        record["told"] = recent
+        self._write(record)
         return True
 
     def _read(self) -> dict[str, Any]:
         try:
-            found: object = json.loads(self._file.read_text(encoding="utf-8"))
+            written: object = json.loads(self._file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return cast("dict[str, Any]", written) if isinstance(written, dict) else {}
 
-    def _write(self, found: dict[str, Any]) -> None:
+    def _write(self, record: dict[str, Any]) -> None:
         with suppress(OSError):
-            write_whole(self._file, json.dumps(found))
+            write_whole(self._file, json.dumps(record))

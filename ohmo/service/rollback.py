@@ -67,31 +67,31 @@ def resume(versions: Versions, say: Callable[[str], None], *, shares: bool = Tru
     what it put in force runs: a version that did not show that it runs does not stay otherwise.
     ``shares``: until this process ends, nobody takes the version that is in force from it."""
     try:
-        with turn(versions.trial) as mine:
-            if mine:
-                _decide(versions, say, shares=shares)
+        with turn(versions.trial) as is_ours:
+            if not is_ours:
+                return
+            attempt = Attempt.read(versions.trial)
+            if attempt.has_shown():
+                # nothing hangs on it: its owner clears up at their start
+                with suppress(PermissionError):
+                    forget(versions, attempt)
+                return
+            if versions.owned() or _is_used(versions, attempt):
+                running = locked(_mark(versions, attempt), fcntl.LOCK_SH) if shares else None
+                if running is not None:
+                    # what this process becomes has it, to its end
+                    os.set_inheritable(running, True)
+                return
+            changed = go_back(versions, attempt)
+            store = f"; its store too, the changed one lies in {attempt.aside}" if changed else ""
+            say(
+                "an upgrade was interrupted before the new version had shown that it runs; the"
+                f" version of before is back{store}"
+            )
     except (OSError, ValueError) as error:
         say(
             f"an upgrade was interrupted and cannot be taken back ({error}); run as the owner of"
             f" {versions.folder}: {versions.python} -m ohmo.service.rollback"
-        )
-
-
-def _decide(versions: Versions, say: Callable[[str], None], *, shares: bool) -> None:
-    attempt = Attempt.read(versions.trial)
-    if attempt.has_shown():
-        with suppress(PermissionError):  # nothing hangs on it: its owner clears up at their start
-            forget(versions, attempt)
-    elif versions.owned() or _is_used(versions, attempt):
-        running = locked(_mark(versions, attempt), fcntl.LOCK_SH) if shares else None
-        if running is not None:
-            os.set_inheritable(running, True)  # what this process becomes has it, to its end
-    else:
-        changed = go_back(versions, attempt)
-        store = f"; its store too, the changed one lies in {attempt.aside}" if changed else ""
-        say(
-            "an upgrade was interrupted before the new version had shown that it runs; the version"
-            f" of before is back{store}"
         )
 
 
@@ -202,7 +202,15 @@ def as_owner(home: Path) -> Generator[None]:
     """As the person to whom ``home`` belongs, when root upgrades: what they put there, a link above
     all, leads root nowhere, and they can read what is made. Raises OSError: root of a container
     that may not be anybody else."""
-    owner = _owner(home)
+    # whose the home is, or else the folder it lies in, whose owner could put another in its place;
+    # None: root's all the way up
+    owner: os.stat_result | None = None
+    for path in (home, *home.parents):
+        with suppress(FileNotFoundError):
+            status = path.lstat()
+            if status.st_uid != 0:
+                owner = status
+                break
     if os.geteuid() != 0 or owner is None:
         yield
         return
@@ -217,19 +225,6 @@ def as_owner(home: Path) -> Generator[None]:
         os.seteuid(0)
         os.setegid(group)
         os.setgroups(groups)
-
-
-def _owner(home: Path) -> os.stat_result | None:
-    """Of the folder itself, else of the one it lies in, whose owner could put another in its place;
-    None: root's all the way up."""
-    for path in (home, *home.parents):
-        try:
-            found = path.lstat()
-        except FileNotFoundError:
-            continue
-        if found.st_uid != 0:
-            return found
-    return None
 
 
 def form(database: Path) -> int:

@@ -81,13 +81,17 @@ class Supervisor:
         """Until it is stopped or starting again would not help; 0 then, because whoever keeps us
         shall not start us again."""
         pause = self._timeouts.first
-        found = self._orphan()
-        self._listen(found[1] if found else "")
+        orphan = self._orphan()
+        self._listen(orphan[1] if orphan else "")
         while True:
             began = time.monotonic()
-            if found:
-                self._adopt(found[0])
-                found = None
+            if orphan:
+                pid = self._daemon = orphan[0]
+                orphan = None
+                self._adopted = os.pidfd_open(pid)
+                self._begin(ready=True)
+                self._say(f"took over the running daemon {pid}")
+                self._write("running", "serving")
             else:
                 self._start()
             code = self._watch()
@@ -97,11 +101,21 @@ class Supervisor:
                 return self._end("stopped" if code == 0 else "failed", self._last_words(code))
             if time.monotonic() - began > self._timeouts.quiet:
                 pause = self._timeouts.first
-            why = _ending(code)
+            why = f"exit code {code}"
+            if code is None:
+                why = "nobody saw how"
+            elif code < 0:
+                with suppress(ValueError):
+                    why = signal.Signals(-code).name
             self._restarts += 1
             self._say(f"the daemon ended ({why}); start {self._restarts + 1} in {pause:g} s")
             self._write("restarting", f"ended: {why}; again in {pause:g} s")
-            self._sleep(pause)
+            # shorter when it is asked to stop; reaps meanwhile whoever was left to us
+            until = time.monotonic() + pause
+            while not self._asked_to_stop and (left := until - time.monotonic()) > 0:
+                select.select([self._wake], [], [], left)
+                self._forget_wakes()
+                _reap()
             if self._asked_to_stop:
                 return self._end("stopped", "stopped as asked")
             pause = min(self._timeouts.most, pause * 2)
@@ -135,15 +149,16 @@ class Supervisor:
                     return pid, state["socket"]
         return None
 
-    def _adopt(self, pid: int) -> None:
-        self._daemon = pid
-        self._adopted = os.pidfd_open(pid)
-        self._begin(ready=True)
-        self._say(f"took over the running daemon {pid}")
-        self._write("running", "serving")
-
     def _start(self) -> None:
-        self._clear()
+        # What an earlier life left below us ends, as systemd's KillMode=mixed ends it: the next
+        # daemon could not tell it from its owner.
+        for _ in range(_ROUNDS):
+            left = descendants(os.getpid())
+            if not left:
+                break
+            send(left, signal.SIGKILL)
+            time.sleep(0.01)
+            _reap()
         self._begin(ready=False)
         self._write("starting", "")
         folder = self._environ.get("HOME", "/")
@@ -183,15 +198,26 @@ class Supervisor:
                 self._adopted = None
                 over = True
             with suppress(ChildProcessError):
-                while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                    if ended[0] == self._daemon:
+                while True:
+                    pid, status = os.waitpid(-1, os.WNOHANG)
+                    if not pid:
+                        break
+                    if pid == self._daemon:
                         over = True
-                        code = os.waitstatus_to_exitcode(ended[1])
+                        code = os.waitstatus_to_exitcode(status)
             if over:
                 self._daemon = None
                 return code
             self._judge()
-            self._rotate()
+            with suppress(OSError):
+                if self._log.stat().st_size > _LOG_SIZE:
+                    # copied and cut, not renamed: the daemon appends to the file we gave it
+                    older = self._log.with_name("service.log.1")
+                    with self._log.open("rb") as source, older.open("wb") as target:
+                        while chunk := source.read(1 << 20):
+                            target.write(chunk)
+                    older.chmod(0o600)
+                    os.truncate(self._log, 0)
 
     def _hear(self) -> None:
         while True:
@@ -247,25 +273,6 @@ class Supervisor:
         with suppress(BlockingIOError):
             os.read(self._wake, 512)
 
-    def _sleep(self, seconds: float) -> None:
-        """Shorter when it is asked to stop; reaps meanwhile whoever was left to us."""
-        until = time.monotonic() + seconds
-        while not self._asked_to_stop and (left := until - time.monotonic()) > 0:
-            select.select([self._wake], [], [], left)
-            self._forget_wakes()
-            _reap()
-
-    def _clear(self) -> None:
-        """What an earlier life left below us ends, as systemd's KillMode=mixed ends it: the next
-        daemon could not tell it from its owner."""
-        for _ in range(_ROUNDS):
-            left = descendants(os.getpid())
-            if not left:
-                return
-            send(left, signal.SIGKILL)
-            time.sleep(0.01)
-            _reap()
-
     def _end(self, state: str, detail: str) -> int:
         self._say(f"{state}: {detail}")
         self._write(state, detail)
@@ -277,10 +284,12 @@ class Supervisor:
             return "it was stopped by a signal"
         with suppress(OSError):
             with self._log.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
-                said = reason_in(file.read().decode("utf-8", "replace").splitlines())
-            if said:
-                return said
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - 8192))
+                text = file.read().decode("utf-8", "replace")
+            reason = reason_in(text.splitlines())
+            if reason:
+                return reason
         return f"exit code {code}; ohmo service logs says why"
 
     def _write(self, state: str, detail: str) -> None:
@@ -300,23 +309,9 @@ class Supervisor:
             unfinished.replace(self._state)
 
     def _say(self, line: str) -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with suppress(OSError):
-            print(
-                f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} service {line}",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    def _rotate(self) -> None:
-        """Copied and cut, not renamed: the daemon appends to the file we gave it."""
-        with suppress(OSError):
-            if self._log.stat().st_size > _LOG_SIZE:
-                older = self._log.with_name("service.log.1")
-                with self._log.open("rb") as source, older.open("wb") as target:
-                    while chunk := source.read(1 << 20):
-                        target.write(chunk)
-                older.chmod(0o600)
-                os.truncate(self._log, 0)
+            print(f"{now} service {line}", file=sys.stderr, flush=True)
 
 
 def _heard(_number: int, _frame: object) -> None:
@@ -330,22 +325,13 @@ def _reap() -> None:
             pass
 
 
-def _ending(code: int | None) -> str:
-    if code is None:
-        return "nobody saw how"
-    if code < 0:
-        with suppress(ValueError):
-            return signal.Signals(-code).name
-    return f"exit code {code}"
-
-
 def timeouts_of(environ: Mapping[str, str]) -> Timeouts:
     """``OHMO_WATCHDOG``: seconds without a sign of life, for whoever wants it stricter or has a
     slow machine."""
     text = environ.get("OHMO_WATCHDOG", "")
-    return (
-        Timeouts(hang=max(2.0, float(text))) if text.replace(".", "", 1).isdigit() else Timeouts()
-    )
+    if not text.replace(".", "", 1).isdigit():
+        return Timeouts()
+    return Timeouts(hang=max(2.0, float(text)))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -65,33 +65,36 @@ class Upgrade:
         """Raises UpgradeFailed once the old version is in force again, with the reason, or when
         another upgrade is under way; ServiceFailed when even the old one does not start; OSError.
         Killed anywhere, the next start of ohmo goes on with it (``ohmo.service.rollback``)."""
-        versions = self._parts.versions
-        owned = versions.own()
+        parts = self._parts
+        owned = parts.versions.own()
         if owned is None:
             raise UpgradeFailed("another upgrade is under way here")
         try:
-            if versions.trial.exists():
+            if parts.versions.trial.exists():
                 raise UpgradeFailed(_UNDER_WAY)
-            self._run(owned)
+            fresh = parts.versions.folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S.%f}"
+            try:
+                self._build(fresh, owned)
+            except (OhmoError, OSError, KeyboardInterrupt) as error:
+                shutil.rmtree(fresh, ignore_errors=True)
+                raise UpgradeFailed(f"nothing was changed: {_named(error)}") from error
+            why = ""
+            try:
+                attempt = self._put_in_force(fresh)
+                if parts.service is not None:
+                    parts.service.start()
+                    why = self._connected()
+                if parts.service is not None and not why:
+                    now = parts.service.standing()
+                    if now.state != "running":
+                        why = f"the service is {now.state} ({now.detail})"
+            except (OhmoError, OSError, KeyboardInterrupt) as error:  # TimeoutError is an OSError
+                self._return(_named(error))
+            if why:
+                self._return(why)
+            forget(parts.versions, attempt, parts.reached)
         finally:
             os.close(owned)
-
-    def _run(self, owned: int) -> None:
-        parts = self._parts
-        fresh = parts.versions.folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S.%f}"
-        try:
-            self._build(fresh, owned)
-        except (OhmoError, OSError, KeyboardInterrupt) as error:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise UpgradeFailed(f"nothing was changed: {_named(error)}") from error
-        try:
-            attempt = self._put_in_force(fresh)
-            why = self._shows()
-        except (OhmoError, OSError, KeyboardInterrupt) as error:  # TimeoutError is an OSError
-            self._return(_named(error))
-        if why:
-            self._return(why)
-        forget(parts.versions, attempt, parts.reached)
 
     def _build(self, fresh: Path, owned: int) -> None:
         """The present environment once more, then the new version in it. The files are hard links:
@@ -147,27 +150,16 @@ class Upgrade:
         parts.versions.switch(fresh)
         return attempt
 
-    def _shows(self) -> str:
-        """Why the new version is not good enough; empty when it is."""
-        service = self._parts.service
-        if service is None:
-            return ""
-        service.start()
-        if why := self._connected():
-            return why
-        found = service.standing()
-        return "" if found.state == "running" else f"the service is {found.state} ({found.detail})"
-
     def _connected(self) -> str:
         """Why a channel that worked before does not work now. One that did not work before holds
         nothing back, but is named."""
         parts = self._parts
-        until = parts.now() + CONNECTED_WITHIN
+        deadline = parts.now() + CONNECTED_WITHIN
         parts.say("waiting until the channels are connected again")
         seen = self._channels()
-        while (found := lacking(self._needed(), seen)) is not None:
-            if found.final or parts.now() >= until:
-                return found.why
+        while (lack := lacking(self._needed(), seen)) is not None:
+            if lack.final or parts.now() >= deadline:
+                return lack.why
             parts.sleep(LOOK)
             seen = self._channels()
         for name, channel in seen.items():
