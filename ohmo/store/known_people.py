@@ -113,9 +113,9 @@ def _key(msg: Inbound) -> tuple[str, str, str]:
     return msg.address.channel, msg.address.account, column(msg.person.id)
 
 
-def names(people: Collection[Spender]) -> Op[dict[Spender, str]]:
+def names(wanted: Collection[Spender]) -> Op[dict[Spender, str]]:
     called: dict[Spender, str] = {}
-    for person in people:
+    for person in wanted:
         rows = yield (
             "SELECT name FROM speakers WHERE channel = ? AND account = ? AND person = ?",
             (person.channel, person.account, column(person.person)),

@@ -26,33 +26,68 @@ _DAY = 86_400_000
 _ORPHAN = 600_000  # ms that an edit waits for an original that never came
 
 # An edit whose message no longer waits can never be applied.
-_EDITS = f"""UPDATE inbox SET state = 'ended', ending = 'noted', reason = 'no message to edit',
-ended_at = ? WHERE (thread, seq) IN (
-  SELECT e.thread, e.seq FROM inbox e WHERE e.ended_at IS NULL AND e.state = 'waiting'
-  AND e.kind = 'edit' AND e.at < ? AND NOT EXISTS (
-    SELECT 1 FROM inbox m WHERE m.thread = e.thread AND m.message = e.message AND m.kind = 'message'
-    AND m.ended_at IS NULL
-    AND m.state = 'waiting') LIMIT {BATCH})
+_EDITS = f"""UPDATE inbox
+SET state = 'ended', ending = 'noted', reason = 'no message to edit', ended_at = ?
+WHERE (thread, seq) IN (
+  SELECT e.thread, e.seq
+  FROM inbox e
+  WHERE e.ended_at IS NULL
+    AND e.state = 'waiting'
+    AND e.kind = 'edit'
+    AND e.at < ?
+    AND NOT EXISTS (
+      SELECT 1 FROM inbox m
+      WHERE m.thread = e.thread
+        AND m.message = e.message
+        AND m.kind = 'message'
+        AND m.ended_at IS NULL
+        AND m.state = 'waiting')
+  LIMIT {BATCH})
 RETURNING seq"""
-_INBOX = f"""DELETE FROM inbox WHERE (thread, seq) IN (
-  SELECT thread, seq FROM inbox WHERE state = 'ended' AND ended_at < ? ORDER BY ended_at
-  LIMIT {BATCH}) RETURNING seq"""
+_INBOX = f"""DELETE FROM inbox
+WHERE (thread, seq) IN (
+  SELECT thread, seq
+  FROM inbox
+  WHERE state = 'ended'
+    AND ended_at < ?
+  ORDER BY ended_at
+  LIMIT {BATCH})
+RETURNING seq"""
 # A row that another one replaces goes after it, never before.
-_OUTBOX = f"""DELETE FROM outbox WHERE id IN (
-  SELECT o.id FROM outbox o WHERE o.ended_at IS NOT NULL AND o.ended_at < ? AND NOT EXISTS (SELECT 1
-  FROM outbox e WHERE e.target = o.id)
-  ORDER BY o.ended_at LIMIT {BATCH}) RETURNING id"""
+_OUTBOX = f"""DELETE FROM outbox
+WHERE id IN (
+  SELECT o.id
+  FROM outbox o
+  WHERE o.ended_at IS NOT NULL
+    AND o.ended_at < ?
+    AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.target = o.id)
+  ORDER BY o.ended_at
+  LIMIT {BATCH})
+RETURNING id"""
 # Of each job the last run that came to an end stays: the next one may be compared with it.
-_OCCURRENCES = f"""DELETE FROM occurrences WHERE (job, due) IN (
-  SELECT o.job, o.due FROM occurrences o WHERE o.state <> 'claimed' AND o.at < ?
-  AND NOT (o.state = 'done' AND o.due = (
-    SELECT MAX(d.due) FROM occurrences d WHERE d.job = o.job AND d.state = 'done')) ORDER BY o.at
-    LIMIT {BATCH}) RETURNING due"""
+_OCCURRENCES = f"""DELETE FROM occurrences
+WHERE (job, due) IN (
+  SELECT o.job, o.due
+  FROM occurrences o
+  WHERE o.state <> 'claimed'
+    AND o.at < ?
+    AND NOT (
+      o.state = 'done'
+      AND o.due = (
+        SELECT MAX(d.due) FROM occurrences d WHERE d.job = o.job AND d.state = 'done'))
+  ORDER BY o.at
+  LIMIT {BATCH})
+RETURNING due"""
 # What was allowed for a session is nothing once the session is over.
-_GRANTS = f"""DELETE FROM grants WHERE id IN (SELECT grants.id FROM grants
-JOIN threads t ON t.thread = substr(grants.scope, 1, 22)
+_GRANTS = f"""DELETE FROM grants
+WHERE id IN (
+  SELECT grants.id
+  FROM grants
+  JOIN threads t ON t.thread = substr(grants.scope, 1, 22)
   WHERE substr(grants.scope, 23, 1) = '.'
-  AND grants.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT) LIMIT {BATCH}) RETURNING id"""
+    AND grants.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT)
+  LIMIT {BATCH})
+RETURNING id"""
 
 # Turns and names of events are not kept in order of time as well: every message would pay for it.
 # They are walked in the order of their key.
@@ -60,30 +95,66 @@ _OLD_TURNS = "u.turn > ? AND u.turn <= ? AND u.ended IS NOT NULL AND u.ended < ?
 _TURN_AT = f"SELECT turn FROM turns WHERE turn > ? ORDER BY turn LIMIT 1 OFFSET {BATCH - 1}"
 _LAST_TURN = "SELECT MAX(turn) FROM turns WHERE turn > ?"
 # The log of the present session stays, however old: it is what the model knows.
-_STEPS = f"""DELETE FROM steps WHERE (thread, seq) IN (
-  SELECT s.thread, s.seq FROM turns u JOIN steps s ON s.thread = u.thread AND s.turn = u.turn
+_STEPS = f"""DELETE FROM steps
+WHERE (thread, seq) IN (
+  SELECT s.thread, s.seq
+  FROM turns u
+  JOIN steps s ON s.thread = u.thread
+    AND s.turn = u.turn
   JOIN threads t ON t.thread = u.thread
-  WHERE {_OLD_TURNS} AND s.seq < t.session_seq LIMIT {BATCH}) RETURNING seq"""
-_APPROVALS = f"""DELETE FROM approvals WHERE id IN (
-  SELECT a.id FROM turns u JOIN approvals a ON a.turn = u.turn WHERE {_OLD_TURNS} LIMIT {BATCH})
-  RETURNING id"""
-_TURNS = f"""DELETE FROM turns WHERE turn IN (
-  SELECT u.turn FROM turns u WHERE {_OLD_TURNS} AND NOT EXISTS (SELECT 1 FROM steps s
-  WHERE s.thread = u.thread AND s.turn = u.turn)
-  AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn) LIMIT {BATCH}) RETURNING turn"""
+  WHERE {_OLD_TURNS}
+    AND s.seq < t.session_seq
+  LIMIT {BATCH})
+RETURNING seq"""
+_APPROVALS = f"""DELETE FROM approvals
+WHERE id IN (
+  SELECT a.id
+  FROM turns u
+  JOIN approvals a ON a.turn = u.turn
+  WHERE {_OLD_TURNS}
+  LIMIT {BATCH})
+RETURNING id"""
+_TURNS = f"""DELETE FROM turns
+WHERE turn IN (
+  SELECT u.turn
+  FROM turns u
+  WHERE {_OLD_TURNS}
+    AND NOT EXISTS (
+      SELECT 1 FROM steps s
+      WHERE s.thread = u.thread
+        AND s.turn = u.turn)
+    AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn)
+  LIMIT {BATCH})
+RETURNING turn"""
 _NAME = "channel, account, {key}"
-_NAME_AT = f"""SELECT {_NAME} FROM {{table}} WHERE ({_NAME}) > (?, ?, ?)
-  ORDER BY {_NAME} LIMIT 1 OFFSET {BATCH - 1}"""
-_LAST_NAME = f"""SELECT {_NAME} FROM {{table}} WHERE ({_NAME}) > (?, ?, ?)
-  ORDER BY channel DESC, account DESC, {{key}} DESC LIMIT 1"""
-_OLD_NAMES = f"""DELETE FROM {{table}} WHERE ({_NAME}) > (?, ?, ?) AND ({_NAME}) <= (?, ?, ?)
-  AND {{time}} < ? RETURNING {{time}}"""
+_NAME_AT = f"""SELECT {_NAME}
+FROM {{table}}
+WHERE ({_NAME}) > (?, ?, ?)
+ORDER BY {_NAME}
+LIMIT 1 OFFSET {BATCH - 1}"""
+_LAST_NAME = f"""SELECT {_NAME}
+FROM {{table}}
+WHERE ({_NAME}) > (?, ?, ?)
+ORDER BY channel DESC, account DESC, {{key}} DESC
+LIMIT 1"""
+_OLD_NAMES = f"""DELETE FROM {{table}}
+WHERE ({_NAME}) > (?, ?, ?)
+  AND ({_NAME}) <= (?, ?, ?)
+  AND {{time}} < ?
+RETURNING {{time}}"""
 _SEEN = {"table": "seen", "key": "event_key", "time": "at"}
 _SPEAKERS = {"table": "speakers", "key": "person", "time": "day"}
 # Conversations whose beginning went: they begin with what is left.
-_BEGUN = f"""SELECT thread FROM threads t WHERE thread > ? AND begins > 0 AND NOT EXISTS (
-  SELECT 1 FROM inbox i WHERE i.thread = t.thread AND i.seq = t.begins)
-  ORDER BY thread LIMIT {BATCH}"""
+_BEGUN = f"""SELECT thread
+FROM threads t
+WHERE thread > ?
+  AND begins > 0
+  AND NOT EXISTS (
+    SELECT 1 FROM inbox i
+    WHERE i.thread = t.thread
+      AND i.seq = t.begins)
+ORDER BY thread
+LIMIT {BATCH}"""
 
 
 def _delete(failpoint: Failpoint, statement: str, *values: Value) -> Op[int]:

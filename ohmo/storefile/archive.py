@@ -28,8 +28,14 @@ FORMAT = 1
 DATABASE = "ohmo.db"
 MANIFEST = "manifest.json"
 FILES = ("config.yaml", ".env", "SOUL.md", "USER.md", "AGENTS.md", "hooks.yaml", "keybindings.yaml")
-# state: cursors of channels, keys of Matrix devices
-FOLDERS = ("memory", "skills", "agents", "plugins", "recipes", "state")
+FOLDERS = (
+    "memory",
+    "skills",
+    "agents",
+    "plugins",
+    "recipes",
+    "state",  # cursors of channels, keys of Matrix devices
+)
 MEDIA = "media"
 _NAME, _STAMP, _SUFFIX = "ohmo-", "%Y%m%dT%H%M%SZ", ".tar.gz"
 _SQLITE = b"SQLite format 3\0"

@@ -33,31 +33,62 @@ _REPAIRS = (
         f"DELETE FROM {table} WHERE thread NOT IN (SELECT thread FROM threads)"
         for table in ("inbox", "turns", "steps", "outbox", "approvals")
     ),
-    """UPDATE outbox SET target = NULL WHERE target IS NOT NULL AND target NOT IN (SELECT id
-    FROM outbox)""",
-    """UPDATE inbox SET state = 'waiting', turn = NULL WHERE state = 'taken'
-    AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = inbox.turn
-    AND u.state IN ('running','parked'))""",
-    """UPDATE turns SET state = 'running' WHERE state = 'parked'
-    AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = turns.turn AND a.state = 'asked')""",
-    """UPDATE turns SET state = 'failed', ended = :now, reason = 'its arrivals could not be read'
+    """UPDATE outbox
+    SET target = NULL
+    WHERE target IS NOT NULL
+      AND target NOT IN (SELECT id FROM outbox)""",
+    """UPDATE inbox
+    SET state = 'waiting', turn = NULL
+    WHERE state = 'taken'
+      AND NOT EXISTS (
+        SELECT 1 FROM turns u
+        WHERE u.turn = inbox.turn
+          AND u.state IN ('running','parked'))""",
+    """UPDATE turns
+    SET state = 'running'
+    WHERE state = 'parked'
+      AND NOT EXISTS (
+        SELECT 1 FROM approvals a
+        WHERE a.turn = turns.turn
+          AND a.state = 'asked')""",
+    """UPDATE turns
+    SET state = 'failed', ended = :now, reason = 'its arrivals could not be read'
     WHERE state IN ('running','parked')
-    AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.turn = turns.turn AND i.state = 'taken')""",
-    """UPDATE approvals SET state = 'void' WHERE state IN ('queued','asked')
-    AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = approvals.turn AND u.state = 'parked')""",
-    """UPDATE threads SET owner = NULL, until = 0, generation = generation + 1,
-    parked = EXISTS (SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state = 'parked'),
-    next_seq = MAX(next_seq, 1 + MAX(
-      COALESCE((SELECT MAX(seq) FROM inbox
-      WHERE thread = threads.thread), 0), COALESCE((SELECT MAX(seq) FROM steps
-      WHERE thread = threads.thread), 0),
-      COALESCE((SELECT MAX(seq) FROM outbox WHERE thread = threads.thread), 0),
-      COALESCE((SELECT MAX(seq) FROM approvals WHERE thread = threads.thread), 0)))""",
-    """UPDATE threads SET ready_at = CASE WHEN parked = 1 THEN NULL
-    WHEN EXISTS (SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state = 'running')
-    THEN :now
-    WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND i.state = 'waiting'
-    AND i.kind IN ('message','wake')) THEN :now END""",
+      AND NOT EXISTS (
+        SELECT 1 FROM inbox i
+        WHERE i.turn = turns.turn
+          AND i.state = 'taken')""",
+    """UPDATE approvals
+    SET state = 'void'
+    WHERE state IN ('queued','asked')
+      AND NOT EXISTS (
+        SELECT 1 FROM turns u
+        WHERE u.turn = approvals.turn
+          AND u.state = 'parked')""",
+    """UPDATE threads
+    SET owner = NULL,
+      until = 0,
+      generation = generation + 1,
+      parked = EXISTS (
+        SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state = 'parked'),
+      next_seq = MAX(next_seq, 1 + MAX(
+        COALESCE((SELECT MAX(seq) FROM inbox WHERE thread = threads.thread), 0),
+        COALESCE((SELECT MAX(seq) FROM steps WHERE thread = threads.thread), 0),
+        COALESCE((SELECT MAX(seq) FROM outbox WHERE thread = threads.thread), 0),
+        COALESCE((SELECT MAX(seq) FROM approvals WHERE thread = threads.thread), 0)))""",
+    """UPDATE threads
+    SET ready_at = CASE
+      WHEN parked = 1 THEN NULL
+      WHEN EXISTS (
+        SELECT 1 FROM turns u WHERE u.thread = threads.thread AND u.state = 'running')
+      THEN :now
+      WHEN EXISTS (
+        SELECT 1 FROM inbox i
+        WHERE i.thread = threads.thread
+          AND i.state = 'waiting'
+          AND i.kind IN ('message','wake'))
+      THEN :now
+      END""",
 )
 
 
@@ -188,21 +219,24 @@ def reconcile(copy: Path, now: int, replaced: Path | None = None) -> Reconciled:
 
 _OPENED = (
     # Messages that waited or were in a turn: nobody knows whether they were answered since.
-    """UPDATE inbox SET state = 'ended', ending = 'dead', turn = NULL, ended_at = :now,
-    reason = 'it was open in the backup; say it again if it was never answered'
+    """UPDATE inbox
+    SET state = 'ended', ending = 'dead', turn = NULL, ended_at = :now,
+      reason = 'it was open in the backup; say it again if it was never answered'
     WHERE state IN ('waiting','taken')""",
     # Turns that ran or waited for an answer: their process is long gone.
-    """UPDATE turns SET state = 'failed', ended = :now, reason = 'it was open in the backup'
+    """UPDATE turns
+    SET state = 'failed', ended = :now, reason = 'it was open in the backup'
     WHERE state IN ('running','parked')""",
     # Posts on their way: they may have come. A draft was replaced by its turn's end since.
-    """UPDATE outbox SET state = CASE WHEN kind = 'draft' THEN 'dropped' ELSE 'dead' END,
-    ended_at = :now,
-    error = 'it was on its way when the backup was made, and may have come since'
+    """UPDATE outbox
+    SET state = CASE WHEN kind = 'draft' THEN 'dropped' ELSE 'dead' END, ended_at = :now,
+      error = 'it was on its way when the backup was made, and may have come since'
     WHERE state IN ('ready','sending')""",
     # Questions whose turns have just ended.
     "UPDATE approvals SET state = 'void' WHERE state IN ('queued','asked')",
     # Runs of jobs that were not over: left so, their job would never run again.
-    """UPDATE occurrences SET state = 'failed', reason = 'it was open in the backup'
+    """UPDATE occurrences
+    SET state = 'failed', reason = 'it was open in the backup'
     WHERE state = 'claimed'""",
     # Threads that were held, ready or parked: nothing in them is open any more.
     "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 0",
@@ -224,40 +258,58 @@ _LATER = (
     """INSERT OR IGNORE INTO main.seen
     SELECT channel, account, event_key, thread, seq, at FROM later.seen""",
     # Jobs that have run since: their next slot lies behind those runs.
-    """UPDATE main.jobs SET next_at = l.next_at FROM later.jobs l WHERE l.job = main.jobs.job
-    AND l.revision = main.jobs.revision AND l.next_at > main.jobs.next_at""",
+    """UPDATE main.jobs
+    SET next_at = l.next_at
+    FROM later.jobs l
+    WHERE l.job = main.jobs.job
+      AND l.revision = main.jobs.revision
+      AND l.next_at > main.jobs.next_at""",
     # People who were shown out since the backup stay out.
     """INSERT OR REPLACE INTO main.people
-    (channel, account, person, name, role, code_hash, expires, by, at)
+      (channel, account, person, name, role, code_hash, expires, by, at)
     SELECT channel, account, person, name, role, code_hash, expires, by, at
-    FROM later.people WHERE role = 'revoked'""",
+    FROM later.people
+    WHERE role = 'revoked'""",
     # Where each thread of the backup ended, before it is moved on: see ``_STRAYS``.
     "CREATE TEMP TABLE ends AS SELECT thread, next_seq FROM main.threads",
     # Rows that get another number there.
     """CREATE TEMP TABLE moved
     (thread TEXT, seq INTEGER, fresh INTEGER, PRIMARY KEY (thread, seq))""",
     # Threads that went on: no number and no generation is given out twice.
-    """UPDATE main.threads SET next_seq = MAX(main.threads.next_seq, l.next_seq),
-    generation = MAX(main.threads.generation, l.generation)
-    FROM later.threads l WHERE l.thread = main.threads.thread""",
+    """UPDATE main.threads
+    SET next_seq = MAX(main.threads.next_seq, l.next_seq),
+      generation = MAX(main.threads.generation, l.generation)
+    FROM later.threads l
+    WHERE l.thread = main.threads.thread""",
     # Threads begun since the backup in which something is unanswered or unsaid.
     f"""INSERT OR IGNORE INTO main.threads
-    (thread, channel, account, chat, topic, person, next_seq, generation)
-    SELECT thread, channel, account, chat, topic, person, next_seq, generation FROM later.threads
+      (thread, channel, account, chat, topic, person, next_seq, generation)
+    SELECT thread, channel, account, chat, topic, person, next_seq, generation
+    FROM later.threads
     WHERE thread IN (SELECT thread FROM later.inbox WHERE {_UNHEARD})
-    OR thread IN (SELECT thread FROM later.outbox WHERE {_LEFT})""",
+      OR thread IN (SELECT thread FROM later.outbox WHERE {_LEFT})""",
     # Messages that were open in the backup and have ended otherwise since: no dead letters.
-    f"""UPDATE main.inbox AS i SET ending = l.ending, reason = l.reason FROM later.inbox l
-    WHERE i.ending = 'dead' AND l.ending <> 'dead' AND {_SAME}""",
+    f"""UPDATE main.inbox AS i
+    SET ending = l.ending, reason = l.reason
+    FROM later.inbox l
+    WHERE i.ending = 'dead'
+      AND l.ending <> 'dead'
+      AND {_SAME}""",
     # Posts that were on their way in the backup and were said since.
-    """UPDATE main.outbox SET state = 'dropped' WHERE ended_at = :now
-    AND id IN (SELECT id FROM later.outbox WHERE state IN ('sent','dropped'))""",
+    """UPDATE main.outbox
+    SET state = 'dropped'
+    WHERE ended_at = :now
+      AND id IN (
+        SELECT id FROM later.outbox WHERE state IN ('sent','dropped'))""",
 )
 
 # The number of a row in its thread. A store that took another way since (another home, an older
 # restore) has given it to something else: then the row gets the next one that is free.
-_STRAYS = """SELECT l.thread, l.seq FROM later.{table} l
-JOIN temp.ends e ON e.thread = l.thread AND l.seq < e.next_seq WHERE {strange}"""
+_STRAYS = """SELECT l.thread, l.seq
+FROM later.{table} l
+JOIN temp.ends e ON e.thread = l.thread
+  AND l.seq < e.next_seq
+WHERE {strange}"""
 _NEXT = "UPDATE main.threads SET next_seq = next_seq + 1 WHERE thread = ? RETURNING next_seq - 1"
 _NUMBER = """COALESCE(
 (SELECT m.fresh FROM temp.moved m WHERE m.thread = l.thread AND m.seq = l.seq), l.seq)"""
@@ -272,18 +324,28 @@ AND NOT EXISTS (SELECT 1 FROM main.outbox o WHERE o.id = l.id)"""
 
 _DEAD = (
     # Messages that came after the backup and were not answered.
-    f"""INSERT INTO main.inbox ({_INBOX}, seq, state, ending, reason, ended_at)
+    f"""INSERT INTO main.inbox
+      ({_INBOX}, seq, state, ending, reason, ended_at)
     SELECT {_INBOX}, {_NUMBER}, 'ended', 'dead',
-    COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
-    FROM later.inbox l WHERE {_LETTERS}""",
+      COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
+    FROM later.inbox l
+    WHERE {_LETTERS}""",
     # Posts that were written after the backup and not said.
-    f"""INSERT INTO main.outbox ({_POST}, seq, kind, state, ended_at, error)
+    f"""INSERT INTO main.outbox
+      ({_POST}, seq, kind, state, ended_at, error)
     SELECT {_POST}, {_NUMBER}, 'message', 'dead', :now,
-    COALESCE(error, 'it was not sent before the store was replaced')
-    FROM later.outbox l WHERE {_POSTS}""",
+      COALESCE(error, 'it was not sent before the store was replaced')
+    FROM later.outbox l
+    WHERE {_POSTS}""",
     # Names of events whose rows have got another number above.
-    """UPDATE main.seen AS s SET seq = m.fresh FROM temp.moved m
-    JOIN later.seen l ON l.thread = m.thread AND l.seq = m.seq
-    WHERE s.channel = l.channel AND s.account = l.account AND s.event_key = l.event_key
-    AND s.thread = m.thread AND s.seq = m.seq""",
+    """UPDATE main.seen AS s
+    SET seq = m.fresh
+    FROM temp.moved m
+    JOIN later.seen l ON l.thread = m.thread
+      AND l.seq = m.seq
+    WHERE s.channel = l.channel
+      AND s.account = l.account
+      AND s.event_key = l.event_key
+      AND s.thread = m.thread
+      AND s.seq = m.seq""",
 )
