@@ -208,11 +208,9 @@ class Background:
         deadline = self._now() + STOP_WITHIN + 10
         while True:
             if self.supervised():
-                goes_on = told is None or holder(self._lock) in (None, told)
-            else:
-                state = self._read().get("state")
-                goes_on = self._daemon() is not None and state in ("running", "starting")
-            if not goes_on:
+                if told is not None and holder(self._lock) not in (None, told):
+                    return
+            elif self._daemon() is None or self._read().get("state") not in ("running", "starting"):
                 return
             if self._now() > deadline:
                 raise ServiceFailed(
