@@ -158,11 +158,11 @@ class Command:
         speaks = isinstance(effect, Reply | Choose | Stop | Restart)
         if not self.alone or not argument or not speaks:
             return effect
-        told = (
+        text = (
             f"{effect.text} The words behind `/{self.name}` were not read: say them again as a"
             " message of their own."
         )
-        return replace(effect, text=told)
+        return replace(effect, text=text)
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -179,8 +179,11 @@ def parse(text: str) -> tuple[str, str] | None:
 def listed(found: Mapping[str, object]) -> dict[str, Command]:
     """The commands among ``found`` (what a scan of this package for ``COMMAND`` gives), by name, in
     the order of lists."""
-    commands = [one for one in found.values() if isinstance(one, Command)]
-    return {one.name: one for one in sorted(commands, key=lambda one: (one.place, one.name))}
+    commands = [command for command in found.values() if isinstance(command, Command)]
+    return {
+        command.name: command
+        for command in sorted(commands, key=lambda command: (command.place, command.name))
+    }
 
 
 def several(questions: Sequence[Asked]) -> Reply:
@@ -204,10 +207,10 @@ def unknown(name: str, known: Collection[str]) -> str:
 def is_order(text: str, known: Collection[str]) -> bool:
     """Whether a text is for the house: a command it knows, one known from elsewhere, or a lone word
     that can only be one mistyped (``/stpo`` must not go to the model)."""
-    said = parse(text)
-    if said is None:
+    parsed = parse(text)
+    if parsed is None:
         return False
-    name, argument = said
+    name, argument = parsed
     if is_steering(text):
         return False  # its words are a message
     if name in known or name in INSTEAD:

@@ -6,8 +6,8 @@ from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 
 async def run(order: Order, desk: Desk) -> Effect:
-    there = [command for command in desk.commands() if order.standing in command.standings]
-    lines = [f"- `/{f'{one.name} {one.usage}'.strip()}` {one.summary}" for one in there]
+    commands = [command for command in desk.commands() if order.standing in command.standings]
+    lines = [f"- `/{f'{one.name} {one.usage}'.strip()}` {one.summary}" for one in commands]
     return Reply("Say anything, or one of these:\n\n" + "\n".join(lines))
 
 

@@ -16,9 +16,9 @@ _WARNING = (
 
 
 async def run(order: Order, desk: Desk) -> Effect:
-    said = order.argument.lower()
-    wanted = _KNOWS.sub("", said).replace("-", "_")
-    match wanted:
+    argument = order.argument.lower()
+    name = _KNOWS.sub("", argument).replace("-", "_")
+    match name:
         case "":
             mode = order.settings.mode or "as configured"
             until = order.settings.free_until
@@ -28,7 +28,7 @@ async def run(order: Order, desk: Desk) -> Effect:
             )
         case "full_auto" if order.standing != "owner":
             return Reply("Only the owner may switch to full_auto.")
-        case "full_auto" if not _KNOWS.search(said):
+        case "full_auto" if not _KNOWS.search(argument):
             return Reply(_WARNING)
         case "full_auto":
             until, words = desk.free_until()
@@ -39,7 +39,7 @@ async def run(order: Order, desk: Desk) -> Effect:
             return Choose(text, replace(order.settings, mode="full_auto", free_until=until))
         case "default" | "plan":
             return Choose(
-                f"Mode is now `{wanted}`.", replace(order.settings, mode=wanted, free_until=None)
+                f"Mode is now `{name}`.", replace(order.settings, mode=name, free_until=None)
             )
         case _:
             return Reply(

@@ -9,25 +9,25 @@ from ohmo.commands.contract import Choose, Command, Desk, Effect, Order, Reply
 
 
 async def run(order: Order, desk: Desk) -> Effect:
-    models, wanted = desk.models(), order.argument
-    if not wanted:
+    models, choice = desk.models(), order.argument
+    if not choice:
         return Reply(_shown(models, order.settings.model, may=order.standing != "guest"))
     if order.standing == "guest":
         return Reply("A guest cannot choose the model.")
-    if wanted.lower() == "default":
+    if choice.lower() == "default":
         return Choose(
             f"This conversation uses the default model now: `{models[-1]}`.",
             replace(order.settings, model=None),
         )
-    found = next((name for name in models if name.lower() == wanted.lower()), None)
-    if found is None:
-        close = get_close_matches(wanted, models, n=1)
+    model = next((name for name in models if name.lower() == choice.lower()), None)
+    if model is None:
+        close = get_close_matches(choice, models, n=1)
         meant = f" Did you mean `{close[0]}`?" if close else ""
         return Reply(
-            f"`{wanted[:100]}` is not configured.{meant} Say `/model` to see which are; they stand"
+            f"`{choice[:100]}` is not configured.{meant} Say `/model` to see which are; they stand"
             " under `models` of the profile."
         )
-    return Choose(f"This conversation uses `{found}` now.", replace(order.settings, model=found))
+    return Choose(f"This conversation uses `{model}` now.", replace(order.settings, model=model))
 
 
 def _shown(models: tuple[str, ...], chosen: str | None, *, may: bool) -> str:

@@ -98,11 +98,11 @@ class ProtectedPlaces:
         case of letters; None: an ordinary file."""
         plain = folded(path)
         root = next((root for root in self._roots if plain.startswith(root)), None)
-        found = _PLACE.search(plain, 0 if root is None else len(root) - 1)
-        if root is None and found is None:
-            found = _OF_THE_SYSTEM.match(plain)
-        if found is not None:
-            return found[0].lstrip("/")
+        match = _PLACE.search(plain, 0 if root is None else len(root) - 1)
+        if root is None and match is None:
+            match = _OF_THE_SYSTEM.match(plain)
+        if match is not None:
+            return match[0].lstrip("/")
         # A folder with these three names is a repository, whatever it is called
         # (gitrepository-layout(5)): git runs what its ``hooks`` and ``config`` name.
         for folder in Path(path).parents:
@@ -138,13 +138,13 @@ class ReadPolicy:
         for path in dict.fromkeys(paths):
             if aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            found = _first_sensitive(path, self._sensitive, aliases, linked=linked) if deep else ""
-            if found:
-                return f"{found} is below {path}"
+            hidden = _first_sensitive(path, self._sensitive, aliases, linked=linked) if deep else ""
+            if hidden:
+                return f"{hidden} is below {path}"
         if deep and opened.repository is not None:  # whatever git knows there
             for cwd in simple.cwds:
-                known = repository_at(resolved(opened.repository, cwd))
-                top = known.folders[0] if known is not None else ""
+                repository = repository_at(resolved(opened.repository, cwd))
+                top = repository.folders[0] if repository is not None else ""
                 twin = _first_sensitive(top, None, aliases) if top else ""
                 if twin:
                     return f"{twin} is a sensitive file under another name"
@@ -183,14 +183,14 @@ class ReadPolicy:
             if opened.repository is None:
                 continue
             folder = f"{cwd}/{opened.repository}"
-            there = os.path.isdir(folder)  # noqa: PTH112 - as above
-            found = repository_at(real(folder)) if there else None
-            if found is None:
+            is_folder = os.path.isdir(folder)  # noqa: PTH112 - as above
+            repository = repository_at(real(folder)) if is_folder else None
+            if repository is None:
                 return "there is no repository here"
-            if found.unknown:
-                where = f"the repository in {found.folders[0]}"
-                return f"{where} sets {found.unknown}, which may run something"
-            folders = map(real, found.folders)
+            if repository.unknown:
+                where = f"the repository in {repository.folders[0]}"
+                return f"{where} sets {repository.unknown}, which may run something"
+            folders = map(real, repository.folders)
             outside += [each for each in folders if self._reach.outside(each, context)]
         return ""
 

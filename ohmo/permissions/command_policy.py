@@ -121,19 +121,19 @@ class CommandPolicy:
             if len(part.pieces) > _MOST_PIECES:
                 return _unclear("one word of it holds more than can be looked up")
             for word in part.whole:
-                for place in part.folders:
-                    if (place, word) in seen and word not in (".", "/"):
+                for folder in part.folders:
+                    if (folder, word) in seen and word not in (".", "/"):
                         continue
-                    seen.add((place, word))
-                    ruling = self._touched(part.simple, word, place, cache)
+                    seen.add((folder, word))
+                    ruling = self._touched(part.simple, word, folder, cache)
                     if ruling is not None and ruling.verdict == "deny":
                         return ruling
                     maybe = maybe or ruling
             for word in part.pieces:
                 if not known(word):
                     continue
-                for place in {cwd, part.folders[-1]}:
-                    if self._sensitive.touch(word, place, cache) is Touch.INSIDE:
+                for folder in {cwd, part.folders[-1]}:
+                    if self._sensitive.touch(word, folder, cache) is Touch.INSIDE:
                         return _forbidden(word)
         hit = self._sensitive.mentioned(_QUOTING.sub("", command))
         if hit is not None:
@@ -149,8 +149,8 @@ class CommandPolicy:
         if touch is Touch.ABOVE and not looks_only(simple):
             why = f"{word} holds sensitive places"
             return Ruling("ask", "sensitive", word, why, remember=False)
-        told = any(each.target == word for each in simple.redirects)
-        if touch is Touch.MAYBE and (simple.name not in _INDIFFERENT or told):
+        redirected = any(each.target == word for each in simple.redirects)
+        if touch is Touch.MAYBE and (simple.name not in _INDIFFERENT or redirected):
             why = "what it reads is only known when it runs"
             return Ruling("ask", "sensitive", "", why, remember=False)
         return None
@@ -186,8 +186,8 @@ class CommandPolicy:
         simple = part.simple
         asked: Ruling | None = None
         for word in part.whole:
-            for place in part.folders:
-                for path in self._sensitive.becomes(word, place, cache):
+            for folder in part.folders:
+                for path in self._sensitive.becomes(word, folder, cache):
                     rule, lower = self._path_denies.hit(path)
                     if rule is not None:
                         why = f"the rule deny {rule.text} forbids {path}"

@@ -139,10 +139,10 @@ class LayeredGate:
         policies = self._judging(context)
 
         def strictest() -> Ruling:
-            rulings = [one.rule(call, footprint, context, grants, paths) for one in policies]
+            rulings = [policy.rule(call, footprint, context, grants, paths) for policy in policies]
             return replace(
-                max(rulings, key=lambda one: _STRICTNESS[one.verdict]),
-                remember=all(one.remember for one in rulings),
+                max(rulings, key=lambda ruling: _STRICTNESS[ruling.verdict]),
+                remember=all(ruling.remember for ruling in rulings),
             )
 
         if footprint.command is None or len(footprint.command) < _LONG:

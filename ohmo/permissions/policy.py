@@ -111,8 +111,8 @@ class Policy:
         if context.mode == "plan":
             granted = [rule for rule in granted if rule.tool in READERS]
         if footprint.command is not None:
-            found = self._commands.rule(footprint.command, context, granted)
-            return replace(found, rule=as_written(found.rule), reason=as_written(found.reason))
+            ruling = self._commands.rule(footprint.command, context, granted)
+            return replace(ruling, rule=as_written(ruling.rule), reason=as_written(ruling.reason))
         return self._layers(call.name, footprint, paths, context, granted)
 
     def remembered(
@@ -291,5 +291,5 @@ class Policies:
 
     def judging(self, context: CallContext) -> Sequence[Policy]:
         """The present one, and the one the turn began under where that is another."""
-        found = dict.fromkeys((self.present, context.policy or self.present))
-        return [self._of(snapshot) for snapshot in found]
+        snapshots = dict.fromkeys((self.present, context.policy or self.present))
+        return [self._of(snapshot) for snapshot in snapshots]

@@ -106,8 +106,9 @@ def _resolved_pattern(pattern: str) -> str:
     fixed = re.match(r"[^*?\[]*/", pattern)
     if fixed is None or pattern.startswith("**"):
         return pattern
-    folder = fixed[0].rstrip("/")
-    return str(Path(folder or "/").resolve()).rstrip("/") + "/" + pattern[fixed.end() :]
+    folder = Path(fixed[0].rstrip("/") or "/").resolve()
+    start = str(folder).rstrip("/")
+    return f"{start}/{pattern[fixed.end() :]}"
 
 
 def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: str) -> bool:
@@ -226,14 +227,16 @@ def spellings(simple: Simple) -> tuple[str, ...]:
     if not simple.words:
         return ()
     program, dash, verb = simple.name.partition("-")
-    name = (program, verb) if program == "git" and dash else (simple.name,)  # git-push is git push
-    bare = (*name, *simple.words[1:])
+    bare = (simple.name, *simple.words[1:])
+    if program == "git" and dash:  # git-push is git push
+        bare = (program, verb, *simple.words[1:])
     texts = [simple.text, " ".join(bare)]
     # ``git -C x push`` and ``git --no-pager push`` as ``git push``: options before the verb left
     # out, with and without a value each.
     at = 1
     while at < len(bare) - 1 and bare[at].startswith("-") and len(texts) < _MOST_TEXTS:
-        texts += [" ".join((bare[0], *bare[after:])) for after in (at + 1, at + 2)]
+        texts.append(" ".join((bare[0], *bare[at + 1 :])))
+        texts.append(" ".join((bare[0], *bare[at + 2 :])))
         at += 1 if bare[at + 1].startswith("-") else 2
     texts += [" ".join(words) for words in tails(simple.words)]
     return tuple(dict.fromkeys((*texts, *map(_in_order, texts))))
@@ -249,7 +252,7 @@ def covers(rule: Rule, texts: Sequence[str]) -> bool:
 
 def _in_order(text: str) -> str:
     """``rm -fr x`` and ``rm -rf x`` alike."""
-    return _LETTERS.sub(lambda found: "-" + "".join(sorted(set(found[1]))), text)
+    return _LETTERS.sub(lambda match: "-" + "".join(sorted(set(match[1]))), text)
 
 
 class CommandRules:
@@ -262,9 +265,13 @@ class CommandRules:
             for rule in self._rules
             if rule.pattern is not None and "*" not in rule.pattern.removesuffix(":*")
         }
-        patterns = {form.casefold() for one in plain.values() for form in (one, _in_order(one))}
-        self._beginnings = tuple(f"{one[:-2]} " for one in patterns if one.endswith(":*"))
-        self._whole = frozenset(one for one in patterns if not one.endswith(":*"))
+        patterns = {
+            form.casefold() for pattern in plain.values() for form in (pattern, _in_order(pattern))
+        }
+        self._beginnings = tuple(
+            f"{pattern[:-2]} " for pattern in patterns if pattern.endswith(":*")
+        )
+        self._whole = frozenset(pattern for pattern in patterns if not pattern.endswith(":*"))
         self._others = tuple(rule for rule in self._rules if rule not in plain)
 
     def __bool__(self) -> bool:
@@ -325,9 +332,11 @@ class PathRules:
         before it about something below it."""
         lower: Rule | None = None
         folder = path.rstrip("/") + "/"
-        for rule, place in self._places:
-            if place.every or (place.form is not None and place.form.fullmatch(path) is not None):
+        for rule, forbids in self._places:
+            if forbids.every or (
+                forbids.form is not None and forbids.form.fullmatch(path) is not None
+            ):
                 return rule, lower
-            if lower is None and place.fixed.startswith(folder):
+            if lower is None and forbids.fixed.startswith(folder):
                 lower = rule
         return None, lower

@@ -115,10 +115,10 @@ class SensitivePaths:
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
-        names = [place for place in self._anywhere if len(place[0]) > 3]
-        names = [re.escape("/".join(place)) for place in names if not _WILD & set("".join(place))]
-        fixed = [place for place in self._absolute if len(place) > 1]
-        fixed = [re.escape("/".join(place)) for place in fixed if not _WILD & set("".join(place))]
+        anywhere = ["/".join(place) for place in self._anywhere if len(place[0]) > 3]
+        names = [re.escape(path) for path in anywhere if not _WILD & set(path)]
+        absolute = ["/".join(place) for place in self._absolute if len(place) > 1]
+        fixed = [re.escape(path) for path in absolute if not _WILD & set(path)]
         roots = [f"|/{re.escape('/'.join(root))}(?!{_SHOWN}|[\\w.-])" for root in self._roots]
         return re.compile(
             f"(?<![\\w.-])(?:{'|'.join(names)})(?![\\w-])|/(?:{'|'.join(fixed)})(?![\\w-])"
@@ -196,10 +196,10 @@ class SensitivePaths:
             return Touch.MAYBE if possible or ANY in parts[0] else Touch.CLEAR
         cache = FsCache()
         try:  # what the shell would find on the disk now
-            found = [self._touch_known(path, cache) for path in expand(whole)]
+            touches = [self._touch_known(path, cache) for path in expand(whole)]
         except TooWide:
             return Touch.MAYBE
-        return max(found, default=Touch.CLEAR)
+        return max(touches, default=Touch.CLEAR)
 
     def mentioned(self, text: str) -> str | None:
         """A place's name anywhere in a text, however it is quoted or put together: a second look,
@@ -235,17 +235,22 @@ class SensitivePaths:
             resolved = cache.resolved(straight if ".." not in whole else whole)
         except (OSError, ValueError):
             return Touch.MAYBE
-        there = folded(resolved)
+        plain_resolved = folded(resolved)
         if resolved != straight:
             touch = max(touch, self._named(resolved))
         above = (
-            there in self._above or plain in self._above or _PROCESS.fullmatch(there) is not None
+            plain_resolved in self._above
+            or plain in self._above
+            or _PROCESS.fullmatch(plain_resolved) is not None
         )
         return max(touch, Touch.ABOVE) if above else touch
 
 
 def _starts(parts: list[str], at: int, place: list[str]) -> bool:
-    return len(parts) - at >= len(place) and all(map(overlap, parts[at : at + len(place)], place))
+    end = at + len(place)
+    if end > len(parts):
+        return False
+    return all(map(overlap, parts[at:end], place))
 
 
 _OFTEN = 16  # questions about one folder; from then on its names are read at once

@@ -182,12 +182,12 @@ class AgentHome:
     def doors(self) -> dict[tuple[int, int], Touch]:
         """The home and what lies in it directly, by device and inode; empty while there is none: so
         it is known under another name, a bind mount or letters that the disk takes for the same."""
-        found: dict[tuple[int, int], Touch] = {}
+        doors: dict[tuple[int, int], Touch] = {}
         for path in (self.roots[-1], *_names_in(self.roots[-1])):
-            there = _status(path)
-            if there is not None:
-                found[there.st_dev, there.st_ino] = self.named(path)
-        return found
+            status = _status(path)
+            if status is not None:
+                doors[status.st_dev, status.st_ino] = self.named(path)
+        return doors
 
 
 def _lies_in(path: str, folders: tuple[str, ...]) -> bool:
@@ -243,8 +243,8 @@ class FileAliases:
         folder = Path(path).parent
         if str(folder) not in self._folders:
             doors = (self._door(_status(each)) for each in (folder, *folder.parents))
-            known = (door for door in doors if door is not None)
-            self._folders[str(folder)] = next(known, Touch.CLEAR)
+            leads = (door for door in doors if door is not None)
+            self._folders[str(folder)] = next(leads, Touch.CLEAR)
         return self._folders[str(folder)]
 
     def _door(self, status: os.stat_result | None) -> Touch | None:

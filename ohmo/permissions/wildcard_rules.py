@@ -168,10 +168,10 @@ def covers(pattern: str | None, command: Simple, inside: Inside) -> bool:
     word ``*`` stand for more words, ``*`` in a word for letters of it; None is everything."""
     if pattern is None:
         return True
-    wanted = _words(pattern)
-    if wanted.count("*") > 1 and len(command.words) > _MOST:
+    pattern_words = _words(pattern)
+    if pattern_words.count("*") > 1 and len(command.words) > _MOST:
         return False
-    free = _free_words(wanted, command.words) if wanted else None
+    free = _free_words(pattern_words, command.words) if pattern_words else None
     if free is None:
         return False
     # The words that wildcards stand for are to be known to do no more than the rest says.

@@ -24,8 +24,12 @@ _UNESCAPED = re.compile(r"\[(?=[*?[]\])|(?<=\[[*?[])\]")  # glob.escape
 
 def title_of(call: ToolCall) -> str:
     """One line: the tool and what it is about; what it leaves out is told in numbers."""
-    about = next((str(call.arguments[key]) for key in _EXACT if call.arguments.get(key)), "")
-    return f"{call.name}: {title_line(about)}" if about.strip() else call.name
+    for name in _EXACT:
+        value = call.arguments.get(name)
+        if value:
+            line = title_line(str(value))
+            return f"{call.name}: {line}" if str(value).strip() else call.name
+    return call.name
 
 
 def about(call: ToolCall) -> str:
@@ -45,8 +49,11 @@ def title_line(text: str) -> str:
     if over > 0:
         left.append(f"{over} characters")
     if more:
-        left.append(f"{len(more)} line{'s' if len(more) > 1 else ''}")
-    return f"{line[:_LONGEST_TITLE]}… (+{', '.join(left)})" if left else line
+        plural = "s" if len(more) > 1 else ""
+        left.append(f"{len(more)} line{plural}")
+    if not left:
+        return line
+    return f"{line[:_LONGEST_TITLE]}… (+{', '.join(left)})"
 
 
 def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
@@ -61,7 +68,9 @@ def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
         parts.append(argument(label, value))
     why = f"{ruling.reason} ({ruling.source})" if ruling.reason else ruling.source
     why = literal(visible(" ".join(why.split()), exact=True))  # it quotes words of the call
-    return "\n".join([*parts, f"in {code_span(visible(str(context.cwd), exact=True))}: {why}"])
+    folder = visible(str(context.cwd), exact=True)
+    parts.append(f"in {code_span(folder)}: {why}")
+    return "\n".join(parts)
 
 
 def argument(name: str, value: Json) -> str:
@@ -72,7 +81,9 @@ def argument(name: str, value: Json) -> str:
         return f"{name}: (empty)"  # an Edit that takes something away says so
     if not re.search(r"[\n`]", text) and text == text.strip() and len(text) <= 200:
         return f"{name}: `{text}`"
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    fence = "```"
+    while fence in text:
+        fence += "`"
     return f"{name}:\n{fence}\n{text}\n{fence}"
 
 
@@ -81,8 +92,10 @@ def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) 
     safe, one file, one domain."""
     if footprint.command is not None:
         plain = shell.parse(footprint.command, cwd).plain
-        # ``git push:*`` when all that the command says beside that is known to do no more.
-        pattern = family(plain[0]) if len(plain) == 1 and not plain[0].redirects else None
+        pattern: str | None = None
+        if len(plain) == 1 and not plain[0].redirects:
+            # ``git push:*`` when all that the command says beside that is known to do no more.
+            pattern = family(plain[0])
         return f"Bash({pattern or footprint.command.strip()})"
     for path in footprint.writes:
         return f"Edit({cwd / path})"
@@ -193,25 +206,28 @@ def _kind(character: str) -> str:
 
 def _word(characters: Sequence[str], *, exact: bool) -> Iterator[str]:
     """Letters, digits and their marks."""
-    letters = [one for one in characters if unicodedata.category(one)[0] == "L"]
+    letters = [character for character in characters if unicodedata.category(character)[0] == "L"]
     scripts: re.Pattern[str] | None = None
-    if any(one.isascii() for one in letters):
+    if any(character.isascii() for character in letters):
         scripts = _APART
     elif exact:
-        scripts = _NONE if all(one in _LIKE_LETTERS for one in letters) else _TODAY
+        scripts = _NONE if all(character in _LIKE_LETTERS for character in letters) else _TODAY
     letter, marks = "", list[str]()
-    for one in characters:
-        if unicodedata.category(one)[0] == "M":
+    for character in characters:
+        if unicodedata.category(character)[0] == "M":
             # What follows would stand on the escape.
-            overlay = unicodedata.category(one) == "Me" or unicodedata.combining(one) == _OVERLAY
-            if overlay or one in marks[-1:] or len(marks) >= _MOST_MARKS:
+            overlay = (
+                unicodedata.category(character) == "Me"
+                or unicodedata.combining(character) == _OVERLAY
+            )
+            if overlay or character in marks[-1:] or len(marks) >= _MOST_MARKS:
                 letter = ""
-            yield one if letter else _written(one)
-            marks.append(one)
+            yield character if letter else _written(character)
+            marks.append(character)
         else:
-            letter, marks = one, []
-            known = one.isascii() or scripts is None or _is_of(one, scripts)
-            yield one if known else _written(one)
+            letter, marks = character, []
+            safe = character.isascii() or scripts is None or _is_of(character, scripts)
+            yield character if safe else _written(character)
 
 
 @lru_cache(maxsize=4096)

@@ -269,5 +269,5 @@ def child_environment(
     """The few variables a command needs from ``environ``, settings that keep programs from asking,
     and ``extra`` on top."""
     least = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
-    kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name)}
-    return {**least, **kept, **_QUIET, **(extra or {})}
+    allowed = {name: value for name, value in environ.items() if _KEPT.fullmatch(name)}
+    return {**least, **allowed, **_QUIET, **(extra or {})}

@@ -85,11 +85,11 @@ def _of_proc(pid: int) -> int | None:
 
 def _of_libproc(pid: int) -> int | None:
     """macOS: struct proc_bsdshortinfo begins with pid and parent, 32 bits each."""
-    found = (ctypes.c_uint32 * 16)()
-    size = ctypes.sizeof(found)
+    info = (ctypes.c_uint32 * 16)()
+    size = ctypes.sizeof(info)
     ask = ctypes.CDLL(None).proc_pidinfo
-    told = ask(pid, _SHORT, ctypes.c_uint64(0), ctypes.byref(found), size)
-    return int(found[1]) if told == size else None
+    filled = ask(pid, _SHORT, ctypes.c_uint64(0), ctypes.byref(info), size)
+    return int(info[1]) if filled == size else None
 
 
 @record
@@ -110,16 +110,16 @@ def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
     if connection.inode == 0:  # closed already
         return "unclear"
     closed: list[int] = []  # whose descriptors we may not see
-    held: list[int] = []
+    holders: list[int] = []
     for pid in _pids():
         try:
             if any(name == f"socket:[{connection.inode}]" for _, name in _open(pid)):
-                held.append(pid)
+                holders.append(pid)
         except PermissionError:
             closed.append(pid)
         except OSError:
             continue
-    places = {ancestry.place(pid) for pid in held}
+    places = {ancestry.place(pid) for pid in holders}
     for place in ("inside", "unclear", "outside"):  # one of them inside is enough
         if place in places:
             return place
@@ -138,13 +138,13 @@ def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
 
 
 def _end_of(theirs: End, ours: End) -> _Socket | None:
-    wanted = (_plain(theirs), _plain(ours))
+    ends = (_plain(theirs), _plain(ours))
     for table in ("tcp", "tcp6"):
         with suppress(OSError), Path(f"/proc/net/{table}").open(encoding="ascii") as rows:
             next(rows)
             for row in rows:
                 words = row.split()
-                if (_read(words[1]), _read(words[2])) == wanted:
+                if (_read(words[1]), _read(words[2])) == ends:
                     return _Socket(int(words[9]), int(words[7]))
     return None
 

@@ -91,7 +91,7 @@ def descendants(of: int) -> list[int]:
                 with open(path, encoding="utf-8", errors="replace") as stat:  # noqa: PTH123
                     parent = int(stat.read().rpartition(")")[2].split()[1])
                 table.setdefault(parent, []).append(int(name))
-    found: list[int] = []
+    pids: list[int] = []
     queue = [of]
     while queue:
         pid = queue.pop()
@@ -102,9 +102,9 @@ def descendants(of: int) -> list[int]:
                     path = f"/proc/{pid}/task/{task}/children"
                     with open(path, encoding="ascii") as listing:  # noqa: PTH123
                         below += map(int, listing.read().split())
-        found += below
+        pids += below
         queue += below
-    return found
+    return pids
 
 
 def send(pids: list[int], number: int) -> None:
@@ -138,7 +138,7 @@ MARK = "OHMO_JOB"
 def marked(mark: str) -> list[int]:
     """Everybody whose environment carries ``OHMO_JOB=mark``: what is left when the keeper itself
     was killed."""
-    wanted = f"{MARK}={mark}".encode()
+    variable = f"{MARK}={mark}".encode()
     names = os.listdir("/proc") if _LINUX else []  # noqa: PTH208
     pids: list[int] = []
     for pid in filter(str.isdigit, names):
@@ -155,7 +155,7 @@ def marked(mark: str) -> list[int]:
             except OSError:
                 break
             time.sleep(_LOOK)
-        if wanted in variables:
+        if variable in variables:
             pids.append(int(pid))
     return pids
 

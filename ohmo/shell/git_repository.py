@@ -98,10 +98,10 @@ def _unknown(top: str, own: str, common: str) -> str:
     entered = all(os.access(f"{each}/.", os.X_OK) for each in folders)
     if not entered or head is None or not _HEAD.fullmatch(head):
         return ".git"  # git passes over it, and takes one further above
-    for name, known in ((f"{common}/config", _HARMLESS), (f"{top}/.gitmodules", _MODULES)):
-        found = _first_unknown(name, known)
-        if found:
-            return found
+    for name, harmless in ((f"{common}/config", _HARMLESS), (f"{top}/.gitmodules", _MODULES)):
+        setting = _first_unknown(name, harmless)
+        if setting:
+            return setting
     if os.path.lexists(f"{common}/objects/info/alternates"):
         return "objects/info/alternates"
     return _elsewhere(own) or (_elsewhere(common) if common != own else "")

@@ -77,7 +77,7 @@ def given(
     also for one that is cut short. ``getopt`` False: programs that may read an option's value as
     the next option (or as a file of options) where nothing is attached to it; such a value is
     None."""
-    found: list[tuple[str, str]] = []
+    parsed: list[tuple[str, str]] = []
     operands: list[int] = []
     late: list[int] = []
     at = start
@@ -91,7 +91,7 @@ def given(
         if word == "-" or not word.startswith("-"):
             operands.append(at - 1)
         elif options.number and re.fullmatch(r"-[0-9]+", word):
-            found.append(("-#", word[1:]))
+            parsed.append(("-#", word[1:]))
         else:
             for name, attached in _split(options, word):
                 kind = options.kinds.get(name)
@@ -107,10 +107,10 @@ def given(
                         return None
                     if not getopt and value.startswith(("-", "@")):
                         return None
-                found.append((name, value))
+                parsed.append((name, value))
         if operands and operands[-1] < began:
             late += range(began, at)
-    return Given(tuple(found), tuple(operands), tuple(late))
+    return Given(tuple(parsed), tuple(operands), tuple(late))
 
 
 def _split(options: Options, word: str) -> list[tuple[str, str | None]]:
@@ -118,10 +118,10 @@ def _split(options: Options, word: str) -> list[tuple[str, str | None]]:
     if word.startswith("--"):
         name, equals, value = word.partition("=")
         return [(name, value if equals else None)]
-    found: list[tuple[str, str | None]] = []
+    parsed: list[tuple[str, str | None]] = []
     for at, letter in enumerate(word[1:], 2):
         name = f"-{letter}"
         if options.kinds.get(name):  # it takes a value: the rest of the word is that
-            return [*found, (name, word[at:] or None)]
-        found.append((name, None))
-    return found
+            return [*parsed, (name, word[at:] or None)]
+        parsed.append((name, None))
+    return parsed

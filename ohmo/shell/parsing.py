@@ -256,14 +256,14 @@ class _Reader:
         operator = next((child.type for child in node.children if not child.is_named), ">")
         targets = node.children_by_field_name("destination")
         extra += targets[1:]  # the grammar takes arguments after a redirection for targets
-        found: list[Redirect] = []
+        redirects: list[Redirect] = []
         for target in self._words.single(targets[0], scope) if targets else ():
             if operator in (">&", "<&") and re.fullmatch(r"\d+-?|-", target):
                 continue
-            found.append(Redirect("read" if operator in ("<", "<&") else "write", target))
+            redirects.append(Redirect("read" if operator in ("<", "<&") else "write", target))
             if operator == "<>":
-                found.append(Redirect("read", target))
-        return found
+                redirects.append(Redirect("read", target))
+        return redirects
 
     def _herestring(self, node: Node, scope: Scope) -> str | None:
         """The text when it is known."""

@@ -189,11 +189,11 @@ def _existing(
     """Paths below ``top``, a name or the form of one for each step; an empty name, which stands
     last, means a folder. ``letters``: the form counts them, which bash does in the language of the
     house, or in bytes. Raises TooWide."""
-    found = [top]
+    paths = [top]
     left = BUDGET
     for form in forms:
         after: list[str] = []
-        for folder in found:
+        for folder in paths:
             inside = folder if folder.endswith("/") else f"{folder}/"
             if isinstance(form, str):
                 after.append(f"{inside}{form}")
@@ -211,10 +211,10 @@ def _existing(
             if left <= 0 or (letters and not all(map(str.isascii, names))):
                 raise TooWide
             after += [f"{inside}{name}" for name in names if form.fullmatch(name)]
-        found = after
-    there: list[str] = []
-    for path in found:
+        paths = after
+    existing: list[str] = []
+    for path in paths:
         exists = os.path.isdir if path.endswith("/") else os.path.lexists
         if exists(path):
-            there.append(path)
-    return there
+            existing.append(path)
+    return existing

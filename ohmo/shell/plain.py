@@ -78,7 +78,7 @@ class _Reader:
             _no(f"more than {_LONGEST} characters")
         if (strange := _STRANGE.search(self._text)) is not None:
             _no(f"the character {strange[0]!a}")
-        found: list[Simple] = []
+        commands: list[Simple] = []
         self._skip(lines=True)
         piped = False
         while self._at < len(self._text):
@@ -93,7 +93,7 @@ class _Reader:
                     _no(f"nothing behind {operator}")
                 self._goes_on_after_failure |= operator in (";", "\n", "||")
             if command.words[0] == "cd":
-                if found or operator not in ("&&", "") or command.redirects:
+                if commands or operator not in ("&&", "") or command.redirects:
                     _no("a cd that is not the beginning (cd FOLDER && ...)")
                 # bash goes back through ``..`` by names and every other program by the disk; both
                 # have to agree.
@@ -104,15 +104,15 @@ class _Reader:
                 if real(os.path.normpath(goal)) != real(goal):
                     _no("a cd through a link and back")
                 self._cwds = (*self._cwds, real(goal))
-            found.append(command)
+            commands.append(command)
             piped = operator == "|"
-        if not found:
+        if not commands:
             _no("no command")
         if self._goes_on_after_failure:
-            if len(self._cwds) > 1 and any(each.listed for each in found):
+            if len(self._cwds) > 1 and any(each.listed for each in commands):
                 _no("wildcards in a folder that is only known when it runs")
-            return tuple(found)
-        return tuple(replace(each, cwds=each.cwds[-1:]) for each in found)
+            return tuple(commands)
+        return tuple(replace(each, cwds=each.cwds[-1:]) for each in commands)
 
     def _skip(self, *, lines: bool) -> None:
         """Blanks and comments, and with ``lines`` what ends lines."""
@@ -128,7 +128,7 @@ class _Reader:
     def _command(self, *, piped: bool) -> Simple:
         words: list[str] = []
         self._listed = []
-        found: set[int] = set()
+        globbed: set[int] = set()
         redirects: list[Redirect] = []
         while True:
             self._skip(lines=False)
@@ -154,20 +154,20 @@ class _Reader:
             else:
                 names = self._word()
                 if isinstance(names, list):
-                    found.update(range(len(words), len(words) + len(names)))
+                    globbed.update(range(len(words), len(words) + len(names)))
                     words += names
                 else:
                     words.append(names)
         if not words:
             _no("a place without a command")
-        if 0 in found or not _PROGRAM.fullmatch(words[0]) or words[0] in _NO_PROGRAM:
+        if 0 in globbed or not _PROGRAM.fullmatch(words[0]) or words[0] in _NO_PROGRAM:
             _no(f"{words[0][:80]!r} where a program stands")
         return Simple(
             tuple(words),
             self._cwds,
             redirects=tuple(redirects),
             stdin="pipe" if piped else "",
-            found=frozenset(found),
+            found=frozenset(globbed),
             listed=tuple(self._listed),
         )
 

@@ -212,7 +212,7 @@ def reads_only(script: Script) -> bool:
 def touched(script: Script) -> tuple[Path, ...] | None:
     """Every path that the words of a plain line name to programs that touch nothing else; None:
     what it touches is only known when it runs."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for each in script.plain:
         read = reading(each)
         words = each.words[1:]
@@ -220,8 +220,8 @@ def touched(script: Script) -> tuple[Path, ...] | None:
             words = read.paths
         elif each.words[0] not in _CHANGING or any(map(_TARGET_OPTION.fullmatch, words)):
             return None
-        found += [Path(cwd) / word for cwd in each.cwds for word in words]
-    return tuple(found) if script.plain else None
+        paths += [Path(cwd) / word for cwd in each.cwds for word in words]
+    return tuple(paths) if script.plain else None
 
 
 def environment_of(script: Script) -> Mapping[str, str]:
@@ -273,8 +273,8 @@ def _by_row(row: _Row, options: Given, command: Simple) -> Reading | None:
         return None  # what stands behind the first is written, also when it looks like an option
     paths = [words[at] for at in operands if words[at] != "-"]
     deep = words[0] == "rg" or options.has("-r", "--recursive")
-    told = words[1:] if words[0] == "strings" else paths
-    if any(word.startswith("@") for word in told):
+    arguments = words[1:] if words[0] == "strings" else paths
+    if any(word.startswith("@") for word in arguments):
         return None  # a file of options (binutils)
     if words[0] == "tree" and not all(map(_TREE.fullmatch, words[1:])):
         return None
@@ -291,7 +291,7 @@ def _by_row(row: _Row, options: Given, command: Simple) -> Reading | None:
 def _reading_apart(name: str, command: Simple) -> Reading | None:
     """Of a program whose options no row can say."""
     first, *rest = command.words[1:] or ("",)
-    known = False
+    harmless = False
     match name:
         case "git":
             return git_reading(command)
@@ -300,20 +300,20 @@ def _reading_apart(name: str, command: Simple) -> Reading | None:
         case "[" | "test":
             return _test(command)
         case "xxd":  # its second file is written
-            known = len(command.words) == 2 and first[:1] not in "-+"
-            return Reading("files", (first,)) if known else None
+            harmless = len(command.words) == 2 and first[:1] not in "-+"
+            return Reading("files", (first,)) if harmless else None
         case "command":
-            known = first in ("-v", "-V") and all(map(_ANY_NAME.fullmatch, rest))
+            harmless = first in ("-v", "-V") and all(map(_ANY_NAME.fullmatch, rest))
         case "date":  # ``date 10101010`` sets the clock
-            known = _all_known(command.words[1:], _DATE, {"-d": _WHEN, "--date": _WHEN})
+            harmless = _all_known(command.words[1:], _DATE, {"-d": _WHEN, "--date": _WHEN})
         case "ps":  # not ``ps e``, which shows the environment
-            known = _all_known(command.words[1:], _PS, _PS_VALUE)
+            harmless = _all_known(command.words[1:], _PS, _PS_VALUE)
         case "printf":
             plain = len(command.words) > 1 and 1 not in command.found
-            known = plain and not first.startswith("-") and _FORMAT.fullmatch(first) is not None
+            harmless = plain and not first.startswith("-") and _FORMAT.fullmatch(first) is not None
         case _:  # echo
-            known = True
-    return Reading("names") if known else None
+            harmless = True
+    return Reading("names") if harmless else None
 
 
 # A value is a word of its own.

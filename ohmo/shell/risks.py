@@ -63,15 +63,15 @@ def looks_only(command: Simple) -> bool:
 def places(command: Simple) -> tuple[str, ...]:
     """Folders its relative names may count from: where it runs, and what ``-C`` or its like
     names."""
-    found = list(command.cwds)
+    folders = list(command.cwds)
     for at, word in enumerate(command.words[1:], 1):
         option = _ELSEWHERE.fullmatch(word)
         goal = option[1] if option is not None else ""
         if option is not None and not goal and at + 1 < len(command.words):
             goal = command.words[at + 1]
         if goal:
-            found += [goal if goal.startswith("/") else f"{cwd}/{goal}" for cwd in found[:8]]
-    return tuple(found[:32])
+            folders += [goal if goal.startswith("/") else f"{cwd}/{goal}" for cwd in folders[:8]]
+    return tuple(folders[:32])
 
 
 def goes_deep(command: Simple) -> bool:

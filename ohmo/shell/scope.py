@@ -68,13 +68,15 @@ def run_builtin(words: list[str], scope: Scope) -> None:
             words = words[1:]
     name = words[0] if words else ""
     if name in ("cd", "pushd", "chdir"):
-        target = [word for word in words[1:] if not re.fullmatch(r"-[LPen@]+|--", word)]
-        goal = target[0] if target else scope.value("HOME")[0]
+        goals = [word for word in words[1:] if not re.fullmatch(r"-[LPen@]+|--", word)]
+        goal = goals[0] if goals else scope.value("HOME")[0]
         searched = "CDPATH" in scope.variables and not goal.startswith(("/", "."))
         folders: tuple[str, ...] = (ANY,)
         if goal not in ("-", "") and not searched and known(goal):
-            absolute = goal.startswith("/")
-            folders = tuple(goal if absolute else f"{cwd}/{goal}" for cwd in scope.cwds)
+            if goal.startswith("/"):
+                folders = (goal,)
+            else:
+                folders = tuple(f"{cwd}/{goal}" for cwd in scope.cwds)
         if len(scope.cwds) < 6:
             scope.cwds = tuple(dict.fromkeys((*scope.cwds, *folders)))[:8]
         else:
@@ -88,14 +90,14 @@ def run_builtin(words: list[str], scope: Scope) -> None:
 
 
 def _below(node: Node, kinds: frozenset[str]) -> list[Node]:
-    found: list[Node] = []
+    nodes: list[Node] = []
     queue = [node]
     while queue:
         each = queue.pop()
         if each.type in kinds:
-            found.append(each)
+            nodes.append(each)
         queue += each.children
-    return found
+    return nodes
 
 
 def assigned_below(node: Node) -> set[str]:
@@ -122,9 +124,10 @@ def output_of(commands: Sequence[Simple], scope: Scope, *, one_pipeline: bool) -
     well enough. ``one_pipeline``: they are that and nothing more."""
     last = commands[-1] if commands else None
     if len(commands) > 1 and last is not None:
-        counts = last.stdin == "pipe" and last.words[:1] == ("wc",)
-        flags = all(word[0] == "-" for word in last.words[1:]) if counts else False
-        return ("0",) if flags and one_pipeline else (ANY,)
+        counts = last.stdin == "pipe" and last.words[:1] == ("wc",) and one_pipeline
+        if counts and all(word.startswith("-") for word in last.words[1:]):
+            return ("0",)
+        return (ANY,)
     if last is None or last.opaque:
         return (ANY,)
     words = last.words

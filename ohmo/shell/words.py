@@ -91,7 +91,7 @@ class Words:
             text = _text(node)
             if _PLAIN.fullmatch(text):
                 return [text]
-        found: list[str] = []
+        fields: list[str] = []
         for raw in self._raw(node, scope):
             # Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one
             # component.
@@ -102,8 +102,8 @@ class Words:
                     words = alternatives
             for word in words:
                 pieces = filter(None, word.split(_SPLIT)) if _SPLIT in word else (word,)
-                found += [_finished(piece, scope) for piece in pieces]
-        return found if len(found) <= MOST * 16 else [ANY]
+                fields += [_finished(piece, scope) for piece in pieces]
+        return fields if len(fields) <= MOST * 16 else [ANY]
 
     def single(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Possible values without splitting: what an assignment or a redirection makes of a

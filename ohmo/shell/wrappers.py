@@ -131,11 +131,11 @@ def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
     name = words[0].rpartition("/")[2].casefold() if words else ""
     if name not in WRAPPERS:
         return []
-    found: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
     more = _UNSURE.get(name, _OPERANDS.get(name, 0))
     for before, at in itertools.pairwise(range(min(len(words), 40))):
         word, inner = words[at], words[at].rpartition("/")[2]
-        found.append((inner, *words[at + 1 : at + 200]))
+        commands.append((inner, *words[at + 1 : at + 200]))
         if inner.casefold() in WRAPPERS:
             more += _UNSURE.get(inner.casefold(), _OPERANDS.get(inner.casefold(), 0))
         elif not (
@@ -144,7 +144,7 @@ def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
             more -= 1
         if more < 0:
             break
-    return found
+    return commands
 
 
 def _shell(words: tuple[str, ...], stdin: str) -> Inner:
@@ -180,7 +180,7 @@ def _shell(words: tuple[str, ...], stdin: str) -> Inner:
 
 
 def _find(words: tuple[str, ...]) -> list[Inner]:
-    found: list[Inner] = []
+    inner: list[Inner] = []
     is_find = words[0].rpartition("/")[2] == "find"
     for at, word in enumerate(words):
         rest: list[str] = []
@@ -193,8 +193,8 @@ def _find(words: tuple[str, ...]) -> list[Inner]:
             if each in (";", "+"):
                 break
             rest.append(each.replace("{}", ANY))
-        found.append(Inner(tuple(rest)) if rest else Inner(opaque="find -exec without a command"))
-    return found
+        inner.append(Inner(tuple(rest)) if rest else Inner(opaque="find -exec without a command"))
+    return inner
 
 
 def _wrapped(name: str, words: tuple[str, ...]) -> Inner:

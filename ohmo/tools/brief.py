@@ -69,7 +69,7 @@ class Brief:
         paths = [absolute_path(path, context.cwd) for path in arguments.attachments]
         try:
             most = self._largest(place)
-            files = await in_thread(lambda: self._kept(paths, context, place.channel, most))
+            files = await in_thread(lambda: self._copies(paths, context, place.channel, most))
         except ToolError as error:
             return error_result(context, str(error))
         except OSError as error:
@@ -82,7 +82,7 @@ class Brief:
             (Outbound(place, arguments.message.strip(), files=files),),
         )
 
-    def _kept(
+    def _copies(
         self, paths: list[Path], context: CallContext, channel: str, most: int | None
     ) -> tuple[Path, ...]:
         """Copies, each under its own name. ``most``: bytes of one file that ``channel`` takes.
@@ -105,11 +105,11 @@ class Brief:
             folder = self._bench.spill / "shown" / context.call.replace("/", "_")
             copies: list[Path] = []
             for number, (path, file) in enumerate(zip(paths, opened, strict=True)):
-                there = folder / str(number) / path.name
-                there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with replacing(there) as copy:
+                copied = folder / str(number) / path.name
+                copied.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with replacing(copied) as copy:
                     shutil.copyfileobj(file, copy)
-                copies.append(there)
+                copies.append(copied)
             return tuple(copies)
 
 

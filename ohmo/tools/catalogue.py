@@ -34,7 +34,7 @@ deferred."""
 
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
     """All tools by name, sorted. Raises ConfigError when two modules export the same name."""
-    found: dict[str, Tool[Any]] = {}
+    tools: dict[str, Tool[Any]] = {}
     home: dict[str, str] = {}
     for info in pkgutil.iter_modules(ohmo.tools.__path__):
         if info.ispkg:
@@ -48,13 +48,13 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
         if ready is not None and not ready(workbench):  # what it would speak to is not there
             continue
         tool = factory(workbench)
-        if tool.name in found:
+        if tool.name in tools:
             raise ConfigError(
                 f"tools: {home[tool.name]} and {info.name} both call themselves {tool.name!r};"
                 " remove one"
             )
-        found[tool.name], home[tool.name] = tool, info.name
-    return dict(sorted(found.items()))
+        tools[tool.name], home[tool.name] = tool, info.name
+    return dict(sorted(tools.items()))
 
 
 def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
@@ -66,7 +66,7 @@ def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
         for name, tool in sorted(tools.items())
     ]
     kept_back = [spec for spec in specs if spec.deferred]
-    told = [
+    described = [
         (
             replace(spec, description=f"{spec.description} {listed(kept_back)}")
             if spec.name == ToolSearch.name
@@ -74,4 +74,4 @@ def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
         )
         for spec in specs
     ]
-    return tuple(spec for spec in told if kept_back or spec.name != ToolSearch.name)
+    return tuple(spec for spec in described if kept_back or spec.name != ToolSearch.name)

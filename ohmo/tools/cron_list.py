@@ -43,12 +43,12 @@ class CronList:
             runs = await self._scheduler.desk.history(row.name, by, limit=20)
         except NoSuchJob as error:
             return error_result(context, str(error))
-        told = [
-            f"- {when_words(one.due, row.body.spec.tz)}:"
-            f" {one.state}{f' ({one.reason})' if one.reason else ''}"
-            for one in runs
+        text = [
+            f"- {when_words(job.due, row.body.spec.tz)}:"
+            f" {job.state}{f' ({job.reason})' if job.reason else ''}"
+            for job in runs
         ]
-        return text_result(context, "\n".join([job_line(row), *told]))
+        return text_result(context, "\n".join([job_line(row), *text]))
 
 
 def job_line(row: JobRow) -> str:

@@ -41,22 +41,23 @@ class Edit:
         )
 
     def _edit(self, path: Path, arguments: EditInput, context: CallContext) -> str:
-        told = ""
+        summary = ""
 
         def change(text: str) -> str:
-            nonlocal told
+            nonlocal summary
             after, count = replaced(
                 text, arguments.old_string, arguments.new_string, every=arguments.replace_all
             )
-            line = text[: text.find(arguments.old_string.split("\n")[0])].count("\n") + 1
-            told = f"{path}: replaced 1 place at line {line}"
+            start = text.find(arguments.old_string.split("\n")[0])
+            line = text[:start].count("\n") + 1
+            summary = f"{path}: replaced 1 place at line {line}"
             if count > 1:
-                told = f"{path}: replaced {count} places"
+                summary = f"{path}: replaced {count} places"
             return after
 
         [target] = context.judged.writes
         rewrite(target, self._bench.opening(context.judged), self._stamps, context.thread, change)
-        return told
+        return summary
 
 
 def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:

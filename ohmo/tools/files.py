@@ -50,9 +50,9 @@ class Opening:
                 raise ToolError(f"{path} is a folder; use Glob to list it")
             if not stat.S_ISREG(status.st_mode):
                 raise unfit(path)
-            there = self.still(fd, path)
-            alias = self._aliases.sensitive(status) or self._aliases.at(there) is Touch.INSIDE
-            if self.hides(there) or alias:
+            actual = self.still(fd, path)
+            alias = self._aliases.sensitive(status) or self._aliases.at(actual) is Touch.INSIDE
+            if self.hides(actual) or alias:
                 raise closed(path)
         except BaseException:
             os.close(fd)
@@ -115,18 +115,18 @@ class Opening:
         """Where the system says that an open file or folder is (proc(5); fcntl(2) of macOS): at
         ``path``. Raises ToolError."""
         if sys.platform == "darwin":
-            there = os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+            actual = os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
         else:
             try:
-                there = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+                actual = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
             except OSError:  # it does not say; the way was walked without a link
                 return str(path)
             if os.fstat(fd).st_nlink == 0:
                 # What has just been replaced by a newer file was at this path.
-                there = there.removesuffix(" (deleted)")
-        if _same(there) != _same(str(path)):
+                actual = actual.removesuffix(" (deleted)")
+        if _same(actual) != _same(str(path)):
             raise exchanged(path)
-        return there
+        return actual
 
 
 def exchanged(path: Path) -> ToolError:
@@ -230,8 +230,8 @@ def rewrite(
 ) -> None:
     """``path`` as it was judged. ``change`` gets the text and gives the new one. Raises ToolError,
     OSError, and what ``change`` raises."""
-    data, known = opening.content(path, MOST)
-    if stamps.changed(thread, path, known):
+    data, status = opening.content(path, MOST)
+    if stamps.changed(thread, path, status):
         raise ToolError(f"{path} changed since you last read it; Read it again first")
     before = decode(data)
     if before is None:
@@ -245,7 +245,7 @@ def rewrite(
             f"{path} is coded in {coding.name}, which cannot say {after[error.start]!r}; Write the"
             " whole file to change to UTF-8"
         ) from error
-    stamps.remember(thread, path, replace_file(opening, path, data, known))
+    stamps.remember(thread, path, replace_file(opening, path, data, status))
 
 
 _BOMS = (
@@ -373,7 +373,7 @@ def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
     """Characters ``start`` to ``start + PIECE`` of one line. Raises OSError."""
     number = 1
     at = 0  # characters of the line that went by
-    found = ""
+    shown = ""
     more = False
     for text in _texts(file, coding):
         for index, piece in enumerate(text.split("\n")):
@@ -382,17 +382,17 @@ def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
                 at = 0
             if number == line:
                 begin = max(0, start - at)
-                taken = piece[begin : begin + PIECE - len(found)] if begin < len(piece) else ""
-                found += taken
+                taken = piece[begin : begin + PIECE - len(shown)] if begin < len(piece) else ""
+                shown += taken
                 at += len(piece)
                 more = at > start + PIECE
             elif number > line:
                 break
         if number > line or more:
             break
-    if not found:
+    if not shown:
         return f"[line {line} has no character {start}]"
     if not more:
-        return f"{found}\n[end of line]"
-    after = start + len(found)
-    return f"{found}\n[the line goes on: Read with offset={line}, char_offset={after}]"
+        return f"{shown}\n[end of line]"
+    after = start + len(shown)
+    return f"{shown}\n[the line goes on: Read with offset={line}, char_offset={after}]"

@@ -53,7 +53,7 @@ class Glob:
             if not stat.S_ISDIR((await in_thread(lambda: opening.status(start))).st_mode):
                 raise NotADirectoryError
             accepts = expression.fullmatch
-            found, more = await self._engine.files(
+            paths, more = await self._engine.files(
                 start, lambda path: bool(accepts(path)), self._most, opening
             )
         except ToolError as error:
@@ -64,9 +64,9 @@ class Glob:
             return error_result(context, f"{root}: no such folder")
         except OSError as error:
             return error_result(context, os_message(error, root))
-        if not found:
+        if not paths:
             return text_result(context, f"no file matches {arguments.pattern} below {root}")
-        lines = [str(root / path) for path in found]
+        lines = [str(root / path) for path in paths]
         if more:
             cut = f"[more files match; these are the first {self._most}: narrow the pattern]"
             lines.append(cut)

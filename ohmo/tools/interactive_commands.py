@@ -138,15 +138,15 @@ def _reason(simple: Simple, *, terminal: bool) -> str:
         arguments = tuple(word for word in arguments if not _TERMINAL.fullmatch(word))
     if special is not None:
         return special(arguments, fed)
-    if reason := _short(name, arguments, fed):
+    if reason := _by_name(name, arguments, fed):
         return reason
     repl = _REPLS.get(re.sub(r"[\d.]+$", "", name))
-    if repl is not None and not fed and not _given(name, arguments):
+    if repl is not None and not fed and not _has_orders(name, arguments):
         return f"give {repl}"
     return ""
 
 
-def _given(name: str, arguments: tuple[str, ...]) -> bool:
+def _has_orders(name: str, arguments: tuple[str, ...]) -> bool:
     """Whether the program was told what to do."""
     if name in ("mysql", "psql", "mongosh"):
         return any(
@@ -217,7 +217,7 @@ def _git(arguments: tuple[str, ...], _fed: bool) -> str:
 
 
 def _says_message(options: list[str], flags: set[str]) -> bool:
-    known = {
+    message_options = {
         "-m",
         "--message",
         "-F",
@@ -228,7 +228,9 @@ def _says_message(options: list[str], flags: set[str]) -> bool:
         "--fixup",
         "--dry-run",
     }
-    return bool(known & flags) or any(re.match(r"-[a-zA-Z]*m|-F.|-C.", word) for word in options)
+    return bool(message_options & flags) or any(
+        re.match(r"-[a-zA-Z]*m|-F.|-C.", word) for word in options
+    )
 
 
 def _ssh(arguments: tuple[str, ...], fed: bool) -> str:
@@ -295,7 +297,7 @@ def _gh(arguments: tuple[str, ...], fed: bool) -> str:
     return ""
 
 
-def _short(name: str, arguments: tuple[str, ...], fed: bool) -> str:
+def _by_name(name: str, arguments: tuple[str, ...], fed: bool) -> str:
     """Programs about which there is one thing to know."""
     waits, instead = False, ""
     match name:

@@ -42,10 +42,10 @@ class ToolSearch:
         return Footprint(effect="none")
 
     async def run(self, arguments: ToolSearchInput, context: CallContext) -> ToolOutput:
-        there = {tool.name: tool for tool in context.tools}
-        asked, missing = _named(arguments.query, there)
+        by_name = {tool.name: tool for tool in context.tools}
+        asked, missing = _named(arguments.query, by_name)
         if asked or missing:
-            found = asked[:MOST_BY_NAME]
+            matches = asked[:MOST_BY_NAME]
         else:
             unseen = [tool for tool in context.tools if tool.name in context.hidden]
             seen = [
@@ -53,26 +53,26 @@ class ToolSearch:
                 for tool in context.tools
                 if tool.name not in context.hidden and tool.name != self.name
             ]
-            found = ranked(arguments.query, unseen) or ranked(arguments.query, seen)
+            matches = ranked(arguments.query, unseen) or ranked(arguments.query, seen)
         lines: list[str] = []
-        for tool in found:
+        for tool in matches:
             hidden = tool.name in context.hidden
             purpose = _first_sentence(tool) if hidden else "you have it already; just call it"
             lines.append(f"- {tool.name}: {purpose}")
         for name in missing:
-            close = nearest(name, list(there))
+            close = nearest(name, list(by_name))
             meant = f"; did you mean {' or '.join(close)}?" if close else ""
             lines.append(f"- {name}: there is no such tool{meant}")
         left_out = f"not brought, at most {MOST_BY_NAME} at once"
         lines += [f"- {tool.name}: {left_out}" for tool in asked[MOST_BY_NAME:]]
-        if not found:
+        if not matches:
             names = ", ".join(sorted(context.hidden)[:30]) or "none"
             return error_result(
                 context,
                 "\n".join(lines)
                 or f"No tool is about {arguments.query!r}. Tools you have not been shown: {names}.",
             )
-        brought = tuple(tool.name for tool in found if tool.name in context.hidden)
+        brought = tuple(tool.name for tool in matches if tool.name in context.hidden)
         return ToolOutput(ToolResult(context.call, "\n".join(lines), tools=brought))
 
 
@@ -92,16 +92,16 @@ def listed(tools: Sequence[ToolSpec]) -> str:
     if len(names) <= LISTING:
         return names
     servers = Counter(_server(tool.name) for tool in tools)
-    kept = [tool.name for tool in tools if not _server(tool.name)]
-    kept += [f"{server}* ({count})" for server, count in sorted(servers.items()) if server]
-    return ", ".join(kept)
+    groups = [tool.name for tool in tools if not _server(tool.name)]
+    groups += [f"{server}* ({count})" for server, count in sorted(servers.items()) if server]
+    return ", ".join(groups)
 
 
 def ranked(query: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
     """The best few by the words of the query: a word of the name counts most, then one of the
     description, then one of the arguments. None scores less than half of the best."""
-    wanted = _words(query)
-    scores = {tool.name: sum(_score(word, tool) for word in wanted) for tool in tools}
+    words = _words(query)
+    scores = {tool.name: sum(_score(word, tool) for word in words) for tool in tools}
     best = max(scores.values(), default=0)
     good = sorted(
         (tool for tool in tools if scores[tool.name] * 2 >= max(best, 1)),
@@ -119,14 +119,14 @@ def nearest(name: str, names: Sequence[str]) -> list[str]:
 def _named(query: str, there: Mapping[str, ToolSpec]) -> tuple[list[ToolSpec], list[str]]:
     """What ``select:A,B`` asks for, and what of it there is not; names alone mean the same when all
     are there."""
-    chosen = re.fullmatch(r"\s*select\s*:(.*)", query, re.IGNORECASE | re.DOTALL)
-    names = [name for name in re.split(r"[,\s]+", chosen[1] if chosen else query) if name]
+    select = re.fullmatch(r"\s*select\s*:(.*)", query, re.IGNORECASE | re.DOTALL)
+    names = [name for name in re.split(r"[,\s]+", select[1] if select else query) if name]
     plain = {name.casefold(): tool for name, tool in there.items()}
-    found = [plain[name.casefold()] for name in dict.fromkeys(names) if name.casefold() in plain]
+    tools = [plain[name.casefold()] for name in dict.fromkeys(names) if name.casefold() in plain]
     missing = [name for name in names if name.casefold() not in plain]
-    if chosen is None and missing:
+    if select is None and missing:
         return [], []
-    return list({tool.name: tool for tool in found}.values()), missing
+    return list({tool.name: tool for tool in tools}.values()), missing
 
 
 def _score(word: str, tool: ToolSpec) -> int:
@@ -179,8 +179,8 @@ def _first_sentence(tool: ToolSpec) -> str:
 
 def _server(name: str) -> str:
     """``mcp__github__`` of ``mcp__github__list_issues``; empty for a tool of the house."""
-    found = re.match(r"mcp__.+?__", name)
-    return found[0] if found else ""
+    match = re.match(r"mcp__.+?__", name)
+    return match[0] if match else ""
 
 
 TOOL = ToolSearch

@@ -82,7 +82,7 @@ class WebFetch:
                 )
             text = await readable(page, self._seconds)
             shown, spill = await in_thread(
-                lambda: self._told(page, text, context.call, arguments.prompt or "")
+                lambda: self._report(page, text, context.call, arguments.prompt or "")
             )
         except ToolError as error:
             return error_result(context, str(error))
@@ -91,7 +91,7 @@ class WebFetch:
         result = error_result if page.status >= 400 else text_result
         return result(context, shown, spill=spill)
 
-    def _told(
+    def _report(
         self, page: Page, text: str | None, call: str, prompt: str
     ) -> tuple[str, Path | None]:
         note = "; only the first part of it came" if page.cut else ""
@@ -162,19 +162,19 @@ def around(text: str, prompt: str, room: int, where: str) -> str:
         (sum(word in part.casefold() for word in words), -at, part)
         for at, part in enumerate(middle.split("\n\n"))
     ]
-    chosen: list[tuple[int, str]] = []
+    picked: list[tuple[int, str]] = []
     for score, at, part in sorted(scored, reverse=True):
         if score == 0 and words:
             break
         size = len(part.encode()) + 2
         if size <= left:
-            chosen.append((-at, part))
+            picked.append((-at, part))
             left -= size
-    kept = "\n\n".join(part for _, part in sorted(chosen))
+    pieces = "\n\n".join(part for _, part in sorted(picked))
     size = len(text.encode())
     return (
         f"{head}\n[... the page has {size} bytes; parts are left out here; whole: {where}"
-        f" ...]\n{kept}\n[...]\n{tail}"
+        f" ...]\n{pieces}\n[...]\n{tail}"
     )
 
 

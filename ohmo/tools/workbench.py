@@ -28,8 +28,8 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
     """What the operating system answers."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(item[4][0]) for item in found]
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(item[4][0]) for item in addresses]
 
 
 @record
@@ -120,14 +120,14 @@ class BackgroundJobs:
 
     def get(self, name: str, thread: str) -> Background:
         """Raises ToolError when there is no such job in this thread."""
-        found = self._jobs.get(name)
-        if found is None or found.thread != thread:
+        background = self._jobs.get(name)
+        if background is None or background.thread != thread:
             own = [each for each, job in self._jobs.items() if job.thread == thread]
             raise ToolError(
                 f"no background command {name!r}; there is"
                 f" {', '.join(own) if own else 'none (a restart ends them)'}"
             )
-        return found
+        return background
 
     async def close(self) -> None:
         """Ends all of them; call it when the daemon stops."""

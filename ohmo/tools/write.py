@@ -46,13 +46,13 @@ class Write:
 
     def _write(self, opening: Opening, path: Path, content: str, thread: str) -> str:
         try:
-            data, known = opening.content(path, MOST)
+            data, status = opening.content(path, MOST)
         except FileNotFoundError:
-            data, known = b"", None
-        if self._stamps.changed(thread, path, known):
+            data, status = b"", None
+        if self._stamps.changed(thread, path, status):
             raise ToolError(f"{path} changed since you last read it; Read it again first")
         coding, before = Coding("utf-8"), decode(data)
-        if known is not None and before is not None:
+        if status is not None and before is not None:
             text, coding = before
             if windows_ends(text) and "\r\n" not in content:
                 content = content.replace("\n", "\r\n")
@@ -66,8 +66,8 @@ class Write:
                 raise ToolError(
                     f"`content` holds half a character at {error.start}; give valid text"
                 ) from error
-        self._stamps.remember(thread, path, replace_file(opening, path, data, known))
-        return "created" if known is None else "replaced"
+        self._stamps.remember(thread, path, replace_file(opening, path, data, status))
+        return "created" if status is None else "replaced"
 
 
 TOOL = Write

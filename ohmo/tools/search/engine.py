@@ -60,7 +60,7 @@ class SearchEngine:
                             found.append(path)
                             if len(found) > most:
                                 break
-            found = await in_thread(lambda: _still_there(root, found, opening))
+            found = await in_thread(lambda: _regular_files(root, found, opening))
         return found[:most], len(found) > most
 
     async def search(self, request: Search, most: int, opening: Opening) -> tuple[list[Hit], bool]:
@@ -93,8 +93,8 @@ class SearchEngine:
         async with asyncio.timeout(self._seconds):
             async with aclosing(self._batches(program, request, opening, alone=alone)) as batches:
                 async for batch in batches:
-                    async with aclosing(_looked(program, request, batch, opening)) as found:
-                        async for hit in found:
+                    async with aclosing(_hits_in(program, request, batch, opening)) as batch_hits:
+                        async for hit in batch_hits:
                             hits.append(hit)
                             rows += _rows(hit)
                             if rows > most:
@@ -110,8 +110,8 @@ class SearchEngine:
         batch = list[str]()
         async with aclosing(
             ripgrep_candidates(program, request, self._sensitive.excluded_globs())
-        ) as found:
-            async for path in found:
+        ) as candidates:
+            async for path in candidates:
                 if not _left_out(request.root, path, opening):
                     batch.append(path)
                 if len(batch) == _AT_ONCE:
@@ -136,7 +136,7 @@ class SearchEngine:
             asyncio.to_thread(lambda: list(itertools.islice(work(over.is_set), most)))
         )
         try:
-            found = await asyncio.shield(running)
+            results = await asyncio.shield(running)
         finally:
             timer.cancel()
             if not running.done():
@@ -147,10 +147,10 @@ class SearchEngine:
                 f"the search took longer than {self._seconds:.0f} s; name a narrower `path` or"
                 " `glob`"
             )
-        return found
+        return results
 
 
-async def _looked(
+async def _hits_in(
     program: Path, request: Search, paths: Sequence[str], opening: Opening
 ) -> AsyncGenerator[Hit, None]:
     """What ripgrep finds in files that were opened here; it is handed the descriptors and no
@@ -178,15 +178,15 @@ def _left_out(root: Path, path: str, opening: Opening) -> bool:
     return any(opening.hides(f"{str(root).rstrip('/')}/{path[:end]}") for end in ends)
 
 
-def _still_there(root: Path, paths: Sequence[str], opening: Opening) -> list[str]:
+def _regular_files(root: Path, paths: Sequence[str], opening: Opening) -> list[str]:
     """ripgrep walks by name, so a name may be one of another folder's; these are files below the
     root."""
-    there: list[str] = []
+    existing: list[str] = []
     for path in paths:
         with suppress(OSError, ToolError):
             if stat.S_ISREG(opening.status(root / path).st_mode):
-                there.append(path)
-    return there
+                existing.append(path)
+    return existing
 
 
 def _rows(hit: Hit) -> int:
@@ -212,8 +212,8 @@ def find_ripgrep(path: str | None) -> Path | None:
     beside = Path(sys.executable).with_name("rg")
     if beside.is_file():
         return beside
-    found = shutil.which("rg", path=path)
-    return Path(found) if found else None
+    program = shutil.which("rg", path=path)
+    return Path(program) if program else None
 
 
 def _pattern(request: Search) -> list[str]:

@@ -132,12 +132,16 @@ def _entries(folder: str, opening: Opening) -> list[tuple[str, bool, bool]]:
     try:
         with opening.listed(Path(folder)) as here, os.scandir(here) as listing:
             kinds = [
-                (one.name, one.is_dir(follow_symlinks=False), one.is_file(follow_symlinks=False))
-                for one in listing
+                (
+                    entry.name,
+                    entry.is_dir(follow_symlinks=False),
+                    entry.is_file(follow_symlinks=False),
+                )
+                for entry in listing
             ]
     except (OSError, ToolError):
         return []
-    return sorted(kinds, key=lambda one: os.fsencode(one[0]))
+    return sorted(kinds, key=lambda entry: os.fsencode(entry[0]))
 
 
 _MOST = 64 * 1024 * 1024  # larger files are left to ripgrep
@@ -247,16 +251,16 @@ def main() -> None:
     )
     bounded(seconds)
     request = Search(Path(root), flags[0], lambda _: True, *flags[1:])
-    found: list[Hit] = []
+    hits: list[Hit] = []
     rows = 0
     # The names were looked at before they came here.
     opening = Opening(lambda _: False, FileAliases(places))
     for hit in look(request, paths, opening):
-        found.append(hit)
+        hits.append(hit)
         rows += len(hit.lines) or 1
         if rows > most:
             break
-    sys.stdout.write(json.dumps([asdict(hit) for hit in found]))
+    sys.stdout.write(json.dumps([asdict(hit) for hit in hits]))
 
 
 if __name__ == "__main__":

@@ -285,3 +285,7 @@ def test_what_grows_without_end_is_bounded(house: House, command: str) -> None:
     start = time.process_time()
     house.bash(command, "full_auto")
     assert time.process_time() - start < 10
+
+
+def test_an_empty_word_of_what_counts_is_no_flag(house: House) -> None:
+    assert house.bash("echo $(ls | wc '')").verdict == "ask"
