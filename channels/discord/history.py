@@ -108,8 +108,9 @@ class MissedChannels:
             if channel.get("type") in READABLE | THREADS:
                 self._schedule(name, newest, joined)
                 continue
-            has_new_post = newest is not None and newest > floor and str(newest) not in there
-            if channel.get("type") in FORUMS and has_new_post:
+            if channel.get("type") not in FORUMS or newest is None:
+                continue
+            if newest > floor and str(newest) not in there:
                 reading = self._read_forum(name, number, floor)
                 self._group.create_task(reading, name="discord forum")
         for thread, (parent, guild) in list(self._memory.known.threads.items()):
@@ -174,9 +175,12 @@ class MissedChannels:
             self._doubles.missed(row)
         # The messages that wait as live events.
         events = self.backlog.waiting(chat)
-        live = [frame.data or {} for frame in events if frame.event == "MESSAGE_CREATE"]
-        numbers = [number_of(str(data.get("id"))) for data in live]
-        coming = [number for number in numbers if number is not None]
+        coming: list[int] = []
+        for frame in events:
+            data = frame.data if frame.event == "MESSAGE_CREATE" else None
+            number = number_of(str(data.get("id"))) if data is not None else None
+            if number is not None:
+                coming.append(number)
         missed.take_back(set(map(str, coming)), lambda row: str(row["id"]))
         # What waits as a live event and was said before the rows of history is told with them.
         first = min(coming, default=since + 1)
@@ -196,14 +200,16 @@ class MissedChannels:
             rows += page
             if len(page) < PAGE:
                 break
-            after = max(after, *(int(str(row.get("id"))) for row in page))
+            numbers = [int(str(row.get("id"))) for row in page]
+            after = max(after, *numbers)
         else:  # too much to read it all: the newest from the other end
             more = True
             before: int | None = None
             for _ in range(-(-most // PAGE)):
                 page = await self._wire.history(channel, before=before, limit=PAGE)
                 rows += page
-                before = min((int(str(row.get("id"))) for row in page), default=0)
+                numbers = [int(str(row.get("id"))) for row in page]
+                before = min(numbers, default=0)
         return sorted_by_id([row | {"channel_id": channel} for row in rows]), more
 
     def arrival(self, chat: str, row: Body, *, changed: bool) -> Arrival | None:
@@ -212,7 +218,8 @@ class MissedChannels:
             if changed:
                 since = moment(str(self._memory.known.since[chat]))
                 edited = inbound.edited(row, place)
-                return edited if edited is not None and edited.at > since - OVERLAP else None
+                is_new = edited is not None and edited.at > since - OVERLAP
+                return edited if is_new else None
             message = inbound.message(row, place)
         except (ValueError, OverflowError) as error:
             raise Malformed(str(error)) from error
@@ -250,7 +257,8 @@ class MissedChannels:
                     self._add_thread(thread, spot.guild)
             except (Refused, Malformed) as error:
                 _log.info("discord: a thread of %s cannot be read: %s", chat, error)
-        last = max((int(row["id"]) for row in missed.said + missed.left), default=0)
+        numbers = [int(row["id"]) for row in missed.said + missed.left]
+        last = max(numbers, default=0)
         known = self._memory.known
         cursor = known.cursor(chat, last) if last > known.since[chat] else None
         await self._memory.store(self._context, arrivals, cursor)
@@ -302,7 +310,9 @@ class Doubles:
             return
         here = self._rounds.get(chat)
         if not self._is_ours(data):
-            self._rounds[chat] = here if here is not None and here.waits(number) else _Round()
+            if here is None or not here.waits(number):
+                here = _Round()
+            self._rounds[chat] = here
             return
         if here is None and self._competing.rested is not None:
             here = _Round()

@@ -88,7 +88,8 @@ def snowflake(at: datetime) -> int:
 
 
 def moment(number: str) -> datetime:
-    return datetime.fromtimestamp(((int(number) >> 22) + EPOCH) / 1000, UTC)
+    milliseconds = (int(number) >> 22) + EPOCH
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def order(number: str | int) -> str:
@@ -130,10 +131,6 @@ def read(event: str, data: Body, place: Place, name: str) -> list[Arrival]:
         raise Malformed(f"{type(error).__name__}: {error}") from None
 
 
-def is_ours(row: Body, place: Place) -> bool:
-    return body_of(row, "author", {}).get("id") == place.account
-
-
 def is_spoken(row: Body, place: Place) -> bool:
     """By a person or another bot: not by us, not one of Discord's own lines."""
     kind = row.get("type", 0)
@@ -150,7 +147,10 @@ def calls_us(row: Body, place: Place) -> bool:
         return True
     if any(role in place.ours for role in _ids(row, "mention_roles")):
         return True
-    return row.get("type") == _REPLY and is_ours(body_of(row, "referenced_message", {}), place)
+    if row.get("type") != _REPLY:
+        return False
+    author = body_of(body_of(row, "referenced_message", {}), "author", {})
+    return author.get("id") == place.account
 
 
 def message(row: Body, place: Place) -> Inbound | None:
@@ -235,8 +235,10 @@ def spot_of(channel: Body, guild: str) -> Spot:
 def readable(text: str, place: Place, people: Mapping[str, str]) -> str:
     """Discord's markup for things as a person reads it. A call of ours at the start is an address,
     not a word."""
-    ours = "|".join([f"@!?{place.account}", *(f"@&{role}" for role in place.ours)])
-    text = re.sub(rf"^\s*<(?:{ours})>[\s,:]*", "", text)
+    ours = [f"@!?{place.account}"]
+    ours += [f"@&{role}" for role in place.ours]
+    call = rf"^\s*<(?:{'|'.join(ours)})>[\s,:]*"
+    text = re.sub(call, "", text)
     return clean(_MARKED.sub(lambda markup: _marked(markup, place, people), text))
 
 
@@ -262,22 +264,24 @@ def _marked(markup: re.Match[str], place: Place, people: Mapping[str, str]) -> s
 
 
 def _text(row: Body, place: Place) -> str:
-    people = {
-        text_of(person, "id", ""): _name(person, person.get("member"))
-        for person in bodies_of(row, "mentions")
-    }
+    people: dict[str, str] = {}
+    for person in bodies_of(row, "mentions"):
+        people[text_of(person, "id", "")] = _name(person, person.get("member"))
     lines = [readable(text_of(row, "content", ""), place, people)]
     for snapshot in bodies_of(row, "message_snapshots"):
         forwarded = _text(body_of(snapshot, "message", {}), place)
         lines.append(f"[forwarded] {forwarded}".strip())
-    stickers = [clean(text_of(row, "name", "")) for row in bodies_of(row, "sticker_items")]
-    lines += [f"[sticker {name}]".replace(" ]", "]") for name in stickers]
+    for sticker in bodies_of(row, "sticker_items"):
+        name = clean(text_of(sticker, "name", ""))
+        lines.append(f"[sticker {name}]".replace(" ]", "]"))
     poll = body_of(row, "poll", {})
     if poll:
-        question = clean(text_of(body_of(poll, "question", {}), "text", ""))
-        answers = [body_of(answer, "poll_media", {}) for answer in bodies_of(poll, "answers")]
-        options = " / ".join(clean(text_of(answer, "text", "")) for answer in answers)
-        lines.append(f"[poll: {question} — {options}]")
+        question = body_of(poll, "question", {})
+        texts = [clean(text_of(question, "text", ""))]
+        for answer in bodies_of(poll, "answers"):
+            media = body_of(answer, "poll_media", {})
+            texts.append(clean(text_of(media, "text", "")))
+        lines.append(f"[poll: {texts[0]} — {' / '.join(texts[1:])}]")
     return "\n".join(line for line in lines if line.strip())
 
 
@@ -323,8 +327,8 @@ def _interaction(data: Body, place: Place) -> Inbound | Answer | None:
     person = _person(user, member)
     common = _common(f"interaction/{number}", channel, person, number, place)
     if kind == 2:
-        words = [f"/{text_of(content, 'name')}", *_values(bodies_of(content, "options"))]
-        text = clean(" ".join(words))
+        words = _values(bodies_of(content, "options"))
+        text = clean(" ".join([f"/{text_of(content, 'name')}", *words]))
         private = not data.get("guild_id")
         message = MessageId(number)
         return Inbound(**common, message=message, text=text, private=private, addressed=True)
@@ -369,7 +373,8 @@ def _author(row: Body) -> Person:
 
 
 def _person(user: Body, member: object, *, bot: bool = False) -> Person:
-    return Person(PersonId(_id(user, "id")), _name(user, member), bot or bool(user.get("bot")))
+    is_bot = bot or bool(user.get("bot"))
+    return Person(PersonId(_id(user, "id")), _name(user, member), is_bot)
 
 
 def _name(user: Body, member: object) -> str:

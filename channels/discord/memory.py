@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
@@ -43,7 +43,8 @@ class Session:
 
     def written(self, stored: int, at: datetime) -> str:
         """``stored``: the last event whose arrivals are stored, and all before it."""
-        return json.dumps(asdict(self) | {"number": stored, "at": at.timestamp()})
+        session = {"id": self.id, "url": self.url, "number": stored, "at": at.timestamp()}
+        return json.dumps(session)
 
 
 def session_from(value: str | None, at: datetime, most: float) -> Session | None:
@@ -88,14 +89,17 @@ class Guilds:
         if object_of(member.get("user")).get("id") != account:
             return
         if isinstance(roles, list):
-            ids = map(id_of, cast("list[object]", roles))
-            self.ours.setdefault(guild, set()).update(set(ids) - {"", guild})
+            ids = set(map(id_of, cast("list[object]", roles)))
+            ours = self.ours.setdefault(guild, set())
+            ours |= ids - {"", guild}
 
     def note(self, channel: Body, guild: str = "") -> None:
         self.spots[_id(channel)] = spot_of(channel, guild)
 
     def forget(self, guild: str) -> None:
-        self.spots = {number: spot for number, spot in self.spots.items() if spot.guild != guild}
+        for number, spot in list(self.spots.items()):
+            if spot.guild == guild:
+                del self.spots[number]
         self.ours.pop(guild, None)
 
 
@@ -115,18 +119,19 @@ class Known:
         """The cursor of places; one that cannot be read counts as none."""
         body = _object(value)
         direct = body.get("direct")
-        threads = body.get("threads")
         if isinstance(direct, list):
-            self.direct.update(dict.fromkeys(map(str, cast("list[object]", direct))))
-        if isinstance(threads, dict):
-            for thread, where in cast("dict[str, Any]", threads).items():
-                if isinstance(where, list) and len(cast("list[object]", where)) == 2:
-                    parent, guild = cast("list[object]", where)
-                    self.threads[thread] = (str(parent), str(guild))
+            for channel in cast("list[object]", direct):
+                self.direct[str(channel)] = None
+        for thread, pair in object_of(body.get("threads")).items():
+            values = cast("list[object]", pair) if isinstance(pair, list) else []
+            if len(values) == 2:
+                parent, guild = values
+                self.threads[thread] = (str(parent), str(guild))
 
     def places(self) -> Cursor:
         self.changed = False
-        return Cursor("places", json.dumps({"direct": list(self.direct), "threads": self.threads}))
+        places = {"direct": list(self.direct), "threads": self.threads}
+        return Cursor("places", json.dumps(places))
 
     def meet(self, channel: str) -> None:
         self.changed = self.changed or channel not in self.direct
@@ -199,15 +204,15 @@ def newest_in(channel: Body) -> int | None:
 
 
 def sorted_by_id(rows: list[Body]) -> list[Body]:
-    return sorted({_id(row): row for row in rows}.values(), key=lambda row: order(_id(row)))
+    unique = {order(_id(row)): row for row in rows}
+    return [unique[name] for name in sorted(unique)]
 
 
 def _object(value: str | None) -> Mapping[str, Any]:
     try:
-        body: Any = json.loads(value or "{}")
+        return object_of(json.loads(value or "{}"))
     except ValueError:
-        body = {}
-    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+        return {}
 
 
 def rows_of(body: Body, name: str) -> list[Body]:

@@ -51,13 +51,13 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
         answered = {"message_id": number(outbound.reply_to), "fail_if_not_exists": False}
         reply = {"message_reference": answered}
     parts: list[Part] = []
-    for index, body in enumerate(bodies):
-        if index < len(old):
-            edited: Body = {"components": [], "embeds": [], **body}
-            parts.append(Part("edit", _payload(channel, edited), old[index]))
-        else:
-            parts.append(Part("post", _payload(channel, body | reply if index == 0 else body)))
-    surplus = [*old[len(bodies) :], *filter(is_file, messages)]
+    for body, message in zip(bodies, old, strict=False):
+        edited: Body = {"components": [], "embeds": [], **body}
+        parts.append(Part("edit", _payload(channel, edited), message))
+    if bodies and not old:
+        bodies[0] |= reply
+    parts += [Part("post", _payload(channel, body)) for body in bodies[len(old) :]]
+    surplus = old[len(bodies) :] + [message for message in messages if is_file(message)]
     parts += [Part("delete", _payload(channel, {}), message) for message in surplus]
     for start in range(0, len(outbound.files), MAX_FILES):
         paths = outbound.files[start : start + MAX_FILES]
@@ -113,8 +113,9 @@ def _bodies(outbound: Outbound) -> list[Body]:
     rendered = escape if outbound.plain else markdown
     # A reply rings its author by itself.
     people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
-    called = list(dict.fromkeys(person for person in people if _NUMBER.fullmatch(person)))
-    calls = " ".join(f"<@{person}>" for person in called)
+    users = [person for person in people if _NUMBER.fullmatch(person)]
+    called = list(dict.fromkeys(users))
+    calls = " ".join(f"<@{user}>" for user in called)
     room = MAX_TEXT - _ROOM - len(calls) - 1
     head, embed = _card(outbound, text, room)
     pieces = [head] if embed else []
@@ -181,8 +182,8 @@ def _cut(text: str, most: int) -> list[str]:
     pieces: list[str] = []
     while units(text) > most:
         end = most
-        while units(text[:end]) > most:
-            end -= max(1, (units(text[:end]) - most) // 2)
+        while (surplus := units(text[:end]) - most) > 0:
+            end -= max(1, surplus // 2)
         pieces.append(text[:end])
         text = text[end:]
     return [*pieces, text]
@@ -236,11 +237,8 @@ def escape(text: str) -> str:
 def is_visible(text: str) -> bool:
     """Whether Discord would show anything: a message of white space and format characters alone is
     refused as empty."""
-    return any(
-        unicodedata.category(character)[0] not in "ZC"
-        and character not in "\u2800\u3164\u115f\u1160"
-        for character in text
-    )
+    shown = (character for character in text if character not in "\u2800\u3164\u115f\u1160")
+    return any(unicodedata.category(character)[0] not in "ZC" for character in shown)
 
 
 def units(text: str) -> int:
@@ -260,7 +258,8 @@ def _block(node: SyntaxTreeNode, *, inside: bool = False) -> str:
                 return f"**{_BOLD.sub('', words)}**"
             return f"{'#' * level} {words}" if words else ""
         case "fence" | "code_block":
-            return _fenced(node.content.rstrip("\n"), node.info if node.type == "fence" else "")
+            language = node.info if node.type == "fence" else ""
+            return _fenced(node.content.rstrip("\n"), language)
         case "blockquote":
             blocks = filter(None, (_block(child, inside=True) for child in node.children))
             inner = "\n\n".join(blocks)
@@ -298,10 +297,12 @@ def _block(node: SyntaxTreeNode, *, inside: bool = False) -> str:
 def _fenced(code: str, info: str) -> str:
     """Discord ends a block at the next three backticks, wherever they stand: between them goes a
     space of no width."""
-    language = _LANGUAGE.match(info.strip())
-    body = code.replace(_FENCE, "`\u200b`\u200b`")
-    body = body + "\u200b" if body.endswith("`") else body
-    return f"{_FENCE}{language.group() if language is not None else ''}\n{body or ' '}\n{_FENCE}"
+    match = _LANGUAGE.match(info.strip())
+    language = match[0] if match is not None else ""
+    body = code.replace(_FENCE, "`\u200b`\u200b`") or " "
+    if body.endswith("`"):
+        body += "\u200b"
+    return f"{_FENCE}{language}\n{body}\n{_FENCE}"
 
 
 def _inline(block: SyntaxTreeNode) -> str:
@@ -313,16 +314,17 @@ def _inline(block: SyntaxTreeNode) -> str:
             case "softbreak" | "hardbreak":
                 piece = "\n"
             case "code_inline":
-                # As many backticks around as stand nowhere inside; three or more would begin a
-                # block.
+                # As many backticks around as stand nowhere inside; three would begin a block.
                 code = node.content
                 runs = {len(run) for run in re.findall("`+", code)}
                 size = next((size for size in (1, 2) if size not in runs), 0)
                 if not size:
                     code = code.replace("`", "`\u200b")
                     size = 2
-                edge = " " if code.startswith("`") or code.endswith("`") else ""
-                piece = f"{'`' * size}{edge}{code or ' '}{edge}{'`' * size}"
+                code = code or " "
+                fence = "`" * size
+                edge = " " if "`" in (code[0], code[-1]) else ""
+                piece = f"{fence}{edge}{code}{edge}{fence}"
             case "strong" | "em" | "s":
                 piece = _styled(_inline(node), _MARKS[node.type])
             case "link":
@@ -356,15 +358,18 @@ def _text(text: str) -> str:
     pieces: list[str] = []
     last = 0
     for link in _URL.finditer(text):
-        pieces += [_SPECIAL.sub(_safe, text[last : link.start()]), link.group()]
+        words = text[last : link.start()]
+        pieces.append(_SPECIAL.sub(_safe, words))
+        pieces.append(link.group())
         last = link.end()
-    return "".join([*pieces, _SPECIAL.sub(_safe, text[last:])])
+    pieces.append(_SPECIAL.sub(_safe, text[last:]))
+    return "".join(pieces)
 
 
 def _lines(text: str) -> str:
     """A paragraph whose lines begin with what Discord would take for a block. Our own bold and
     italics are never followed by a blank."""
-    return _LINE_START.sub(lambda mark: f"{mark[3] or mark[1]}\\{mark[2] or ''}", text)
+    return _LINE_START.sub(r"\1\3\\\2", text)
 
 
 def _styled(inner: str, mark: str) -> str:
@@ -374,8 +379,8 @@ def _styled(inner: str, mark: str) -> str:
     within = words.replace("**", "") if mark == "*" else words
     if not words or re.search(rf"(?<!\\){re.escape(mark)}", within) is not None:
         return inner
-    start = inner.index(words)
-    return f"{inner[:start]}{mark}{words}{mark}{inner[start + len(words) :]}"
+    before, _, after = inner.partition(words)
+    return f"{before}{mark}{words}{mark}{after}"
 
 
 def _link(address: str, plain: str, words: str, read: str) -> str:
@@ -386,7 +391,9 @@ def _link(address: str, plain: str, words: str, read: str) -> str:
         return words if shown else f"{words} ({_text(address)})"
     if not plain.strip() or plain == address:
         return f"<{address}>"
-    breaks = "://" in plain or "]" in plain or "`" in words or "](" in words
-    if breaks or disclosed(plain, address, read):
+    has_address = "://" in plain or "]" in plain
+    has_markup = "`" in words or "](" in words
+    if has_address or has_markup or disclosed(plain, address, read):
         return f"{words} (<{address}>)"
-    return f"[{words.replace(chr(10), ' ').strip()}](<{address}>)"
+    label = words.replace("\n", " ").strip()
+    return f"[{label}](<{address}>)"
