@@ -18,7 +18,7 @@ from pathlib import Path
 
 from channels.contract import Clock
 from channels.errors import InUse
-from channels.record import Recent
+from channels.record import Recent, record
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +42,15 @@ class _Note:
     back: datetime | None = None
 
 
+@record
+class _Sign:
+    """Of another one."""
+
+    about: str
+    at: datetime
+    lost: bool  # our answer came second
+
+
 class CompetingInstance:
     """Of one connection. ``folder``: the channel's private one, where a stop is remembered; None:
     it is not. ``began``: the house, whose connections come and go; None: with this one."""
@@ -50,7 +59,7 @@ class CompetingInstance:
         self._clock = clock
         self._file = folder / "conflict.json" if folder is not None else None
         self._sent = Recent[str, None](SENT)
-        self._signs: list[tuple[str, datetime, bool]] = []  # about, when, lost
+        self._signs: list[_Sign] = []
         self._came = clock()
         self._note = self._read()
         # A lost connection costs no place. One that left its place to another begins anew.
@@ -75,7 +84,8 @@ class CompetingInstance:
     def silent_at(self, moment: datetime) -> bool:
         """Whether we rested then and have said nothing since, so that whatever our account said is
         not ours."""
-        return self._note.silent and self.rested is not None and moment > self.rested + _LATE
+        rested = self.rested
+        return self._note.silent and rested is not None and moment > rested + _LATE
 
     def send(self, key: str) -> None:
         """Said before the call, so that no echo is faster."""
@@ -94,10 +104,13 @@ class CompetingInstance:
         match = _KEY.fullmatch(key) if isinstance(key, str) else None
         if match is None or self.sent(key):
             return False
-        after = (self.rested if self._note.silent else None) or self._came
+        after = self.rested if self._note.silent else None
+        if after is None:
+            after = self._came
         latest = self._clock() + _FUTURE
         made = int(match[1], 36)  # ms
-        return at > after and after.timestamp() * 1000 < made < latest.timestamp() * 1000
+        is_new = after.timestamp() * 1000 < made < latest.timestamp() * 1000
+        return at > after and is_new
 
     def conflict(
         self,
@@ -116,13 +129,16 @@ class CompetingInstance:
         for itself."""
         now = self._clock()
         stopped = self.rested
-        self._signs = [sign for sign in self._signs if now - sign[1] < REMEMBERED]
-        if about and any(about == sign[0] for sign in self._signs):
+        self._signs = [sign for sign in self._signs if now - sign.at < REMEMBERED]
+        if about and any(about == sign.about for sign in self._signs):
             return
         enough = enough if stopped is None else again
-        self._signs = [*self._signs, (about, now, lost)][-enough:]
-        if len(self._signs) < enough or 2 * sum(sign[2] for sign in self._signs) <= enough:
-            _log.warning("%s (%d of %d times)", what, len(self._signs), enough)
+        self._signs.append(_Sign(about, now, lost))
+        del self._signs[:-enough]
+        count = len(self._signs)
+        losses = sum(sign.lost for sign in self._signs)
+        if count < enough or 2 * losses <= enough:
+            _log.warning("%s (%d of %d times)", what, count, enough)
             return
         times = "still" if stopped is not None else f"{enough} times in a row"
         self._write(_Note(now, silent=sure))

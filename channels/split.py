@@ -53,7 +53,9 @@ class _Cuts:
 
     def wrap_at(self, offset: int) -> _Wrap | None:
         """The fence or table that a cut at ``offset`` would tear."""
-        return self.wraps.get(bisect_right(self.lines, offset) - 1) if offset < self.end else None
+        if offset >= self.end:
+            return None
+        return self.wraps.get(bisect_right(self.lines, offset) - 1)
 
     def is_useful(self, offset: int) -> bool:
         """Whether neither side of a cut at this line start is an empty fence or a table without
@@ -108,42 +110,51 @@ def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def _find_cuts(text: str) -> _Cuts:
-    lines = [0, *(match.end() for match in re.finditer(r"\n|\r\n?", text))]
+    ends = [match.end() for match in re.finditer(r"\n|\r\n?", text)]
+    lines = [0, *ends]
     source = re.split(r"\n|\r\n?", text)
-    blocks: list[int] = []
-    items: list[int] = []
+    blocks: set[int] = set()
+    items: set[int] = set()
     wraps: dict[int, _Wrap] = {}
     raw: set[int] = set()
     for token in outline().parse(text):
         if token.map is None or token.nesting < 0 or token.map[0] >= len(lines):
             continue
-        (blocks if token.level == 0 else items).append(lines[token.map[0]])
+        first, last = token.map
+        if token.level > 0:
+            items.add(lines[first])
+        else:
+            blocks.add(lines[first])
         if token.type == "code_block" and token.level == 0:
-            raw.update(range(*token.map))
-        wrap = _wrap_of(token, source, *token.map)
+            raw.update(range(first, last))
+        wrap = _wrap_of(token, source, first, last)
         if wrap is not None:
-            wraps.update((line, wrap) for line in range(wrap.body, wrap.last))
+            for line in range(wrap.body, wrap.last):
+                wraps[line] = wrap
     end = len(text.rstrip())
-    return _Cuts(text, end, lines, sorted(set(blocks)), sorted(set(items)), wraps, raw)
+    return _Cuts(text, end, lines, sorted(blocks), sorted(items), wraps, raw)
 
 
 def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | None:
     head = source[first]
     if token.type == "fence":
-        quote = re.match(r"(?:[ \t]*>)*", head)
-        prefix = quote.group() + " " if quote is not None and quote.group() else ""
-        closed = last - first > 1 and source[last - 1].strip(" \t>").startswith(token.markup)
-        indent = 0 if prefix else max(0, head.find(token.markup))
-        opener = f"{prefix}{token.markup}{token.info}\n"
-        closer = f"\n{prefix}{token.markup}"
-        return _Wrap(first, first + 1, last - closed, opener, closer, indent)
+        fence = token.markup
+        quote = re.match(r"(?:[ \t]*>)+", head)
+        prefix = f"{quote.group()} " if quote is not None else ""
+        end = source[last - 1].strip(" \t>")
+        is_closed = last - first > 1 and end.startswith(fence)
+        indent = 0 if prefix else max(0, head.find(fence))
+        opener = f"{prefix}{fence}{token.info}\n"
+        closer = f"\n{prefix}{fence}"
+        return _Wrap(first, first + 1, last - is_closed, opener, closer, indent)
     is_paragraph = token.type == "paragraph_open" and token.level == 0
     if not is_paragraph or last - first <= 2 or "|" not in head:
         return None
     rule = source[first + 1]
     if not _TABLE_RULE.fullmatch(rule):
         return None
-    return _Wrap(first, first + 2, last, f"{head}\n{rule}\n", "", 0)
+    opener = f"{head}\n{rule}\n"
+    return _Wrap(first, first + 2, last, opener, "", 0)
 
 
 def _piece(cuts: _Cuts, start: int, end: int) -> str:
@@ -176,7 +187,10 @@ def _outdent(body: str, indent: int) -> str:
     for number, line in enumerate(lines):
         if line.strip() and not line.startswith(margin):
             break
-        lines[number] = line[indent:] if line.startswith(margin) else line.lstrip(" ")
+        if line.startswith(margin):
+            lines[number] = line[indent:]
+        else:
+            lines[number] = line.lstrip(" ")
     return "\n".join(lines)
 
 
@@ -195,7 +209,8 @@ def _reach(cuts: _Cuts, start: int, end: int, guess: int, fits: Callable[[str], 
     high = start + guess
     while high < end and fits(_piece(cuts, start, high)):
         low = high
-        high += max(16, (high - start) // (4 if start else 1))  # later pieces are guessed well
+        share = 4 if start else 1  # later pieces are guessed well
+        high += max(16, (high - start) // share)
     if high >= end:
         if fits(_piece(cuts, start, end)):
             return end
@@ -216,7 +231,8 @@ def _best_cut(cuts: _Cuts, start: int, reach: int, fits: Callable[[str], bool]) 
             return candidate
     cut = between_characters(cuts.text, start, reach)
     while not fits(_piece(cuts, start, cut)):
-        shorter = between_characters(cuts.text, start, start + (cut - start) // 2)
+        half = (cut - start) // 2
+        shorter = between_characters(cuts.text, start, start + half)
         if shorter >= cut:  # one visible character alone is too much: by code points then
             return max(start + 1, min(reach, cut))
         cut = shorter
@@ -225,19 +241,21 @@ def _best_cut(cuts: _Cuts, start: int, reach: int, fits: Callable[[str], bool]) 
 
 def _candidates(cuts: _Cuts, start: int, least: int, reach: int) -> Iterator[int]:
     for offsets in (cuts.blocks, cuts.items, cuts.lines):
-        index = bisect_right(offsets, reach) - 1
-        for at in reversed(offsets[max(0, index - 1) : index + 1]):
+        behind = bisect_right(offsets, reach)
+        for at in reversed(offsets[max(0, behind - 2) : behind]):
             if least <= at <= reach and cuts.is_useful(at):
                 yield at
     if cuts.wrap_at(reach) is None:
-        ends = [match.end() for match in _SENTENCE_END.finditer(cuts.text[start:reach])]
-        for end in reversed(ends[-3:]):
-            at = start + end
+        sentences = list(_SENTENCE_END.finditer(cuts.text[start:reach]))
+        for sentence in reversed(sentences[-3:]):
+            at = start + sentence.end()
             if at >= least and not _STARTS_A_BLOCK.match(cuts.text, at):
                 yield at
     at = reach
     for _ in range(4):
-        at = max(cuts.text.rfind(space, least - 1, at - 1) for space in " \t") + 1
+        blank = cuts.text.rfind(" ", least - 1, at - 1)
+        tab = cuts.text.rfind("\t", least - 1, at - 1)
+        at = max(blank, tab) + 1
         if at < least or at <= start + 1:
             return
         if not _STARTS_A_BLOCK.match(cuts.text, at) and cuts.text[start:at].strip():
