@@ -87,14 +87,14 @@ def _export(name: str) -> object:
     return getattr(importlib.import_module(name), "MANIFEST", None)
 
 
-def _manifest(found: object) -> Manifest | None:
-    if isinstance(found, ModuleType):
-        found = getattr(found, "MANIFEST", None)
-        if found is None:
+def _manifest(export: object) -> Manifest | None:
+    if isinstance(export, ModuleType):
+        export = getattr(export, "MANIFEST", None)
+        if export is None:
             raise TypeError("it exports no MANIFEST")
-    if found is not None and not isinstance(found, Manifest):
-        raise TypeError(f"MANIFEST is a {type(found).__name__}, not a channels.contract.Manifest")
-    return found
+    if export is not None and not isinstance(export, Manifest):
+        raise TypeError(f"MANIFEST is a {type(export).__name__}, not a channels.contract.Manifest")
+    return export
 
 
 Known = Mapping[str, str]

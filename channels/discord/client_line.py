@@ -207,10 +207,10 @@ class Line:
             async with asyncio.timeout(within):
                 await self._arrived.wait()
         self._arrived.clear()
-        found = list(self._frames)
+        frames = list(self._frames)
         self._frames.clear()
         self._room.set()
-        return found
+        return frames
 
     async def close(self) -> None:
         """Codes 1000 and 1001 would end the session, which is meant to be resumed (Gateway,
@@ -326,19 +326,19 @@ def answered(call: str, status: int, headers: Mapping[str, str], content: bytes)
         body = None
     if 200 <= status < 300:
         return body
-    said = object_of(body)
+    fields = object_of(body)
     if status == 429:
         # Rate limits, "Exceeding a rate limit": retry_after in the body is finer than the header;
         # an answer of Cloudflare has no body of Discord's.
         lowered = {name.lower(): value for name, value in headers.items()}
-        rest = seconds(said, "retry_after")
+        rest = seconds(fields, "retry_after")
         for name in ("retry-after", "x-ratelimit-reset-after"):
             rest = rest if rest is not None else seconds(lowered, name)
         raise RateLimited(rest if rest is not None else 60.0)
     if status >= 500:
         raise Lost(f"Discord: {call}: HTTP {status}")
-    text = f"Discord: {call}: HTTP {status}: {said.get('message') or 'no reason given'}"
-    code = said.get("code")
+    text = f"Discord: {call}: HTTP {status}: {fields.get('message') or 'no reason given'}"
+    code = fields.get("code")
     if isinstance(code, int) and code:
         text += f" ({code})"
     else:
@@ -347,7 +347,7 @@ def answered(call: str, status: int, headers: Mapping[str, str], content: bytes)
         raise AuthFailed(
             f"{text}: put the token from {_CONSOLE}, Reset Token, into channels.discord.token"
         )
-    details = "; ".join(_details(said.get("errors"), ()))
+    details = "; ".join(_details(fields.get("errors"), ()))
     raise Refused(text + (f": {details}" if details else _ADVICE.get(code, "")), status, code)
 
 

@@ -101,7 +101,7 @@ class MissedChannels:
             joined = 0
         floor = max(self._first, joined)
         channels = rows_of(data, "channels") + rows_of(data, "threads")
-        there = {str(channel.get("id")) for channel in channels}
+        active = {str(channel.get("id")) for channel in channels}
         for channel in channels:
             name = str(channel.get("id"))
             newest = newest_in(channel)
@@ -110,11 +110,11 @@ class MissedChannels:
                 continue
             if channel.get("type") not in FORUMS or newest is None:
                 continue
-            if newest > floor and str(newest) not in there:
+            if newest > floor and str(newest) not in active:
                 reading = self._read_forum(name, number, floor)
                 self._group.create_task(reading, name="discord forum")
         for thread, (parent, guild) in list(self._memory.known.threads.items()):
-            if guild == number and thread not in there:
+            if guild == number and thread not in active:
                 # Asleep; somebody may have spoken before it fell asleep.
                 self._memory.guilds.spots.setdefault(thread, Spot(guild, "", parent))
                 self._schedule(thread, None, joined)
@@ -153,8 +153,8 @@ class MissedChannels:
     async def missed(self, chat: str) -> Missed[Body] | None:
         newest, floor = self._grown.pop(chat)
         age, most = self._context.catch_up
-        known = number_of(await self._context.cursor(chat))
-        since = known if known is not None else max(self._first, floor)
+        cursor = number_of(await self._context.cursor(chat))
+        since = cursor if cursor is not None else max(self._first, floor)
         self._memory.known.since[chat] = since
         if newest is not None and newest <= since:
             return None
@@ -162,7 +162,7 @@ class MissedChannels:
         try:
             rows, more = await self._rows(chat, since, most)
         except Refused as refused:
-            if known is not None:
+            if cursor is not None:
                 raise
             _log.info("discord: %s: what was missed cannot be read: %s", chat, refused)
             return None
@@ -185,7 +185,7 @@ class MissedChannels:
         # What waits as a live event and was said before the rows of history is told with them.
         first = min(coming, default=since + 1)
         missed.said[:0] = [row for row in before if int(row["id"]) >= first]
-        if known is not None:
+        if cursor is not None:
             missed.changed = [row for row in before if int(row["id"]) < first]
         return missed
 

@@ -26,12 +26,12 @@ def application(token: str) -> str | None:
     """The application's id, which is the first part of its bot's token."""
     head = token.partition(".")[0]
     try:
-        found = base64.b64decode(
+        number = base64.b64decode(
             head + "=" * (-len(head) % 4), altchars=b"-_", validate=True
         ).decode("ascii")
     except (binascii.Error, ValueError):
         return None
-    return found if found.isdigit() else None
+    return number if number.isdigit() else None
 
 
 def invite(known: Known) -> str:

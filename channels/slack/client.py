@@ -169,16 +169,16 @@ class Wire:
     async def prove(self) -> Body:
         """Both tokens: auth.test, and a ticket that the first line then uses. Raises AuthFailed,
         NotReady, RateLimited."""
-        who = await self.read("auth.test")
+        identity = await self.read("auth.test")
         self._ticket = (await self._new_ticket(), time.monotonic())
-        return who
+        return identity
 
     async def ticket(self) -> str:
         """A Socket Mode address; each serves once and for about half a minute
         (apps.connections.open)."""
-        kept, self._ticket = self._ticket, None
-        if kept is not None and time.monotonic() - kept[1] < 10:
-            return kept[0]
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None and time.monotonic() - ticket[1] < 10:
+            return ticket[0]
         return await self._new_ticket()
 
     async def _new_ticket(self) -> str:
@@ -208,9 +208,9 @@ class Wire:
 
     async def name_of(self, user: str) -> str:
         """users.info; "" when it tells none."""
-        found = soft(await self.read("users.info", user=user), "user")
-        profile = soft(found, "profile")
-        names = (profile.get("display_name"), profile.get("real_name"), found.get("name"))
+        person = soft(await self.read("users.info", user=user), "user")
+        profile = soft(person, "profile")
+        names = (profile.get("display_name"), profile.get("real_name"), person.get("name"))
         return next((name for name in names if isinstance(name, str) and name), "")
 
     async def write(self, method: str, body: Body, *, once: bool) -> Body:

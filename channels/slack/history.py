@@ -194,24 +194,24 @@ class Memory:
     def load(self, chat: str, value: str | None) -> None:
         """From a cursor; one that cannot be read counts as none, which only fetches more than
         needed."""
-        known = self._chats.setdefault(chat, _Chat())
+        state = self._chats.setdefault(chat, _Chat())
         try:
             body: Any = json.loads(value or "{}")
         except ValueError:
             body = {}
         if isinstance(body, dict):
-            state = cast("Body", body)
-            since = str(state.get("since", ""))
-            known.since = since if _TS.fullmatch(since) else ""
-            for thread in state.get("threads", ()):
-                known.threads[str(thread)] = None
+            fields = cast("Body", body)
+            since = str(fields.get("since", ""))
+            state.since = since if _TS.fullmatch(since) else ""
+            for thread in fields.get("threads", ()):
+                state.threads[str(thread)] = None
 
     def cursor(self, chat: str, newest: str) -> Cursor:
         """The conversation's cursor with everything up to ``newest`` read; never goes back."""
-        known = self._chats.setdefault(chat, _Chat())
-        if newest and order(newest) > order(known.since):
-            known.since = newest
-        return Cursor(chat, json.dumps({"since": known.since, "threads": list(known.threads)}))
+        state = self._chats.setdefault(chat, _Chat())
+        if newest and order(newest) > order(state.since):
+            state.since = newest
+        return Cursor(chat, json.dumps({"since": state.since, "threads": list(state.threads)}))
 
     def since(self, chat: str) -> str:
         return self._chats.setdefault(chat, _Chat()).since

@@ -146,9 +146,9 @@ class Listening:
                 if frame.payload is None:
                     raise Malformed("the envelope has no payload")
                 newest = max(newest, self._note(frame), key=order)
-                for said in inbound.read(frame.kind, frame.payload, self._place):
+                for message in inbound.read(frame.kind, frame.payload, self._place):
                     is_command = frame.kind == "slash_commands"
-                    arrival = await self._rooted(said, frame.payload) if is_command else said
+                    arrival = await self._rooted(message, frame.payload) if is_command else message
                     arrivals.setdefault(arrival.key, arrival)
                     self._follow(arrival)
             except Malformed as error:
@@ -166,19 +166,19 @@ class Listening:
         for arrival in arrivals.values():
             self._courtesies.heard(arrival)
 
-    async def _rooted(self, said: Arrival, payload: Body) -> Arrival:
+    async def _rooted(self, message: Arrival, payload: Body) -> Arrival:
         """A slash command leaves no message behind. In a channel its words are shown, so that the
         answer has a thread to stand in; not those of somebody who is not heard there, and where we
         may not post the answer goes to its person alone."""
-        if not isinstance(said, Inbound):
-            return said
+        if not isinstance(message, Inbound):
+            return message
         url = str(payload.get("response_url") or "")
-        self._slashes.note(said.address.chat, said.person.id, url)
-        heard = self._invited is None or self._invited(said.address, said.person, False)
-        if said.private or said.text.startswith("/") or not heard:
-            return said
-        text = f"<@{said.person.id}>: {escape(said.text)}"
-        body: Body = {"channel": said.address.chat, "text": text[:SHOWN]}
+        self._slashes.note(message.address.chat, message.person.id, url)
+        heard = self._invited is None or self._invited(message.address, message.person, False)
+        if message.private or message.text.startswith("/") or not heard:
+            return message
+        text = f"<@{message.person.id}>: {escape(message.text)}"
+        body: Body = {"channel": message.address.chat, "text": text[:SHOWN]}
         body |= {"unfurl_links": False, "unfurl_media": False}
         try:
             async with asyncio.timeout(ROOT):
@@ -186,11 +186,11 @@ class Listening:
         except AuthFailed:
             raise
         except (ChannelError, TimeoutError):
-            return said
+            return message
         ts = sent.get("ts")
         if not isinstance(ts, str):
-            return said
-        return replace(said, address=replace(said.address, topic=TopicId(ts)))
+            return message
+        return replace(message, address=replace(message.address, topic=TopicId(ts)))
 
     def _note(self, frame: Frame) -> str:
         """Learns where a message stands, also from our own posts, which come back; its ts, or
@@ -216,12 +216,12 @@ class Listening:
                 self._memory.follow(chat, thread)
         return ts
 
-    def _follow(self, said: Arrival) -> None:
+    def _follow(self, arrival: Arrival) -> None:
         """A thread in which we were called stays ours to hear, also after a restart: it travels in
         the cursor."""
-        if isinstance(said, Inbound) and said.addressed and said.address.topic is not None:
-            self._memory.follow(said.address.chat, said.address.topic)
-            self._streams.asked(said.address.chat, said.address.topic, said.person.id)
+        if isinstance(arrival, Inbound) and arrival.addressed and arrival.address.topic is not None:
+            self._memory.follow(arrival.address.chat, arrival.address.topic)
+            self._streams.asked(arrival.address.chat, arrival.address.topic, arrival.person.id)
 
     # catch-up (channels.catch_up.History)
 
@@ -253,10 +253,10 @@ class Listening:
     def arrival(self, chat: str, row: Body, *, changed: bool) -> Arrival | None:
         self._note_row(chat, row)
         read = inbound.edited if changed else inbound.message
-        said = read(row, chat, self._place, private=self._conversations[chat].private)
-        if said is not None:
-            self._follow(said)
-        return said
+        arrival = read(row, chat, self._place, private=self._conversations[chat].private)
+        if arrival is not None:
+            self._follow(arrival)
+        return arrival
 
     def said_at(self, row: Body) -> datetime | None:
         if not inbound.is_spoken(row, self._place) or inbound.is_bots(row):

@@ -78,20 +78,24 @@ class Courtesies:
         elif event.get("type") == "assistant_thread_started":
             await self._thread(event)
 
-    def heard(self, said: Arrival) -> None:
+    def heard(self, arrival: Arrival) -> None:
         """The first words of an assistant thread are its title."""
-        if not isinstance(said, Inbound) or said.address.topic is None:
+        if not isinstance(arrival, Inbound) or arrival.address.topic is None:
             return
-        thread = f"{said.address.topic} {said.address.chat}"
+        thread = f"{arrival.address.topic} {arrival.address.chat}"
         if thread not in self._untitled or thread in self._named:
             return
         self._named.add(thread)
-        words = " ".join(said.text.split())
+        words = " ".join(arrival.text.split())
         title = words if len(words) <= TITLE else words[: TITLE - 1] + "…"
         if title:
             self._put(
                 _TITLE,
-                {"channel_id": said.address.chat, "thread_ts": said.address.topic, "title": title},
+                {
+                    "channel_id": arrival.address.chat,
+                    "thread_ts": arrival.address.topic,
+                    "title": title,
+                },
             )
 
     def _home(self, event: Body) -> None:
