@@ -61,7 +61,8 @@ def code_span(text: str) -> str:
     inside (CommonMark 6.1). "" for nothing."""
     if not text.strip():
         return ""
-    longest = max(map(len, re.findall("`+", text)), default=0)
+    runs = re.findall("`+", text)
+    longest = max(map(len, runs), default=0)
     fence = "`" * (longest + 1)
     pad = " " if "`" in (text[0], text[-1]) else ""
     return f"{fence}{pad}{text}{pad}{fence}"
@@ -94,11 +95,13 @@ def _block(node: SyntaxTreeNode) -> str:
             for item in node.children:
                 mark = "• " if node.type == "bullet_list" else f"{number}. "
                 margin = " " * len(mark)
-                items.append(mark + _blocks(item, "\n").replace("\n", "\n" + margin))
+                body = _blocks(item, "\n")
+                items.append(mark + body.replace("\n", "\n" + margin))
                 number += 1
             return "\n".join(items)
         case "table":
-            return "\n".join(" | ".join(map(plain_inline, row)) for row in _table_rows(node))
+            rows = [map(plain_inline, row) for row in _table_rows(node)]
+            return "\n".join(map(" | ".join, rows))
         case _:
             return plain_inline(node)
 
@@ -133,10 +136,12 @@ def _with_address(words: str, address: str) -> str:
 
 def table(node: SyntaxTreeNode) -> str:
     """A table as lines of a fixed-width face, its columns aligned as it says."""
-    rows = [
-        [plain_inline(cell).replace("\n", " ") for cell in cells] for cells in _table_rows(node)
-    ]
-    styles = [str(cell.attrs.get("style", "")) for cell in _table_rows(node)[0]]
+    rows: list[list[str]] = []
+    for row in _table_rows(node):
+        texts = map(plain_inline, row)
+        rows.append([text.replace("\n", " ") for text in texts])
+    head = _table_rows(node)[0]
+    styles = [str(cell.attrs.get("style", "")) for cell in head]
     widths = [0] * len(styles)
     for row in rows:
         for column, cell in enumerate(row[: len(widths)]):
@@ -146,7 +151,8 @@ def table(node: SyntaxTreeNode) -> str:
         cells: list[str] = []
         for cell, width, style in zip(row, widths, styles, strict=False):
             padding = " " * (width - _width(cell))
-            cells.append(padding + cell if style.endswith("right") else cell + padding)
+            is_right = style.endswith("right")
+            cells.append(padding + cell if is_right else cell + padding)
         lines.append(" | ".join(cells).rstrip())
     rule = "-+-".join("-" * width for width in widths)
     return "\n".join([lines[0], rule, *lines[1:]])
@@ -234,7 +240,8 @@ def disclosed(words: str, address: str, around: str = "") -> str:
     else:
         target = _host(address)
         honest = rf"(?:https?://)?{re.escape(target)}(?::\d+)?(?:[/?#]\S*)?"
-    return "" if re.fullmatch(honest, visible, re.IGNORECASE) else f" ({target})"
+    is_honest = re.fullmatch(honest, visible, re.IGNORECASE) is not None
+    return "" if is_honest else f" ({target})"
 
 
 def around(link: SyntaxTreeNode) -> str:
@@ -249,7 +256,9 @@ def words_of(node: SyntaxTreeNode) -> str:
     """What is read of a piece of a line, without where its links lead."""
     if node.type in ("softbreak", "hardbreak"):
         return "\n"
-    return node.content if not node.children else "".join(map(words_of, node.children))
+    if not node.children:
+        return node.content
+    return "".join(map(words_of, node.children))
 
 
 def _beside(node: SyntaxTreeNode, *, forward: bool) -> str:
@@ -273,7 +282,8 @@ def _beside(node: SyntaxTreeNode, *, forward: bool) -> str:
 def _visible(text: str) -> str:
     """Without what nobody sees, and letters of another width as the ones they look like."""
     letters = unicodedata.normalize("NFKC", text)
-    return "".join(letter for letter in letters if unicodedata.category(letter) != "Cf").strip()
+    visible = [letter for letter in letters if unicodedata.category(letter) != "Cf"]
+    return "".join(visible).strip()
 
 
 def _host(address: str) -> str:

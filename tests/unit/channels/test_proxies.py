@@ -74,7 +74,7 @@ async def telegram(url: str) -> object:
 async def discord(url: str) -> object:
     wire = DiscordWire("token", f"{url}/api/v10", DiscordPace())
     async with wire.open():
-        return await wire.who()
+        return await wire.user()
 
 
 async def matrix(url: str) -> object:
