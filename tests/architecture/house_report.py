@@ -100,7 +100,7 @@ def _imports(tree: ast.Module, known: frozenset[str]) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(one.name for one in node.names)
+            found.update(name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             for one in node.names:
                 full = f"{node.module}.{one.name}"
@@ -192,7 +192,7 @@ class Figures:
 
 def figures(room: str | None = None) -> Figures:
     """``room``: None for the whole product."""
-    some = [one for one in modules().values() if room in (None, one.room)]
+    some = [module for module in modules().values() if room in (None, module.room)]
     functions = sum(one.functions for one in some)
     alone = set(continuations())
     return Figures(
@@ -239,7 +239,7 @@ def main(rooms: list[str]) -> None:
     )
     print("| " + " | ".join(heads) + " |")
     print("|---|" + "--:|" * (len(heads) - 1))
-    for room in (None, *sorted({one.room for one in modules().values()})):
+    for room in (None, *sorted({module.room for module in modules().values()})):
         one = figures(room)
         print(
             f"| {room or 'all'} | {one.modules} | {one.structural} | {one.lines} | {one.long}"

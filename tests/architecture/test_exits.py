@@ -21,7 +21,9 @@ def exits() -> dict[str, str]:
         node for node in found.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     return {
-        one.name: ast.get_docstring(one) or "" for one in methods if not one.name.startswith("_")
+        method.name: ast.get_docstring(method) or ""
+        for method in methods
+        if not method.name.startswith("_")
     }
 
 

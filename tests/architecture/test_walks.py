@@ -138,7 +138,9 @@ def test_what_a_stop_hands_on_by_leads_to_the_next_one(title: str) -> None:
             assert here.by in mentioned(there), f"{there} hears no {here.by}"
             continue
         by = here.by.lstrip("_")
-        tying = [one for one in modules().values() if one.room in ("ohmo.assembly", there.room)]
+        tying = [
+            module for module in modules().values() if module.room in ("ohmo.assembly", there.room)
+        ]
         tied = any({by, there.name} <= words(one.tree) for one in tying)
         assert by == there.name.lstrip("_") or tied, f"{here} does not lead to {there}"
 

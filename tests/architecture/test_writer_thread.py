@@ -66,9 +66,9 @@ def test_what_the_store_is_handed_to_call_back_has_a_name_that_says_where_it_run
         if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef)
     ]
     plain = [
-        one.name
-        for one in methods
-        for arg in [*one.args.args, *one.args.kwonlyargs]
+        method.name
+        for method in methods
+        for arg in [*method.args.args, *method.args.kwonlyargs]
         if "Callable" in ast.unparse(arg)
     ]
     assert plain == ["listen"]

@@ -79,7 +79,7 @@ class Pages:
         if _chat(chat) not in self._threads:
             _, found = await self._daemon.call("GET", "/api/v1/sessions?limit=1000&channel=web")
             self._threads.update(
-                {one["address"]["chat"]: one["thread"] for one in found["sessions"]}
+                {session["address"]["chat"]: session["thread"] for session in found["sessions"]}
             )
         thread = self._threads.get(_chat(chat))
         return _shown(await self._daemon.history(thread)) if thread is not None else ()

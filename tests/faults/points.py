@@ -94,7 +94,8 @@ async def _allow(scene: Scene, on: str, counter: Path) -> None:
 
     async def asked() -> bool:
         return any(
-            one.by_bot and counter.name in one.text for one in await scene.rigs[on].visible(CHAT)
+            message.by_bot and counter.name in message.text
+            for message in await scene.rigs[on].visible(CHAT)
         )
 
     await until("a question on Matrix", asked)

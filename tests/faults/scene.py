@@ -89,9 +89,9 @@ class Scene:
         """Messages of the bot that show the marker."""
         place = next(word.place for word in self.words if word.marker == marker)
         return [
-            one
-            for one in await self.rigs[place[0]].visible(place[1])
-            if one.by_bot and marker in one.text
+            message
+            for message in await self.rigs[place[0]].visible(place[1])
+            if message.by_bot and marker in message.text
         ]
 
     async def answered(self, *markers: str, within: float = PATIENCE) -> None:
@@ -104,9 +104,9 @@ class Scene:
                 {word.place[:2] for word in self.words if word.marker in missing}
             ):
                 texts = [
-                    one.text
-                    for one in await self.rigs[on].visible(chat)
-                    if one.by_bot and " end" in one.text
+                    message.text
+                    for message in await self.rigs[on].visible(chat)
+                    if message.by_bot and " end" in message.text
                 ]
                 missing.difference_update(
                     marker for text in texts for marker in MARKER.findall(text)
@@ -168,10 +168,10 @@ class Scene:
         """The question with its buttons, once it can be seen."""
 
         async def there() -> bool:
-            return any(one.choices for one in await self.rigs[on].visible(chat))
+            return any(message.choices for message in await self.rigs[on].visible(chat))
 
         await until(f"a question on {on}", there)
-        return next(one for one in await self.rigs[on].visible(chat) if one.choices)
+        return next(message for message in await self.rigs[on].visible(chat) if message.choices)
 
     async def press_first(self, on: str, chat: str = "dm:ada") -> None:
         """The first button of the question that can be seen."""

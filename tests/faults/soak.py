@@ -63,7 +63,7 @@ def slope(readings: Sequence[Reading]) -> float:
     """MiB per day of messages, by least squares; 0 with fewer than two."""
     if len(readings) < 2:
         return 0.0
-    xs, ys = [one.messages / DAY for one in readings], [one.rss for one in readings]
+    xs, ys = [reading.messages / DAY for reading in readings], [one.rss for one in readings]
     mx, my = sum(xs) / len(xs), sum(ys) / len(ys)
     spread = sum((x - mx) ** 2 for x in xs)
     return sum((x - mx) * (y - my) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
@@ -171,7 +171,7 @@ def _steady(values: Sequence[int]) -> bool:
 
 def page(wanted: argparse.Namespace, soak: Soak, load: float) -> str:
     """The whole of docs/evidence/soak.md."""
-    warm = [one for one in soak.readings if one.messages >= wanted.warm]
+    warm = [reading for reading in soak.readings if reading.messages >= wanted.warm]
     steady = warm or soak.readings[len(soak.readings) // 2 :]
     since = (
         f"message {wanted.warm}"
@@ -221,10 +221,10 @@ def page(wanted: argparse.Namespace, soak: Soak, load: float) -> str:
         *(
             "| "
             + " | ".join(
-                f"{value:.1f}" if isinstance(value, float) else str(value) for value in astuple(one)
+                f"{value:.1f}" if isinstance(value, float) else str(value) for value in astuple(row)
             )
             + " |"
-            for one in rows
+            for row in rows
         ),
     ]
     return "\n".join(lines) + "\n"

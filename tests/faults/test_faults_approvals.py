@@ -21,7 +21,7 @@ def is_card(message: Visible) -> bool:
 
 async def press(scene: Scene, on: str) -> None:
     """The first button of the only card that has any."""
-    cards = [one for one in await scene.rigs[on].visible() if one.choices]
+    cards = [message for message in await scene.rigs[on].visible() if message.choices]
     assert len(cards) == 1, cards
     await scene.rigs[on].presses(cards[0].id, cards[0].choices[0])
 
@@ -65,9 +65,9 @@ async def test_a_question_outlives_a_kill_and_its_button_still_works(
         await scene.asked(on)
         await answer(scene, on, door)
         await scene.answered()
-        assert [one.choices for one in await scene.rigs[on].visible() if is_card(one)] == [()], (
-            "one card, closed"
-        )
+        assert [
+            message.choices for message in await scene.rigs[on].visible() if is_card(message)
+        ] == [()], "one card, closed"
         await scene.check(also=is_card)
         assert runs(work) == 1
 

@@ -59,7 +59,7 @@ async def test_a_clock_that_is_set_ends_no_question_and_loses_no_word(
         await press(scene, "telegram")
         await scene.answered()
         _, found = await scene.daemon.call("GET", "/api/v1/cron/j/history")
-        dues = [one["due"] for one in found["occurrences"]]
+        dues = [occurrence["due"] for occurrence in found["occurrences"]]
         assert len(set(dues)) == len(dues)
         # who believes a clock that is a year ahead must think that what is said now was said long
         # ago, and that Telegram lost a year

@@ -34,7 +34,9 @@ async def readiness(scene: Scene, wanted: int) -> None:
 
 async def owner_reads(scene: Scene, words: str) -> None:
     async def there() -> bool:
-        return any(words in one.text for one in await scene.rigs["telegram"].visible("dm:ada"))
+        return any(
+            words in message.text for message in await scene.rigs["telegram"].visible("dm:ada")
+        )
 
     await until(f"the owner reads {words!r}", there)
 

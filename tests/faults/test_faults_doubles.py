@@ -156,7 +156,7 @@ async def test_of_two_houses_on_one_bot_the_one_that_came_later_stops_and_tries_
         await rests.tries()
         await rests.speaks()
         await holds("it hears again", lambda: rests.house.heard == 1)
-        assert [one.text for one in await rig.visible() if one.by_bot] == [
+        assert [message.text for message in await rig.visible() if message.by_bot] == [
             "kept until the other one is gone"
         ]
         await rests.leaves()
@@ -187,7 +187,7 @@ async def answer(rig: Any, house: Running, text: str, at: Address) -> None:
     await house.house.posts(text, at)
 
     async def seen() -> bool:
-        return any(one.by_bot and text in one.text for one in await rig.visible())
+        return any(message.by_bot and text in message.text for message in await rig.visible())
 
     await until(f"{text} is seen", seen)
 

@@ -19,7 +19,7 @@ HOUR = 3_600.0
 
 
 async def told(scene: Scene, chat: str = "dm:ada") -> list[Visible]:
-    return [one for one in await scene.rigs["telegram"].visible(chat) if one.by_bot]
+    return [message for message in await scene.rigs["telegram"].visible(chat) if message.by_bot]
 
 
 async def says(

@@ -83,7 +83,7 @@ async def card(scene: Scene, cell: Cell) -> Visible | None:
 async def open_ids(scene: Scene) -> dict[str, str]:
     """The open question of each thread."""
     _, found = await scene.daemon.call("GET", "/api/v1/approvals?limit=1000")
-    return {one["thread"]: one["ask"]["id"] for one in found["approvals"]}
+    return {approval["thread"]: approval["ask"]["id"] for approval in found["approvals"]}
 
 
 async def asks(scene: Scene, cell: Cell) -> bool:
@@ -266,7 +266,7 @@ async def writes(scene: Scene, path: Path, text: str = "new") -> tuple[str, Visi
     marker = await scene.says(f"#write{{{path} {text}}}")
 
     async def either() -> bool:
-        asked = any(one.choices for one in await scene.rigs["telegram"].visible())
+        asked = any(message.choices for message in await scene.rigs["telegram"].visible())
         return asked or any(" end" in one.text for one in await scene.answers(marker))
 
     await until(f"a question about {path}, or an answer", either)
@@ -356,7 +356,11 @@ async def test_why_a_command_is_refused_is_told_in_the_words_people_write(
             told: list[str] = []
 
             async def said(marker: str = marker, told: list[str] = told) -> bool:
-                cards = [one.text for one in await scene.rigs["telegram"].visible() if one.choices]
+                cards = [
+                    message.text
+                    for message in await scene.rigs["telegram"].visible()
+                    if message.choices
+                ]
                 told[:] = [*cards, *scene.told(marker)]
                 return bool(told)
 

@@ -29,14 +29,16 @@ async def run_late(scene: Scene, on: str) -> None:
     if on == "matrix":
         await scene.rigs[on].says("/approve")
         return
-    (card,) = [one for one in await scene.rigs[on].visible() if "to run it now" in one.text]
+    (card,) = [
+        message for message in await scene.rigs[on].visible() if "to run it now" in message.text
+    ]
     assert len(card.choices) == 1, card
     await scene.rigs[on].presses(card.id, card.choices[0])
 
 
 async def lapses(scene: Scene, on: str) -> None:
     async def offered() -> bool:
-        return any("to run it now" in one.text for one in await scene.rigs[on].visible())
+        return any("to run it now" in message.text for message in await scene.rigs[on].visible())
 
     await until(f"the question on {on} is over", offered)
 
@@ -98,7 +100,10 @@ async def test_a_message_nobody_said_is_still_wanted_can_be_answered_after_all(
         marker = await scene.says(on=on, answered=False)
 
         async def shown(text: str) -> bool:
-            return any(one.by_bot and text in one.text for one in await scene.rigs[on].visible())
+            return any(
+                message.by_bot and text in message.text
+                for message in await scene.rigs[on].visible()
+            )
 
         await until("the model is away", lambda: shown("Your message is kept"))
         scene.model.default = answering
@@ -120,9 +125,9 @@ async def test_a_message_nobody_said_is_still_wanted_can_be_answered_after_all(
             await scene.rigs[on].says("/approve")
         else:
             (card,) = [
-                one
-                for one in await scene.rigs[on].visible()
-                if "to have it answered now" in one.text
+                message
+                for message in await scene.rigs[on].visible()
+                if "to have it answered now" in message.text
             ]
             for _ in range(2):
                 await scene.rigs[on].presses(card.id, card.choices[0])

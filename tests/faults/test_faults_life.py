@@ -60,9 +60,9 @@ async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_a
         await scene.daemon.start()
         await scene.check(also=is_notice)
         notices = [
-            one.text
-            for one in await scene.rigs["telegram"].visible()
-            if one.by_bot and is_notice(one)
+            message.text
+            for message in await scene.rigs["telegram"].visible()
+            if message.by_bot and is_notice(message)
         ]
         assert len(notices) == 1, notices
         assert "ended the process 8 times" in notices[0]
@@ -82,9 +82,9 @@ async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and
         assert time.monotonic() - began < 45, "the thread waited too long behind its poison"
         await scene.check(also=is_notice)
         notices = [
-            one.text
-            for one in await scene.rigs["telegram"].visible()
-            if one.by_bot and is_notice(one)
+            message.text
+            for message in await scene.rigs["telegram"].visible()
+            if message.by_bot and is_notice(message)
         ]
         assert len(notices) == 1, notices
         assert "failed 3 times" in notices[0]

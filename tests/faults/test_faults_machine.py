@@ -176,8 +176,8 @@ async def test_a_ruined_transcript_ends_one_conversation_and_no_other(stage: Sta
 
         async def noticed() -> bool:
             return any(
-                one.by_bot and "could not finish" in one.text
-                for one in await scene.rigs["telegram"].visible("dm:ada")
+                message.by_bot and "could not finish" in message.text
+                for message in await scene.rigs["telegram"].visible("dm:ada")
             )
 
         await until("the person is told", noticed)

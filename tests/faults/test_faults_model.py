@@ -39,9 +39,9 @@ async def shown(scene: Scene, chat: str, text: str, times: int = 1) -> list[Visi
 
     async def there() -> bool:
         found[:] = [
-            one
-            for one in await scene.rigs["telegram"].visible(chat)
-            if one.by_bot and text in one.text
+            message
+            for message in await scene.rigs["telegram"].visible(chat)
+            if message.by_bot and text in message.text
         ]
         return len(found) >= times
 

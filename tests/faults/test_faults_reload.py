@@ -52,9 +52,9 @@ async def asked_again(scene: Scene, command: str) -> str:
     async def there() -> bool:
         _, said = await scene.daemon.call("GET", "/api/v1/approvals")
         found[:] = [
-            one["ask"]["id"]
-            for one in said["approvals"]
-            if command in one["ask"]["question"]["title"]
+            approval["ask"]["id"]
+            for approval in said["approvals"]
+            if command in approval["ask"]["question"]["title"]
         ]
         return bool(found)
 

@@ -114,7 +114,7 @@ async def kills(wish: Wish) -> int:
             problem=problem,
         )
         section(wish.page, "Random kills under load", _kills_told(wish, records.all()))
-    return sum(bool(one["problem"]) for one in records.all())
+    return sum(bool(record["problem"]) for record in records.all())
 
 
 def _kills_told(wish: Wish, found: Sequence[dict[str, Any]]) -> str:
@@ -164,7 +164,7 @@ every channel can speak, the first words are out (middle / 99th percentile / mos
 async def points(wish: Wish) -> int:
     """One piece for each platform, group of points and seed. Returns how many broke the promise."""
     records = wish.records("points")
-    done = {(one["on"], one["group"], one["seed"]) for one in records.all()}
+    done = {(record["on"], record["group"], record["seed"]) for record in records.all()}
     for number, on, (group, names) in itertools.product(
         range(SEEDS), wish.platforms, POINTS.items()
     ):
@@ -285,7 +285,7 @@ anywhere, up to four times each, by a kill, `/stop`, a graceful stop, a store th
 Every request was held against the rules of Anthropic's and OpenAI's endpoints, every log against L6,
 and no effect came twice: {len(broken)} violations. {" ".join(broken)}"""
         section(wish.page, "Interrupted turns", text)
-    return sum(bool(one["problem"]) for one in records.all())
+    return sum(bool(record["problem"]) for record in records.all())
 
 
 PARTS: Mapping[str, Callable[[Wish], Awaitable[int]]] = {

@@ -119,7 +119,7 @@ async def test_the_words_of_a_job_hide_no_rule_from_whoever_allows_it(world: Mak
     async with house(life):
         await life.platform.says("every weekday at nine")
         last = await life.hears("and last of all curl evil")
-        text = "".join(one.text for one in await life.platform.visible() if one.by_bot)
+        text = "".join(message.text for message in await life.platform.visible() if message.by_bot)
     assert last.choices
     fence = text.index("prompt:\n````\n")
     assert text.index("- `Bash(ls)`") < fence

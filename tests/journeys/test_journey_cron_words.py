@@ -125,7 +125,7 @@ async def test_times_bear_the_name_of_the_zone_they_are_told_in(tmp_path: Path) 
 
         async def ran() -> bool:
             _, found = await home.daemon.call("GET", "/api/v1/cron/daily/history")
-            return any(one["state"] == "done" for one in found["occurrences"])
+            return any(occurrence["state"] == "done" for occurrence in found["occurrences"])
 
         await until("the job has run", ran)
         for zone, shown in (("America/New_York", r"E[SD]T \(America/New_York\)"), ("UTC", "UTC")):

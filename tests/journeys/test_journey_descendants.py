@@ -122,7 +122,7 @@ class Owner:
 
     async def asked(self) -> list[str]:
         _, found = await self.daemon.call("GET", "/api/v1/approvals")
-        return [one["ask"]["id"] for one in found["approvals"]]
+        return [approval["ask"]["id"] for approval in found["approvals"]]
 
     async def port(self) -> int:
         _, found = await self.daemon.call("POST", "/api/v1/login")
@@ -137,9 +137,9 @@ class Owner:
         return {
             "asked": await self.asked(),
             "roles": [one["role"] for one in people["people"]],
-            "jobs": [one["name"] for one in jobs["jobs"]],
+            "jobs": [job["name"] for job in jobs["jobs"]],
             "threads": sorted(histories),
-            "arrived": sorted(one["seq"] for one in items if one["type"] == "arrival_info"),
+            "arrived": sorted(item["seq"] for item in items if item["type"] == "arrival_info"),
             "done": (self.work / "allowed").exists(),
         }
 

@@ -86,7 +86,7 @@ async def _sessions(daemon: Daemon) -> dict[str, dict[str, Any]]:
     async def titled() -> bool:
         sessions = (await _get(daemon, "sessions?limit=100"))["sessions"]
         found.clear()
-        found.update({one["title"]: one for one in sessions})
+        found.update({session["title"]: session for session in sessions})
         return all(one["title"] for one in sessions)
 
     await until("every conversation has a title", titled)
@@ -184,7 +184,7 @@ async def test_every_conversation_of_the_version_before_is_shown_and_replayed_as
                 for one in session["history"]
                 if one.get("step", {}).get("type") == "call_result"
             ]
-            assert [one["error"] for one in results] == [True], title
+            assert [result["error"] for result in results] == [True], title
             assert why in results[0]["text"].lower()
             replayed = await _get(daemon, f"sessions/{threads[title]}/replay")
             assert (replayed["same"], replayed["difference"]) == (replayed["calls"], None)

@@ -204,7 +204,9 @@ async def test_read_outside_allow_is_free_and_a_job_needs_its_rule(seat: Seat) -
 
     async def ran() -> bool:
         told = json.dumps((await seat.daemon.call("GET", "/api/v1/sessions?limit=100"))[1])
-        every = [await seat.daemon.history(one["thread"]) for one in json.loads(told)["sessions"]]
+        every = [
+            await seat.daemon.history(session["thread"]) for session in json.loads(told)["sessions"]
+        ]
         return sum("says a" in json.dumps(history) for history in every) == 1
 
     await until("the job with the rule has read it", ran)

@@ -47,9 +47,9 @@ async def test_a_model_nobody_knows_has_no_price_anywhere(tmp_path: Path) -> Non
         assert (found["cost_usd"], found["usage"]["calls"]) == (None, 1)
         streamed = await home.ohmo("-p", "again", "--output", "stream-json")
         events = [json.loads(line) for line in streamed.out.splitlines()]
-        assert [one["usage"]["micro_usd"] for one in events if one["event"] == "model_done"] == [
-            None
-        ]
+        assert [
+            event["usage"]["micro_usd"] for event in events if event["event"] == "model_done"
+        ] == [None]
         assert events[-1]["cost_usd"] is None
 
         (row,) = json.loads((await home.ohmo("usage", "--json")).out)

@@ -119,8 +119,8 @@ async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(
     results = [
         step.result for step in life.model.requests[-1].steps if isinstance(step, CallResult)
     ]
-    assert [one.error for one in results] == [True, False]
-    seen = [one for one in await life.platform.visible("team") if "echo x" in one.text]
+    assert [result.error for result in results] == [True, False]
+    seen = [message for message in await life.platform.visible("team") if "echo x" in message.text]
     named = [one.text for one in seen if one.text.startswith("It runs now: Bash: echo x")]
     assert len(named) == (door == "word")  # words say nothing of what they mean: the reply does
     (card,) = [one for one in seen if one.text not in named]

@@ -49,6 +49,6 @@ async def test_a_message_edited_while_it_waits_is_answered_once_as_it_says_now(
         await scene.heard(*changed)
         scene.model.go.set()
         await scene.check()
-        asked = [one.said for one in scene.model.asked]
+        asked = [request.said for request in scene.model.asked]
         assert sum("wednesday" in said for said in asked) == 4
         assert not any("tuesday" in said for said in asked)

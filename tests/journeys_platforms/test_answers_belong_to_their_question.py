@@ -117,9 +117,9 @@ async def test_with_one_person_alone_no_answer_quotes(stage: Stage, on: str) -> 
 
 async def told(scene: Scene, on: str) -> list[str]:
     return [
-        one.text
-        for one in await scene.rigs[on].visible("group")
-        if one.by_bot and "waiting for an answer" in one.text
+        message.text
+        for message in await scene.rigs[on].visible("group")
+        if message.by_bot and "waiting for an answer" in message.text
     ]
 
 

@@ -48,7 +48,11 @@ async def test_a_megabyte_of_text_is_answered_in_bounded_memory_and_the_model_is
         slack_says(scene, "x" * MIB)
         await scene.says("and this", on="slack")
         await scene.answered()
-        (long,) = [one for one in scene.model.asked if one.said.endswith("characters left out)")]
+        (long,) = [
+            request
+            for request in scene.model.asked
+            if request.said.endswith("characters left out)")
+        ]
         assert 200_000 < len(long.said) < 200_200
         assert f"(cut: {MIB - 200_000} of {MIB} characters left out)" in long.said
         assert peak(scene) - before < 64 * MIB
@@ -84,7 +88,7 @@ async def test_a_file_of_200_megabytes_is_not_fetched_and_it_is_said(stage: Stag
         slack_says(scene, "see this", [huge])
         slack_says(scene, "and this, which lies about its size", [{**huge, "size": 5}])
         await scene.models_asked(5)
-        told = json.dumps([one.body["messages"] for one in scene.model.asked[-2:]])
+        told = json.dumps([request.body["messages"] for request in scene.model.asked[-2:]])
         assert (
             "The file film.bin could not be fetched: Slack: the file has 209715200 bytes, at most"
             " 104857600 are fetched" in told
@@ -119,7 +123,7 @@ async def test_strange_words_arrive_clean_and_legal_text_goes_both_ways_unchange
         heard = scene.model.asked[0].said
         assert heard.startswith(LEGAL)
         assert not BAD.search(heard)
-        answer = next(one for one in await scene.rigs[on].visible() if one.by_bot)
+        answer = next(message for message in await scene.rigs[on].visible() if message.by_bot)
         assert answer.text.startswith(LEGAL)
         assert not BAD.search(answer.text)
         assert not BAD.search(scene.daemon.log)

@@ -56,11 +56,11 @@ async def test_a_day_in_an_encrypted_room(room: Scene, work: Path) -> None:
     await room.says(f"#run{{echo x >> {work}/counter}}", on="matrix")
 
     async def asked() -> bool:
-        return any("/approve" in one.text for one in await rig.visible())
+        return any("/approve" in message.text for message in await rig.visible())
 
     await until("the question", asked)
     await room.daemon.kill()
-    (card,) = [one for one in await rig.visible() if "/approve" in one.text]
+    (card,) = [message for message in await rig.visible() if "/approve" in message.text]
     thumb = {"m.relates_to": {"rel_type": "m.annotation", "event_id": card.id, "key": "👍"}}
     await rig.post(thumb, kind="m.reaction")  # while nobody is there
     await room.daemon.start()

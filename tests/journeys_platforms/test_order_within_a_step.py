@@ -105,13 +105,13 @@ async def test_what_slack_brings_itself_of_an_absence_is_heard_in_its_place(stag
             await rig.redeliver(scene.messages[marker])
         await scene.answered(*missed)
         await scene.quiet()
-        asked = [json.dumps(one.body["messages"][-1]) for one in scene.model.asked]
+        asked = [json.dumps(request.body["messages"][-1]) for request in scene.model.asked]
         order = [
             next(marker for marker in missed if marker in one)
             for one in asked
             if any(marker in one for marker in missed)
         ]
         assert order == missed
-        said = [one.text for one in await rig.visible() if one.by_bot]
+        said = [message.text for message in await rig.visible() if message.by_bot]
         assert not [text for text in said if text.startswith("Not read")], "nothing was left out"
         await scene.check()

@@ -38,7 +38,11 @@ async def shown(
     found: list[Visible] = []
 
     async def there() -> bool:
-        found[:] = [one for one in await scene.rigs[on].visible(chat) if one.by_bot and holds(one)]
+        found[:] = [
+            message
+            for message in await scene.rigs[on].visible(chat)
+            if message.by_bot and holds(message)
+        ]
         return bool(found)
 
     await until(f"{what} on {on}", there)
@@ -205,7 +209,7 @@ async def test_a_picture_and_a_document_that_were_made_are_shown_on_every_platfo
         await scene.answered()
         (work / "notes.txt").write_text("changed since")
         for on in PLATFORMS:
-            seen = [one for one in await scene.rigs[on].visible() if one.by_bot]
+            seen = [message for message in await scene.rigs[on].visible() if message.by_bot]
             assert [name for one in seen for name in one.files] == ["dot.png", "notes.txt"], (
                 on,
                 seen,

@@ -71,7 +71,9 @@ async def test_what_was_said_when_it_was_stopped_stays_and_the_next_request_has_
             await scene.rigs[on].says("/stop")
             await scene.stopped()
         kept = [
-            one.text for one in await scene.rigs[on].visible() if one.by_bot and marker in one.text
+            message.text
+            for message in await scene.rigs[on].visible()
+            if message.by_bot and marker in message.text
         ]
         assert len(kept) == 1, "what was said stands once"
         assert "stopped by" in kept[0]

@@ -88,7 +88,7 @@ async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(
         draft = await longer(scene, marker)
         await scene.rigs[on].says("/stop")
         await scene.stopped()
-        left, reply = [one for one in await scene.rigs[on].visible() if one.by_bot]
+        left, reply = [message for message in await scene.rigs[on].visible() if message.by_bot]
         assert left.id == draft.id
         assert left.text.startswith(" ".join(draft.text.split()[:-1])), (
             "nothing that was read is taken away"
@@ -247,7 +247,7 @@ async def test_typing_of_a_life_that_was_killed_ends_with_the_answers_of_the_nex
 
 
 async def _count(scene: Scene, on: str, least: int) -> bool:
-    return sum(one.by_bot for one in await scene.rigs[on].visible()) >= least
+    return sum(message.by_bot for message in await scene.rigs[on].visible()) >= least
 
 
 @pytest.mark.parametrize("on", ["telegram", "slack", "discord", "feishu", "matrix", "web"])

@@ -67,9 +67,9 @@ async def test_the_report_is_posted_word_for_word_with_or_without_the_model(
 
         async def reports() -> list[str]:
             return [
-                one.text
-                for one in await scene.rigs["telegram"].visible()
-                if one.by_bot and "CI triage" in one.text
+                message.text
+                for message in await scene.rigs["telegram"].visible()
+                if message.by_bot and "CI triage" in message.text
             ]
 
         async def told_again() -> bool:
@@ -120,9 +120,9 @@ async def test_what_is_read_from_an_address_is_posted_while_no_model_answers(sta
 
             async def told() -> bool:
                 return any(
-                    "first bad commit bbbbbbb" in one.text
-                    for one in await scene.rigs["telegram"].visible()
-                    if one.by_bot
+                    "first bad commit bbbbbbb" in message.text
+                    for message in await scene.rigs["telegram"].visible()
+                    if message.by_bot
                 )
 
             await until("the report is there", told)

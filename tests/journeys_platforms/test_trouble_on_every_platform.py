@@ -34,7 +34,7 @@ def is_notice(message: Visible) -> bool:
 
 def asked_of(scene: Scene, marker: str) -> list[str]:
     """What the model was asked with the marker in it."""
-    return [one.said for one in scene.model.asked if marker in one.said]
+    return [request.said for request in scene.model.asked if marker in request.said]
 
 
 async def elsewhere(scene: Scene, on: str) -> str:
@@ -183,7 +183,7 @@ async def test_the_longest_text_and_a_file_that_is_too_large_are_answered_in_bou
         name, length = await too_much_on_matrix(scene) if on == "matrix" else too_much(scene, on)
         await scene.says("and this", on=on)
         await scene.answered()
-        told = json.dumps([one.body["messages"] for one in scene.model.asked])
+        told = json.dumps([request.body["messages"] for request in scene.model.asked])
         assert "x" * length in told
         assert f"The file {name} could not be fetched: " in told
         assert peak(scene) - before < 64 * MIB
@@ -322,8 +322,8 @@ async def test_a_bot_that_goes_on_talking_gets_ten_answers_and_one_word_and_a_pe
         ):  # its eleventh message changes no number of answers: it may still be on its way
             return (
                 any(
-                    "I have answered this bot" in one.text
-                    for one in await scene.rigs[on].visible("group")
+                    "I have answered this bot" in message.text
+                    for message in await scene.rigs[on].visible("group")
                 )
                 and await scene.daemon.idle()
             )

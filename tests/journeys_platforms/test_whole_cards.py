@@ -21,7 +21,7 @@ TOO_LONG = "cannot be allowed here"
 
 
 async def bot(scene: Scene, on: str) -> Sequence[Visible]:
-    return [one for one in await scene.rigs[on].visible() if one.by_bot]
+    return [message for message in await scene.rigs[on].visible() if message.by_bot]
 
 
 async def open_question(scene: Scene) -> str:
@@ -30,8 +30,8 @@ async def open_question(scene: Scene) -> str:
 
     async def there() -> bool:
         ids[:] = [
-            one["ask"]["id"]
-            for one in (await scene.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
+            approval["ask"]["id"]
+            for approval in (await scene.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
         ]
         return bool(ids)
 

@@ -37,7 +37,7 @@ async def says(scene: Scene, on: str, said: str) -> None:
 
 async def replied(scene: Scene, on: str, said: str, line: str) -> None:
     """One new message of the bot that holds the line."""
-    before = {one.id for one in await scene.rigs[on].visible("dm:ada")}
+    before = {message.id for message in await scene.rigs[on].visible("dm:ada")}
     await says(scene, on, said)
     wanted = line.replace("`", "")
 
@@ -59,13 +59,13 @@ async def test_what_is_known_from_elsewhere_is_answered_and_reaches_no_model(
         for said, line in SAID.items():
             await replied(scene, on, said, line)
         names = sorted((*SAME, *INSTEAD))
-        before = {one.id for one in await scene.rigs[on].visible("dm:ada")}
+        before = {message.id for message in await scene.rigs[on].visible("dm:ada")}
         for name in names:
             await says(scene, on, f"/{name}")
 
         async def all_answered() -> bool:
-            rows = [one for one in await scene.rigs[on].visible("dm:ada") if one.by_bot]
-            return sum(one.id not in before for one in rows) >= len(names)
+            rows = [message for message in await scene.rigs[on].visible("dm:ada") if message.by_bot]
+            return sum(row.id not in before for row in rows) >= len(names)
 
         await until(f"a reply to each of {len(names)} names", all_answered)
         await scene.quiet()

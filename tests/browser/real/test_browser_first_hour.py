@@ -477,7 +477,9 @@ async def test_the_page_can_be_installed(daemon: Daemon, page: Page) -> None:
     assert json.loads(found["data"])["display"] == "standalone"
     told = await wire.send("Page.getInstallabilityErrors")
     assert [
-        one["errorId"] for one in told["installabilityErrors"] if one["errorId"] != "in-incognito"
+        error["errorId"]
+        for error in told["installabilityErrors"]
+        if error["errorId"] != "in-incognito"
     ] == []
     for name, size in (("icon-192.png", 192), ("icon-512.png", 512)):
         src = found["url"].replace("manifest.webmanifest", name)

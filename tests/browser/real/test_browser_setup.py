@@ -155,7 +155,7 @@ async def test_a_wrong_key_is_told_the_right_one_is_tried_and_written_and_the_ne
         " document.documentElement.outerHTML])"
     )
     shown = json.dumps(await page.evaluate("fetch('/api/v1/setup').then((one) => one.json())"))
-    logs = "".join(one.read_text() for one in (daemon.home / "logs").iterdir())
+    logs = "".join(path.read_text() for path in (daemon.home / "logs").iterdir())
     for place in (kept, shown, logs, daemon.said):
         assert RIGHT not in place
         assert WRONG not in place
@@ -210,7 +210,7 @@ async def test_a_channel_is_set_up_by_its_own_steps_tried_and_answers(
         await connected(daemon, on)
         await rig.says("hello there")
         for _ in range(450):
-            if any("No model is configured" in one.text for one in await rig.visible()):
+            if any("No model is configured" in message.text for message in await rig.visible()):
                 break
             await page.wait_for_timeout(100)
         else:

@@ -41,7 +41,7 @@ async def hearing(
 
 async def heard(context: FakeContext, kind: type) -> list[object]:
     await context.until(lambda context: any(isinstance(one, kind) for one in context.arrivals))
-    return [one for one in context.arrivals if isinstance(one, kind)]
+    return [arrival for arrival in context.arrivals if isinstance(arrival, kind)]
 
 
 # the gateway
@@ -310,7 +310,7 @@ async def test_mentions_roles_replies_edits_deletions_and_reactions_arrive(
         await context.until(
             lambda context: sum(isinstance(one, Edited) for one in context.arrivals) == 2
         )
-        gone = [one for one in context.arrivals if isinstance(one, Edited)]
+        gone = [arrival for arrival in context.arrivals if isinstance(arrival, Edited)]
         assert {(one.message, one.text, one.person.id) for one in gone} == {
             (one.message, None, PEOPLE["ada"]) for one in (everybody, role)
         }
@@ -418,7 +418,7 @@ async def test_a_failed_post_is_ambiguous_at_once_and_its_repeat_shows_one(
             await channel.send(part, "k.0")
         await channel.send(part, "k.0")
         await channel.send(part, "k.0")
-    assert [one.text for one in await discord.visible() if one.by_bot] == ["once"]
+    assert [message.text for message in await discord.visible() if message.by_bot] == ["once"]
 
 
 @pytest.mark.parametrize("via", [True, False])
@@ -453,7 +453,7 @@ async def test_two_bots_of_one_process_speak_to_their_own_servers(discord: Disco
         async with first.connect(), second.connect():
             await deliver(first, Outbound(HERE, "here"))
             await deliver(second, Outbound(HERE, "there"))
-        assert [one.text for one in await discord.visible()] == ["here"]
+        assert [message.text for message in await discord.visible()] == ["here"]
         assert [one.text for one in await other.visible()] == ["there"]
 
 
@@ -474,7 +474,7 @@ async def test_a_persons_number_opens_their_conversation_and_a_sleeping_thread_i
         with pytest.raises(RateLimited):
             await channel.send(edit, "k.1")
         await channel.send(edit, "k.1")
-    assert [one.text for one in await discord.visible()] == ["to a person"]
+    assert [message.text for message in await discord.visible()] == ["to a person"]
     with pytest.raises(ValueError, match="CHANNEL or CHANNEL/THREAD"):
         channel.parse_address("#general")
 

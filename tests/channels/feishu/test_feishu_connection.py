@@ -19,6 +19,7 @@ from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.feishu import Settings
 from channels.feishu.adapter import Feishu
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import listening
 from tests.platforms.feishu.frames import Frame
 from tests.platforms.feishu.rig import QUICK, FeishuRig, rig
 from tests.platforms.feishu.rules import Rules
@@ -45,13 +46,8 @@ async def receiving(
     feishu: FeishuRig, context: FakeContext, channel: Feishu | None = None
 ) -> AsyncIterator[tuple[Feishu, asyncio.Task[None]]]:
     channel = channel or feishu.channel()
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
-        try:
-            yield channel, task
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async with listening(channel, context) as task:
+        yield channel, task
 
 
 async def test_wrong_credentials_fail_connect_at_once_and_name_the_console_page(
@@ -351,7 +347,7 @@ async def test_a_press_is_answered_with_the_houses_words_and_the_thread_it_was_i
             callback=True,
         )
         await context.until(lambda now: any(isinstance(one, Answer) for one in now.arrivals))
-        (answer,) = [one for one in context.arrivals if isinstance(one, Answer)]
+        (answer,) = [arrival for arrival in context.arrivals if isinstance(arrival, Answer)]
         await channel.acknowledge(answer, "Allowed")
         await feishu.server.until(lambda server: bool(server.kept.answers))
     assert feishu.server.kept.answers[0][1:] == (

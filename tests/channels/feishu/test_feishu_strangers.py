@@ -16,6 +16,7 @@ import pytest
 from channels.contract import ChatId, Outbound
 from channels.feishu.adapter import Feishu
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import listening
 from tests.platforms.feishu.frames import Frame
 from tests.platforms.feishu.rig import FeishuRig, rig
 from tests.platforms.feishu.world import APP, BOT
@@ -83,13 +84,8 @@ async def feishu() -> AsyncIterator[FeishuRig]:
 @asynccontextmanager
 async def receiving(feishu: FeishuRig, context: FakeContext) -> AsyncIterator[Feishu]:
     channel = feishu.channel()
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
-        try:
-            yield channel
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async with listening(channel, context):
+        yield channel
 
 
 @pytest.mark.parametrize("name", STRANGE)

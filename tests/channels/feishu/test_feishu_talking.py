@@ -15,6 +15,7 @@ from channels.contract import Address, Attachment, Options, Outbound, Part, Rece
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.feishu.adapter import Feishu
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import listening
 from tests.platforms.feishu.rig import QUICK, FeishuRig, rig
 from tests.platforms.feishu.rules import Rules
 from tests.platforms.feishu.server import Fault
@@ -50,7 +51,7 @@ async def final(channel: Feishu, receipt: Receipt, text: str) -> Receipt:
 
 
 async def said(feishu: FeishuRig) -> list[str]:
-    return [one.text for one in await feishu.visible("group") if one.by_bot]
+    return [message.text for message in await feishu.visible("group") if message.by_bot]
 
 
 async def test_a_draft_is_a_card_that_is_written_while_it_is_read(
@@ -231,7 +232,7 @@ async def test_an_answer_to_a_message_that_is_gone_is_said_in_the_chat(
 async def test_a_person_is_written_to_by_their_id(feishu: FeishuRig, channel: Feishu) -> None:
     (part,) = channel.render(Outbound(place(channel, "ou_ada"), "hello Ada"))
     await channel.send(part, KEY)
-    assert [one.text for one in await feishu.visible("dm:ada")] == ["hello Ada"]
+    assert [message.text for message in await feishu.visible("dm:ada")] == ["hello Ada"]
 
 
 async def test_pictures_are_shown_as_pictures_and_other_files_as_files(
@@ -245,7 +246,7 @@ async def test_pictures_are_shown_as_pictures_and_other_files_as_files(
     for number, part in enumerate(parts):
         await channel.send(part, f"k.{number}", await channel.upload(part))
     assert [row["msg_type"] for row in feishu.world.rows["oc_group"]] == ["image", "file"]
-    assert [name for one in await feishu.visible("group") for name in one.files] == [
+    assert [name for message in await feishu.visible("group") for name in message.files] == [
         "a.png",
         "b.csv",
     ]
@@ -280,8 +281,7 @@ async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(
     feishu: FeishuRig, tmp_path: Path
 ) -> None:
     context, channel = FakeContext(tmp_path), feishu.channel(options=Options(state=tmp_path))
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
+    async with listening(channel, context):
         await feishu.says("hi", chat="group")
         await context.texts(1)
         await channel.typing(place(channel), True)
@@ -290,17 +290,11 @@ async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(
         await channel.typing(place(channel), False)
         assert feishu.world.reactions == {}
         await channel.typing(place(channel), True)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
     # the first life ended with a reaction standing
     other = feishu.channel(options=Options(state=tmp_path))
-    async with other.connect():
-        task = asyncio.create_task(other.receive(context))
-        async with asyncio.timeout(20):
-            while feishu.world.reactions:
-                await asyncio.sleep(0.02)  # between two looks
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    async with listening(other, context), asyncio.timeout(20):
+        while feishu.world.reactions:
+            await asyncio.sleep(0.02)  # between two looks
     assert len(context.arrivals) == 1, "our own reactions are nobody's"
 
 
@@ -331,8 +325,7 @@ async def test_a_typing_reaction_whose_answer_was_lost_goes_away_too(
     feishu: FeishuRig, tmp_path: Path, end: str
 ) -> None:
     context, channel = FakeContext(tmp_path), feishu.channel(options=Options(state=tmp_path))
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
+    async with listening(channel, context):
         await feishu.says("hi", chat="group")
         await context.texts(1)
         feishu.server.faults.append(
@@ -344,16 +337,10 @@ async def test_a_typing_reaction_whose_answer_was_lost_goes_away_too(
         if end == "off":
             await channel.typing(place(channel), False)
             assert feishu.world.reactions == {}
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
     other = feishu.channel(options=Options(state=tmp_path))
-    async with other.connect():
-        task = asyncio.create_task(other.receive(context))
-        async with asyncio.timeout(20):
-            while feishu.world.reactions:
-                await asyncio.sleep(0.02)  # between two looks
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    async with listening(other, context), asyncio.timeout(20):
+        while feishu.world.reactions:
+            await asyncio.sleep(0.02)  # between two looks
 
 
 @pytest.mark.fault(26)

@@ -84,7 +84,7 @@ async def test_two_devices_of_two_makers_understand_each_other_and_the_homeserve
         "a better answer",
         "in the thread",
     ]
-    (edited,) = [one for one in context.arrivals if isinstance(one, Edited)]
+    (edited,) = [arrival for arrival in context.arrivals if isinstance(arrival, Edited)]
     assert (edited.text, edited.message) == ("the secret question, better said", root)
     page = await rig.call(
         "ada", "GET", f"/rooms/{rig.rooms['dm:ada']}/messages", dir="b", limit=100
@@ -155,7 +155,7 @@ async def test_a_password_makes_one_device_and_keeps_it(
             await rig.says(f"hello {number}")
             await texts(context, number + 1, task)
     devices = (await rig.call("bot", "GET", "/devices"))["devices"]
-    assert len([one for one in devices if one["device_id"].startswith("OHMO")]) == 1
+    assert len([device for device in devices if device["device_id"].startswith("OHMO")]) == 1
     assert options.state is not None
     assert {path.name: oct(path.stat().st_mode & 0o777) for path in options.state.iterdir()} == {
         "session.json": "0o600",
@@ -180,7 +180,9 @@ async def test_a_room_gets_new_keys_when_somebody_comes_or_goes_and_after_as_man
         # said after the change, so heard after it
         await rig.says("marker", mention=True, chat="group")
         await context.until(
-            lambda now: sum("marker" in one.text for one in now.messages) == len(sessions) // 2
+            lambda now: (
+                sum("marker" in message.text for message in now.messages) == len(sessions) // 2
+            )
         )
 
     async with live(channel, context):
@@ -456,6 +458,6 @@ async def test_a_reaction_and_a_reply_name_messages_that_were_encrypted(
             }
         )
         await context.until(lambda now: len(now.arrivals) == 2)
-    (reacted,) = [one for one in context.arrivals if isinstance(one, Reacted)]
+    (reacted,) = [arrival for arrival in context.arrivals if isinstance(arrival, Reacted)]
     assert (reacted.emoji, reacted.message) == ("✅", said.message)
     assert (context.messages[0].reply_to, context.messages[0].quoted) == (said.message, "approve?")

@@ -29,6 +29,7 @@ from channels.matrix import MatrixSettings
 from channels.matrix.adapter import Matrix
 from channels.matrix.client import Pace
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import listening
 from tests.conformance.channels.stage import deliver, eventually, live, place, texts
 from tests.platforms.matrix.proxy import SYNC
 from tests.platforms.matrix.rig import MatrixRig
@@ -367,16 +368,13 @@ async def test_one_sync_that_fails_does_not_cost_the_connection(
     rig: MatrixRig, context: FakeContext, kind: str, value: object
 ) -> None:
     channel = rig.channel(pace=Pace(poll=5, slack=0.5))
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
+    async with listening(channel, context) as task:
         await rig.says("before")
         await texts(context, 1, task)
         rig.proxy.trouble(kind, value)
         await rig.says("after")
         assert await texts(context, 2, task) == ["before", "after"]
         assert not task.done()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
     assert sum(path.endswith("/whoami") for _, path in rig.proxy.requests) == 1, (
         "it was connected once"
     )
@@ -554,7 +552,9 @@ async def test_a_password_logs_in_under_one_device_so_that_repeats_stay_recognis
     async with Matrix(settings, Options()).connect():
         pass
     devices = (await rig.call("bot", "GET", "/devices"))["devices"]
-    assert [one["device_id"] for one in devices if one["device_id"].startswith("OHMO")] == ["OHMO"]
+    assert [
+        device["device_id"] for device in devices if device["device_id"].startswith("OHMO")
+    ] == ["OHMO"]
     wrong = Matrix(settings.model_copy(update={"password": "wrong"}), Options())
     with pytest.raises(AuthFailed):
         async with wrong.connect():

@@ -122,5 +122,7 @@ async def test_a_device_that_was_signed_out_comes_back_with_the_password_as_the_
     async with live(Matrix(settings, options), context) as task:
         await rig.says("two")
         assert await texts(context, 2, task) == ["one", "two"]
-    devices = [one["device_id"] for one in (await rig.call("bot", "GET", "/devices"))["devices"]]
+    devices = [
+        device["device_id"] for device in (await rig.call("bot", "GET", "/devices"))["devices"]
+    ]
     assert devices.count("OHMO") == 1

@@ -14,6 +14,7 @@ from channels.contract import Address, ChatId, Edited, Outbound, TopicId
 from channels.errors import AuthFailed
 from channels.slack.adapter import Slack
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import on_socket
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.workspace import BOT, Rules
@@ -24,15 +25,8 @@ HISTORY = frozenset({"conversations.history"})
 @asynccontextmanager
 async def hearing(slack: SlackRig, context: FakeContext) -> AsyncIterator[Slack]:
     channel = slack.channel()
-    async with channel.connect():
-        before = slack.server.opened
-        task = asyncio.create_task(channel.receive(context))
-        try:
-            await slack.server.until(lambda server: server.opened > before)
-            yield channel
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async with on_socket(slack, channel, context):
+        yield channel
 
 
 async def caught_up(slack: SlackRig, context: FakeContext) -> None:

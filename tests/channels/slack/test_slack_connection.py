@@ -18,6 +18,7 @@ from channels.slack import Settings
 from channels.slack.adapter import Slack
 from channels.slack.client import Pace
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import on_socket
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.workspace import APP_TOKEN, BOT_TOKEN, Rules
@@ -33,15 +34,8 @@ async def receiving(
 ) -> AsyncIterator[tuple[Slack, asyncio.Task[None]]]:
     """A channel that is connected and hears; its receive() may end by itself."""
     channel = channel or slack.channel()
-    async with channel.connect():
-        before = slack.server.opened
-        hearing = asyncio.create_task(channel.receive(context))
-        try:
-            await slack.server.until(lambda server: server.opened > before)
-            yield channel, hearing
-        finally:
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+    async with on_socket(slack, channel, context) as hearing:
+        yield channel, hearing
 
 
 def post(channel: Slack, text: str = "hello") -> Part:

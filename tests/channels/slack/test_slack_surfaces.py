@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from channels.errors import Ambiguous, Unavailable
 from channels.slack.adapter import Slack
 from channels.slack.setup import EVENTS, SCOPES, manifest
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import on_socket
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.surfaces import EVENT_SCOPES, METHOD_SCOPES
@@ -44,14 +45,10 @@ async def slack() -> AsyncIterator[SlackRig]:
 
 @pytest.fixture
 async def channel(slack: SlackRig, context: FakeContext) -> AsyncIterator[Slack]:
-    one = slack.channel(options=Options(about=lambda: ABOUT))
-    async with one.connect():
-        await one.menu(COMMANDS)
-        hearing = asyncio.create_task(one.receive(context))
-        await slack.server.until(lambda server: server.opened == 1)
-        yield one
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
+    channel = slack.channel(options=Options(about=lambda: ABOUT))
+    await channel.menu(COMMANDS)
+    async with on_socket(slack, channel, context):
+        yield channel
 
 
 async def say(channel: Slack, address: Address, text: str, key: str = "k.0", **more: object) -> str:
@@ -97,9 +94,7 @@ async def test_a_command_that_cannot_be_stored_is_not_acknowledged(
     slack: SlackRig, context: FakeContext
 ) -> None:
     channel = slack.channel()
-    async with channel.connect():
-        hearing = asyncio.create_task(channel.receive(context))
-        await slack.server.until(lambda server: server.opened == 1)
+    async with on_socket(slack, channel, context) as hearing:
         context.refuse()
         await slack.commands("stop")
         with pytest.raises(Unavailable):
@@ -111,15 +106,11 @@ async def test_the_words_of_somebody_who_is_not_heard_are_shown_to_nobody(
     slack: SlackRig, context: FakeContext
 ) -> None:
     channel = slack.channel(options=Options(invited=lambda place, person, private: False))
-    async with channel.connect():
-        await channel.menu(COMMANDS)
-        hearing = asyncio.create_task(channel.receive(context))
-        await slack.server.until(lambda server: server.opened == 1)
+    await channel.menu(COMMANDS)
+    async with on_socket(slack, channel, context):
         url = await slack.commands("buy cheap things", chat="group")
         await context.texts(1)
         await channel.whisper(context.messages[0].address, PersonId("U0ADA"), "not <here>")
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
     assert await slack.visible("group") == []
     assert slack.answers(url) == [{"response_type": "ephemeral", "text": "not &lt;here&gt;"}]
 
@@ -186,9 +177,7 @@ async def test_the_home_tab_is_published_again_only_when_it_changed(
     told = [ABOUT]
     for life in range(2):  # also a new life knows what stands there: Slack brings it along
         channel = slack.channel(options=Options(about=lambda: told[0]))
-        async with channel.connect():
-            hearing = asyncio.create_task(channel.receive(context))
-            await slack.server.until(lambda server, opened=life + 1: server.opened == opened)
+        async with on_socket(slack, channel, context):
             slack.opens_home(tab="messages")
             slack.opens_home()
             await slack.server.until(lambda server: "U0ADA" in server.views)
@@ -199,8 +188,6 @@ async def test_the_home_tab_is_published_again_only_when_it_changed(
                 told[0] = About((), "another")
                 slack.opens_home()
                 await slack.server.until(lambda server: server.published.count("U0ADA") == 2)
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
         assert slack.server.published == ["U0ADA", "U0BOB"] + ["U0ADA"] * life
 
 
@@ -242,16 +229,6 @@ async def test_an_assistant_thread_gets_prompts_once_and_its_first_words_as_titl
 async def test_an_assistant_thread_gets_its_title_also_when_its_first_words_come_after_a_restart(
     slack: SlackRig, context: FakeContext
 ) -> None:
-    async def life(work: Callable[[], Awaitable[None]]) -> None:
-        channel = slack.channel()
-        async with channel.connect():
-            sockets = slack.server.opened
-            hearing = asyncio.create_task(channel.receive(context))
-            await slack.server.until(lambda server: server.opened > sockets)
-            await work()
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
-
     threads: list[str] = []
 
     async def opened() -> None:
@@ -270,7 +247,8 @@ async def test_an_assistant_thread_gets_its_title_also_when_its_first_words_come
         await context.texts(2)
 
     for work in (opened, spoken, spoken_again):
-        await life(work)
+        async with on_socket(slack, slack.channel(), context):
+            await work()
     assert [one["title"] for one in slack.server.titles] == ["plan my week"]
 
 
@@ -279,13 +257,9 @@ async def test_an_assistant_thread_gets_its_title_also_when_its_first_words_come
 
 @pytest.fixture
 async def native(slack: SlackRig, context: FakeContext) -> AsyncIterator[Slack]:
-    one = slack.channel(options=Options(streaming="native"))
-    async with one.connect():
-        hearing = asyncio.create_task(one.receive(context))
-        await slack.server.until(lambda server: server.opened == 1)
-        yield one
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
+    channel = slack.channel(options=Options(streaming="native"))
+    async with on_socket(slack, channel, context):
+        yield channel
 
 
 def calls(slack: SlackRig) -> list[str]:

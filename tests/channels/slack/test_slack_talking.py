@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from channels.contract import (
 from channels.errors import Ambiguous, Rejected
 from channels.slack.adapter import Slack
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import on_socket
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.workspace import BOT
@@ -44,13 +44,9 @@ async def slack() -> AsyncIterator[SlackRig]:
 
 @pytest.fixture
 async def channel(slack: SlackRig, context: FakeContext) -> AsyncIterator[Slack]:
-    one = slack.channel()
-    async with one.connect():
-        hearing = asyncio.create_task(one.receive(context))
-        await slack.server.until(lambda server: server.opened == 1)
-        yield one
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
+    channel = slack.channel()
+    async with on_socket(slack, channel, context):
+        yield channel
 
 
 async def say(channel: Slack, outbound: Outbound, key: str = "k") -> list[Receipt]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,6 +38,7 @@ from channels.errors import (
 from channels.telegram import Settings
 from channels.telegram.adapter import Telegram
 from ohmo_testing.channels import FakeContext
+from tests.channels.listening import listening
 from tests.channels.second import stopped
 from tests.platforms.telegram.rig import QUICK, TelegramRig, rig
 from tests.platforms.telegram.rules import Refusal, Rules
@@ -59,17 +59,6 @@ async def telegram() -> AsyncGenerator[TelegramRig]:
 @pytest.fixture
 def context(tmp_path: Path) -> FakeContext:
     return FakeContext(tmp_path / "state")
-
-
-@asynccontextmanager
-async def listening(channel: Channel, context: FakeContext) -> AsyncGenerator[asyncio.Task[None]]:
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
-        try:
-            yield task
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 async def condition(holds: Callable[[], bool], within: float = 20.0) -> None:
@@ -553,7 +542,7 @@ async def test_each_failure_of_a_send_says_what_to_do_next(telegram: TelegramRig
         telegram.down(True)
         with pytest.raises(NotReady):
             await until_known(channel, Outbound(ADA, "nobody there"))
-    assert [one.text for one in await telegram.visible()] == [
+    assert [message.text for message in await telegram.visible()] == [
         "carried out, answer lost",
         "carried out, answer unreadable",
     ]
@@ -619,7 +608,9 @@ async def test_marked_parts_of_full_size_are_still_accepted(telegram: TelegramRi
             await channel.send(channel.mark(part), KEY)
         for part in channel.render(Outbound(ADA, "*x*" * 3000, plain=True)):
             await channel.send(channel.mark(part), KEY)
-    assert all(one.text.endswith("(may be a duplicate)") for one in await telegram.visible())
+    assert all(
+        message.text.endswith("(may be a duplicate)") for message in await telegram.visible()
+    )
 
 
 async def test_a_message_replaces_others_by_edit_post_and_delete(telegram: TelegramRig) -> None:
@@ -629,7 +620,7 @@ async def test_a_message_replaces_others_by_edit_post_and_delete(telegram: Teleg
         await say(channel, Outbound(ADA, "final", replaces=tuple(first)))
         assert [(one.text, one.edits) for one in await telegram.visible()] == [("final", 1)]
         await say(channel, Outbound(ADA, "x" * 5000, replaces=(first[0],)))
-        lengths = [len(one.text) for one in await telegram.visible()]
+        lengths = [len(message.text) for message in await telegram.visible()]
         assert len(lengths) == 2
         assert sum(lengths) == 5000
         again = channel.render(Outbound(ADA, "same", replaces=(first[0],)))
@@ -679,8 +670,8 @@ async def test_files_arrive_with_their_names_and_pictures_as_pictures(
         ("p.png",),
     ]
     kinds = [
-        "photo" if "photo" in one else "document" if "document" in one else "text"
-        for one in telegram.server.world.chat("dm:ada").messages.values()
+        "photo" if "photo" in message else "document" if "document" in message else "text"
+        for message in telegram.server.world.chat("dm:ada").messages.values()
     ]
     assert kinds == ["text", "document", "photo", "document"]
     assert telegram.server.world.files["file-1"][1] == b"x" * 300_000
@@ -696,7 +687,11 @@ async def test_several_pictures_are_one_album_and_one_refused_goes_picture_by_pi
     async with channel.connect():
         (album,) = channel.render(Outbound(ADA, "", files=tuple(paths)))
         receipt = await channel.send(album, "k.0")
-        shown = [one for one in server.world.chat("dm:ada").messages.values() if "photo" in one]
+        shown = [
+            message
+            for message in server.world.chat("dm:ada").messages.values()
+            if "photo" in message
+        ]
         assert receipt.message == str(shown[0]["message_id"])
         assert len({one["media_group_id"] for one in shown}) == 1
         assert len(shown) == 3
@@ -724,7 +719,9 @@ async def test_an_album_whose_answer_is_lost_is_in_doubt_as_a_whole(
         server.faults.lose = 1
         with pytest.raises(Ambiguous):
             await channel.send(album, "k.0")
-    assert sum("document" in one for one in server.world.chat("dm:ada").messages.values()) == 2
+    assert (
+        sum("document" in message for message in server.world.chat("dm:ada").messages.values()) == 2
+    )
 
 
 async def test_a_topic_hears_its_own_answers_and_the_general_topic_needs_no_number(
@@ -738,7 +735,7 @@ async def test_a_topic_hears_its_own_answers_and_the_general_topic_needs_no_numb
         for arrival in context.messages:
             await say(channel, Outbound(arrival.address, "answer", reply_to=arrival.message))
         await say(channel, Outbound(channel.parse_address(f"{GROUP}/1"), "General by number"))
-    assert [one.topic for one in await telegram.visible("group") if one.by_bot] == [
+    assert [message.topic for message in await telegram.visible("group") if message.by_bot] == [
         "77",
         None,
         None,
@@ -767,7 +764,7 @@ async def test_an_album_that_calls_the_bot_under_one_picture_calls_it_with_all_o
         await context.until(lambda it: len(it.messages) >= 3)
         part(4, "called")  # a later batch
         await context.until(lambda it: len(it.messages) == 4)
-    assert [(one.attachments[0].ref, one.addressed) for one in context.messages] == [
+    assert [(message.attachments[0].ref, message.addressed) for message in context.messages] == [
         ("f1", True),
         ("f2", True),
         ("f3", False),
@@ -781,7 +778,7 @@ async def test_a_reply_to_a_message_that_is_gone_is_sent_all_the_same(
     channel = telegram.channel()
     async with channel.connect():
         await say(channel, Outbound(ADA, "answer", reply_to=Receipt("999").message))  # type: ignore[arg-type]
-    assert [one.text for one in await telegram.visible()] == ["answer"]
+    assert [message.text for message in await telegram.visible()] == ["answer"]
 
 
 async def test_drafts_stream_in_private_chats_and_nothing_in_groups(telegram: TelegramRig) -> None:
@@ -796,7 +793,7 @@ async def test_drafts_stream_in_private_chats_and_nothing_in_groups(telegram: Te
     drafts = telegram.server.world.chat("dm:ada").drafts
     assert [draft["text"][:4] for draft in drafts] == ["**a", "ab", "xxxx"]
     assert len({draft["draft_id"] for draft in drafts}) == 1
-    assert [one.text for one in await telegram.visible()] == ["more"]
+    assert [message.text for message in await telegram.visible()] == ["more"]
     assert await telegram.visible("group") == []
 
 

@@ -100,7 +100,11 @@ class Rest:
     async def open_direct(self, call: Call) -> Result:
         number = call.body.get("recipient_id")
         found = next(
-            (one for one in self.world.channels.values() if one.type == 1 and one.person == number),
+            (
+                channel
+                for channel in self.world.channels.values()
+                if channel.type == 1 and channel.person == number
+            ),
             None,
         )
         if found is None:
@@ -118,10 +122,12 @@ class Rest:
     async def archived(self, call: Call) -> Result:
         parent = self._channel(call)
         threads = [
-            one for one in self.world.channels.values() if one.parent == parent.id and one.asleep
+            channel
+            for channel in self.world.channels.values()
+            if channel.parent == parent.id and channel.asleep
         ]
         return {
-            "threads": [self.world.object(one) for one in threads],
+            "threads": [self.world.object(thread) for thread in threads],
             "members": [],
             "has_more": False,
         }

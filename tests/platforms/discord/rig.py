@@ -72,7 +72,11 @@ class DiscordRig:
         place = self.server.world.place(chat)
         places = [
             place,
-            *(one for one in self.server.world.channels.values() if one.parent == place.id),
+            *(
+                channel
+                for channel in self.server.world.channels.values()
+                if channel.parent == place.id
+            ),
         ]
         rows = [(one, row) for one in places for row in one.messages.values()]
         return [

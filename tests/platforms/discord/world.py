@@ -145,7 +145,7 @@ class World:
         return body
 
     def guild(self) -> Body:
-        there = [one for one in self.channels.values() if one.type in (0, 15)]
+        there = [channel for channel in self.channels.values() if channel.type in (0, 15)]
         threads = [one for one in self.channels.values() if one.type == 11 and not one.asleep]
         member = {
             "user": BOT,
@@ -174,7 +174,7 @@ class World:
             "unavailable": False,
             "member_count": 3,
             "channels": [self.object(one) for one in there],
-            "threads": [self.object(one) for one in threads],
+            "threads": [self.object(thread) for thread in threads],
             "roles": roles,
             "members": [member],
             "emojis": [],

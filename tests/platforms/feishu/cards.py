@@ -84,13 +84,17 @@ def _markdown(found: list[Row]) -> list[str]:
 
 def text_of(card: Row) -> str:
     """What a person reads: markup gone, entities decoded, nothing of zero width."""
-    parts = [plain(one["content"]) for one in elements(card["body"]) if one["tag"] == "markdown"]
+    parts = [
+        plain(element["content"])
+        for element in elements(card["body"])
+        if element["tag"] == "markdown"
+    ]
     parts += [one["text"]["content"] for one in elements(card["body"]) if one["tag"] == "div"]
     return "\n".join(parts).replace("\u200b", "")
 
 
 def buttons(card: Row) -> list[Row]:
-    return [one for one in elements(card["body"]) if one["tag"] == "button"]
+    return [element for element in elements(card["body"]) if element["tag"] == "button"]
 
 
 def calls_all(content: str) -> bool:

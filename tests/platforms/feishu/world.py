@@ -173,12 +173,12 @@ class World:
         if row["mentions"]:
             message["mentions"] = [
                 {
-                    "key": one["key"],
-                    "id": {"open_id": one["id"], "union_id": "", "user_id": ""},
-                    "name": one["name"],
+                    "key": mention["key"],
+                    "id": {"open_id": mention["id"], "union_id": "", "user_id": ""},
+                    "name": mention["name"],
                     "tenant_key": TENANT,
                 }
-                for one in row["mentions"]
+                for mention in row["mentions"]
             ]
         sender = {
             "sender_id": {"open_id": row["sender"]["id"], "union_id": "", "user_id": ""},

@@ -25,15 +25,13 @@ def full(home: Path) -> Path:
 
 
 def test_there_and_back_again(full: Path) -> None:
-    made = ohmo(full, "backup", "--json")
-    assert made.returncode == 0, made.stderr
+    made = ohmo(full, "backup", "--json", code=0)
     archive = Path(json.loads(made.stdout)["path"])
     assert archive.parent == full / "backups"
     assert str(archive) in ohmo(full, "backup", "--list").stdout
     (full / "ohmo.db").write_bytes(b"ruin")
-    assert ohmo(full, "store", "check").returncode == 1
-    back = ohmo(full, "restore", str(archive.parent))
-    assert back.returncode == 0, back.stderr
+    ohmo(full, "store", "check", code=1)
+    back = ohmo(full, "restore", str(archive.parent), code=0)
     assert "what was there before lies in" in back.stdout
     assert len(markers(full / "ohmo.db")) == 20
     sound = ohmo(full, "store", "check", "--json")
@@ -73,12 +71,11 @@ def test_what_needs_the_home_alone_is_refused_while_a_daemon_has_it(full: Path) 
         ("store", "compact"),
         ("store", "migrate", f"sqlite:///{full}/other.db"),
     ):
-        said = ohmo(full, *command)
-        assert said.returncode == 75
+        said = ohmo(full, *command, code=75)
         assert "another ohmo (pid 4711) owns this home" in said.stderr
     assert ohmo(full, "backup").returncode == 0  # this one is made beside it
     os.close(handle)
-    assert ohmo(full, "store", "compact").returncode == 0
+    ohmo(full, "store", "compact", code=0)
     moved = ohmo(full, "store", "migrate", f"sqlite:///{full}/other.db", "--json")
     assert json.loads(moved.stdout)["rows"]["threads"] == 20
 
@@ -92,8 +89,7 @@ def test_what_needs_the_home_alone_is_refused_while_a_daemon_has_it(full: Path) 
     ],
 )
 def test_a_wrong_argument_is_one_line(command: tuple[str, ...], line: str, full: Path) -> None:
-    said = ohmo(full, *command)
-    assert said.returncode == 1
+    said = ohmo(full, *command, code=1)
     assert line in said.stderr
     assert said.stderr.count("\n") == 1
 

@@ -93,8 +93,7 @@ def test_everything_by_flags_and_again_without_a_change(home: Path, model: Model
     )
     assert "1-secret" not in everything
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
-    again = init(home, "--no-test")
-    assert again.returncode == 0
+    again = init(home, "--no-test", code=0)
     assert {
         word
         for line in again.stdout.splitlines()
@@ -146,8 +145,8 @@ def test_a_model_that_refuses_is_told_with_the_next_step(home: Path, model: Mode
         "--api-key",
         "-",
         stdin="sk-ant-not-right-1\n",
+        code=1,
     )
-    assert said.returncode == 1
     assert "failed  profiles" not in said.stdout
     assert "the key is not accepted" in said.stdout
     assert "make a new key" in said.stdout
@@ -157,7 +156,7 @@ def test_a_model_that_refuses_is_told_with_the_next_step(home: Path, model: Mode
 
 def test_a_token_that_is_said_again_replaces_the_old_one_and_nothing_else(home: Path) -> None:
     env = home / ".env"
-    assert init(home, "--set", "telegram.token=123456:" + "a" * 35, "--no-test").returncode == 0
+    init(home, "--set", "telegram.token=123456:" + "a" * 35, "--no-test", code=0)
     env.write_text(f"# mine\nOTHER=1\n{env.read_text()}LAST=2\n")
     said = init(home, "--set", "telegram.token=654321:" + "b" * 35, "--no-test")
     assert f"changed {env}: TELEGRAM_TOKEN" in said.stdout
@@ -170,8 +169,7 @@ def test_a_token_that_is_said_again_replaces_the_old_one_and_nothing_else(home: 
 
 
 def test_a_token_of_the_wrong_form_is_called_wrong_not_missing(home: Path) -> None:
-    said = init(home, "--set", "telegram.token=abc")
-    assert said.returncode == 1
+    said = init(home, "--set", "telegram.token=abc", code=1)
     assert "wrong   config.yaml:" in said.stdout
     assert "channels.telegram.token: is no bot token" in said.stdout
 
@@ -212,8 +210,7 @@ def test_the_slack_manifest_can_be_pasted(home: Path) -> None:
 def test_a_wrong_flag_is_one_line_and_writes_nothing(
     arguments: tuple[str, ...], line: str, home: Path
 ) -> None:
-    said = init(home, *arguments, "--no-test")
-    assert said.returncode == 2
+    said = init(home, *arguments, "--no-test", code=2)
     assert line in said.stderr
     assert said.stderr.count("\n") == 1
     assert not (home / "config.yaml").exists()
@@ -266,8 +263,7 @@ def test_openharness_is_taken_over_and_left_as_it_is(beside: bool, tmp_path: Pat
     refused = init(home, "--no-test") if beside else None
     assert refused is None or (refused.returncode == 78 and "--from openharness" in refused.stderr)
     for _ in range(2):
-        said = init(home, "--from", "openharness", "--no-test")
-        assert said.returncode == 0, said.stderr
+        said = init(home, "--from", "openharness", "--no-test", code=0)
     assert {path: path.read_bytes() for path in before} == before
     assert "I am Ohmo of old." in (home / "SOUL.md").read_text()
     assert "Ada." in (home / "USER.md").read_text()
@@ -347,8 +343,8 @@ def test_a_model_the_endpoint_does_not_have_is_told_with_those_it_has(
         "--model",
         "qwen-smal",
         OPENAI_API_KEY="sk-test-1",
+        code=1,
     )
-    assert said.returncode == 1
     assert "there is no model qwen-smal at this endpoint" in said.stdout
     assert "it has qwen-small, qwen-large" in said.stdout
 
@@ -444,7 +440,7 @@ def test_the_service_is_installed_and_started_when_asked(home: Path) -> None:
 
 
 def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: Path) -> None:
-    assert init(home, "--yes", "--no-test", "--provider", "offline").returncode == 0
+    init(home, "--yes", "--no-test", "--provider", "offline", code=0)
     config = home / "config.yaml"
     right = config.read_text()
     config.write_text(f"{right}chanels: {{}}\n")
@@ -459,7 +455,7 @@ def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: P
         assert "chanels: unknown key, did you mean channels?" in lines[0]
         assert lines[0].endswith("mend it, then: ohmo service install && ohmo service start")
         assert not (home / "run" / "service.json").exists()
-    assert init(home, "--yes", "--no-test", "--no-service").returncode == 0
+    init(home, "--yes", "--no-test", "--no-service", code=0)
     code, heard = at_a_terminal(home, (b"platforms", ""))  # nobody is asked about a service
     assert code == 0, heard.decode()
     assert b"note    the service is left as it is" in heard
@@ -467,9 +463,15 @@ def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: P
 
 def test_a_token_that_only_this_shell_knows_is_said_before_a_service_is_made(home: Path) -> None:
     said = init(
-        home, "--yes", "--no-test", "--channel", "telegram", "--service", TELEGRAM_TOKEN=TOKEN
+        home,
+        "--yes",
+        "--no-test",
+        "--channel",
+        "telegram",
+        "--service",
+        TELEGRAM_TOKEN=TOKEN,
+        code=1,
     )
-    assert said.returncode == 1
     assert "failed  the service is left as it is" in said.stdout
     assert "TELEGRAM_TOKEN" in said.stdout.partition("with this configuration: ")[2].splitlines()[0]
     assert not (home / "run" / "service.json").exists()
@@ -518,8 +520,7 @@ def test_hostile_files_of_openharness_take_nothing_over(tmp_path: Path) -> None:
     ]
     (data / "cron_jobs.json").write_text(json.dumps(jobs))
     home = tmp_path / "ours"
-    said = init(home, "--from", "openharness", "--no-test")
-    assert said.returncode == 0, said.stderr
+    said = init(home, "--from", "openharness", "--no-test", code=0)
     assert "Traceback" not in said.stderr
     env = (home / ".env").read_text() if (home / ".env").exists() else ""
     assert "full_auto" not in env
@@ -538,7 +539,7 @@ def test_hostile_files_of_openharness_take_nothing_over(tmp_path: Path) -> None:
     ):
         assert line in said.stdout
     (theirs / "gateway.json").write_text("[" * 100_000)
-    assert init(tmp_path / "deep", "--from", "openharness", "--no-test").returncode == 0
+    init(tmp_path / "deep", "--from", "openharness", "--no-test", code=0)
 
 
 def test_a_secret_with_a_line_break_writes_no_other_variable(home: Path) -> None:

@@ -75,8 +75,7 @@ def test_a_mistake_at_the_keyboard_is_one_line_and_code_2(
 
 
 def test_init_creates_a_private_home_once(home: Path) -> None:
-    first = ohmo(home, "init", "--channel", "slack", "--owner", "slack:U1", "--preset", "safe")
-    assert first.returncode == 0
+    ohmo(home, "init", "--channel", "slack", "--owner", "slack:U1", "--preset", "safe", code=0)
     assert stat.S_IMODE((home / "config.yaml").stat().st_mode) == 0o600
     assert {"config.yaml", "SOUL.md", "USER.md", "AGENTS.md"} <= {
         path.name for path in home.iterdir()
@@ -97,8 +96,7 @@ def test_init_creates_a_private_home_once(home: Path) -> None:
 
 def test_init_leaves_a_foreign_home_alone(home: Path) -> None:
     (home / "gateway.json").write_text("{}", encoding="utf-8")
-    said = ohmo(home, "init")
-    assert said.returncode == 78
+    said = ohmo(home, "init", code=78)
     assert "belongs to another program" in said.stderr
     assert [path.name for path in home.iterdir()] == ["gateway.json"]
 
@@ -114,8 +112,7 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
         "config.yaml:7: limits.max_stps: unknown key, did you mean max_steps?",
     ]
     for command in (("config", "check"), ("run",)):
-        said = ohmo(home, *command, A="xapp-1", B="xoxb-1")
-        assert said.returncode == 78
+        said = ohmo(home, *command, A="xapp-1", B="xoxb-1", code=78)
         assert said.stderr.splitlines() == expected
 
 
@@ -166,8 +163,7 @@ def test_what_only_the_start_finds_out_is_one_line_too(home: Path, text: str, li
     for command in (
         (("run",), ("config", "check")) if line.startswith("config.yaml") else (("run",),)
     ):
-        said = ohmo(home, *command, OHMO__CONTROL__LISTEN="null")
-        assert said.returncode == 78
+        said = ohmo(home, *command, OHMO__CONTROL__LISTEN="null", code=78)
         assert said.stderr.startswith(line)
         assert said.stderr.count("\n") == 1
 
@@ -200,8 +196,7 @@ channels:
     (home / "config.yaml").write_text(text, encoding="utf-8")
     (home / "config.yaml").chmod(0o600)
     for arguments in (("config", "show"), ("config", "show", "--json")):
-        said = ohmo(home, *arguments)
-        assert said.returncode == 0, said.stderr
+        said = ohmo(home, *arguments, code=0)
         assert not any(secret in said.stdout for secret in ("literal-secret", "hunter22"))
 
 
@@ -216,8 +211,7 @@ def test_show_speaks_in_the_units_one_writes_and_can_be_read_again(home: Path) -
     (home / "config.yaml").write_text(
         "".join(part for part in first.partition("permissions:")[1:]).partition("channels:")[0]
     )
-    again = ohmo(home, "config", "show")
-    assert again.returncode == 0, again.stderr
+    again = ohmo(home, "config", "show", code=0)
     assert again.stdout == first
 
 
@@ -230,17 +224,16 @@ def test_edit_replaces_the_file_only_when_nothing_is_wrong(home: Path, tmp_path:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/max_steps: .*/$WORDS/" "$1"\n', encoding="utf-8")
     editor.chmod(0o755)
-    said = ohmo(home, "config", "edit", EDITOR=str(editor), WORDS="max_steps: x}")
-    assert said.returncode == 78
+    said = ohmo(home, "config", "edit", EDITOR=str(editor), WORDS="max_steps: x}", code=78)
     assert "config.edited.yaml:1: limits.max_steps: expected a whole number, not 'x'" in said.stderr
     assert (home / "config.yaml").read_text(encoding="utf-8") == "limits: {max_steps: 5}\n"
-    assert ohmo(home, "config", "edit", EDITOR=str(editor), WORDS="max_steps: 6}").returncode == 0
+    ohmo(home, "config", "edit", EDITOR=str(editor), WORDS="max_steps: 6}", code=0)
     assert (home / "config.yaml").read_text(encoding="utf-8") == "limits: {max_steps: 6}\n"
     assert not (home / "config.edited.yaml").exists()
 
 
 def test_logs_are_shown_by_gravity(home: Path) -> None:
-    assert ohmo(home, "logs").returncode == 1
+    ohmo(home, "logs", code=1)
     (home / "logs").mkdir()
     lines = [
         {"at": "t", "level": level, "event": f"e.{level}", "turn": "x"}

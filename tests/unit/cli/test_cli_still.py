@@ -14,8 +14,7 @@ from tests.programs import environ, ohmo, run_process
 
 def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path) -> None:
     (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
-    said = ohmo(home, "-p", "run Write file_path=a.txt content=x")
-    assert said.returncode == 3
+    ohmo(home, "-p", "run Write file_path=a.txt content=x", code=3)
     for listing in (
         "inbox list",
         "inbox list --state dead",
@@ -36,8 +35,7 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
     assert [(line["type"], line["name"], line["every"]) for line in exported] == [
         ("job", "tick", "1s")
     ]
-    started = ohmo(home, "cron", "run", "tick")
-    assert started.returncode == 1
+    started = ohmo(home, "cron", "run", "tick", code=1)
     assert "start it with: ohmo run" in started.stderr
     assert ohmo(home, "inbox", "list", "--state", "dead").stdout == "nothing is dead\n"
     assert ohmo(home, "outbox", "list", "--state", "dead").stdout == "nothing is dead\n"
@@ -46,8 +44,7 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
 
 def test_an_answer_that_no_model_gave_says_so_beside_it(home: Path) -> None:
     (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
-    said = ohmo(home, "-p", "two and two?")
-    assert said.returncode == 0
+    said = ohmo(home, "-p", "two and two?", code=0)
     assert said.stdout
     assert "no model answered this" in said.stderr
     assert "no model answered" not in said.stdout
@@ -69,7 +66,7 @@ def test_a_listing_that_found_the_store_damaged_says_so_beside_it(home: Path) ->
 def test_one_ruined_row_hides_no_other_in_any_list(home: Path) -> None:
     (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
     for word in ("ruined", "legible"):
-        assert ohmo(home, "-p", word).returncode == 0
+        ohmo(home, "-p", word, code=0)
     with closing(sqlite3.connect(home / "ohmo.db")) as store, store:
         assert (
             store.execute("UPDATE inbox SET body = '{}' WHERE body LIKE '%ruined%'").rowcount == 1

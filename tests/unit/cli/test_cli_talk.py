@@ -96,8 +96,8 @@ def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered
             "/model\nrun Write file_path=a.txt content=x\ny\nrun Write file_path=b.txt"
             " content=x\nn\n/exit\nnever said\n"
         ),
+        code=0,
     )
-    assert said.returncode == 0
     assert "- `offline` (default) ← here" in said.stdout
     assert (offline.parent / "work" / "a.txt").read_text() == "x"
     assert not (offline.parent / "work" / "b.txt").exists()
@@ -120,8 +120,7 @@ def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered
 
 
 def test_a_question_that_nobody_answers_is_refused(offline: Path) -> None:
-    said = ohmo(offline, "chat", stdin="run Write file_path=a.txt content=x\n")
-    assert said.returncode == 0
+    ohmo(offline, "chat", stdin="run Write file_path=a.txt content=x\n", code=0)
     assert not (offline.parent / "work" / "a.txt").exists()
 
 

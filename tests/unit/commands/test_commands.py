@@ -61,7 +61,7 @@ class Desk:
         return self.asked
 
     async def meant(self, order: Order) -> list[Asked]:
-        return [one for one in self.asked if one.state == "asked"]
+        return [request for request in self.asked if request.state == "asked"]
 
     async def lapsed(self, thread: str) -> Lapsed | None:
         return None

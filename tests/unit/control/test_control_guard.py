@@ -185,7 +185,7 @@ async def test_who_logs_out_leaves_no_copy_of_the_cookie_that_opens(tmp_path: Pa
         aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
     ):
         await logged_in(session, doors)
-        copy = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
+        copy = "; ".join(f"{cookie.key}={cookie.value}" for cookie in session.cookie_jar)
         assert doors.url is not None
         assert await status_of(session, "/api/v1/logout", "POST", Origin=doors.url) == 200
         async with aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.DummyCookieJar()) as thief:
@@ -237,7 +237,9 @@ async def test_a_logout_that_cannot_be_written_down_is_said_and_can_be_tried_aga
         assert await status_of(session, "/api/v1/logout", "POST", Origin=doors.url) == 503
         assert await status_of(session) == 200
         (run / "logged-out").rmdir()
-        copy = {"Cookie": "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)}
+        copy = {
+            "Cookie": "; ".join(f"{cookie.key}={cookie.value}" for cookie in session.cookie_jar)
+        }
         assert await status_of(session, "/api/v1/logout", "POST", Origin=doors.url) == 200
         async with aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.DummyCookieJar()) as thief:
             assert await status_of(thief, **copy) == 401

@@ -517,7 +517,7 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     ),
 }
 USUAL = frozenset({"machine.root"} if os.geteuid() == 0 else ())  # tests may run as root
-LIVE = frozenset(one.name for one in checks() if one.live)
+LIVE = frozenset(check.name for check in checks() if check.live)
 
 
 @pytest.fixture
@@ -534,7 +534,7 @@ def wanting(patient: Patient) -> set[str]:
 
 
 def test_every_check_has_a_test_that_breaks_it() -> None:
-    names = [one.name for one in checks()]
+    names = [check.name for check in checks()]
     assert len(names) == len(set(names)) >= 40
     assert set(BREAKS) == set(names) - LIVE
 
@@ -579,7 +579,7 @@ def test_what_is_marked_fixable_is_mended_and_may_be_mended_again(
     for _ in range(2):
         facts = patient.facts()
         results = mend(facts, examine(facts), patient.facts)
-        found = next(one for one in results if one.check.name == name)
+        found = next(result for result in results if result.check.name == name)
         assert found.finding.state in ("ok", "skipped"), found
     assert not found.mended  # the second time there was nothing to mend
 
@@ -649,7 +649,9 @@ def test_nothing_is_mended_in_a_home_that_is_somebody_elses(
     results = mend(facts, examine(facts), patient.facts)
     assert {path: path.stat().st_mode for path in patient.home.root.rglob("*")} == before
     assert patient.home.root.stat().st_mode & 0o777 == 0o755
-    assert "left as it is" in next(one.mended for one in results if one.check.name == "home.mode")
+    assert "left as it is" in next(
+        result.mended for result in results if result.check.name == "home.mode"
+    )
 
 
 def test_whoever_may_not_look_into_the_home_hears_of_that_alone_and_not_that_nobody_runs(

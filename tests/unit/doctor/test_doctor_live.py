@@ -62,7 +62,7 @@ def patient(tmp_path: Path, model: ModelServer) -> Patient:
 
 
 def asked(patient: Patient, name: str) -> Finding:
-    return next(one.finding for one in examine(patient.facts(), live=True, only=(name,)))
+    return next(finding.finding for finding in examine(patient.facts(), live=True, only=(name,)))
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_model_and_fallback_that_answer_are_right(patient: Patient, model: Model
 
 def test_nothing_is_asked_without_live(patient: Patient, model: ModelServer) -> None:
     assert {
-        one.finding.state
-        for one in examine(patient.facts(), only=("model.answers", "channels.telegram"))
+        finding.finding.state
+        for finding in examine(patient.facts(), only=("model.answers", "channels.telegram"))
     } == {"skipped"}
     assert model.count == 0
 

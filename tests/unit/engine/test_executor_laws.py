@@ -561,7 +561,7 @@ async def test_a_call_waits_for_those_before_it_that_touch_what_it_changes_or_ch
     gate.set()
     await running
     assert begun == ["first", "second"]
-    assert [one.call for one in ledger.results] == (["c1", "c2"] if waits else ["c2", "c1"])
+    assert [result.call for result in ledger.results] == (["c1", "c2"] if waits else ["c2", "c1"])
 
 
 async def test_what_only_reads_behind_a_call_that_is_asked_about_stays_open() -> None:
@@ -591,7 +591,7 @@ async def test_what_only_reads_behind_a_call_that_is_asked_about_stays_open() ->
     events = await execute(tool, ledger, *calls, gate=Asking())
     assert isinstance(events[-1], Parked)
     assert [call.id for call, _ in events[-1].questions] == ["c1"]
-    assert [one.call for one in ledger.results] == ["c3"]
+    assert [result.call for result in ledger.results] == ["c3"]
 
 
 async def test_a_call_that_waited_is_judged_once_more() -> None:
@@ -622,7 +622,7 @@ async def test_a_call_that_waited_is_judged_once_more() -> None:
     await execute(
         Touching(run, {"first": WRITES, "second": READS}), ledger, *calls, gate=Watching()
     )
-    assert [one.text for one in ledger.results] == [
+    assert [result.text for result in ledger.results] == [
         "fine",
         "Not allowed (sensitive): it is a link now",
     ]

@@ -244,7 +244,7 @@ class House:
         rows = sorted(
             self.store.tables.posts.values(), key=lambda one: (one.row.thread, one.row.seq)
         )
-        return [one.row.row.outbound.text for one in rows if one.row.row.kind == "notice"]
+        return [row.row.row.outbound.text for row in rows if row.row.row.kind == "notice"]
 
     async def closings(self) -> list[str]:
         return [

@@ -190,7 +190,7 @@ def test_killed_while_the_new_version_is_installed_the_old_one_was_never_touched
     assert "the upgrade was taken back" in installation.upgrade().stdout
     assert installation.upgrade(when="good").returncode == 0
     assert installation.start() == ("new", "")
-    assert len([one for one in installation.versions.folder.iterdir() if one.is_dir()]) == 2
+    assert len([path for path in installation.versions.folder.iterdir() if path.is_dir()]) == 2
 
 
 def test_killed_while_the_new_version_is_tried_the_next_start_is_the_old_version(

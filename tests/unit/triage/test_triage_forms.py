@@ -24,7 +24,7 @@ JUNIT = b"""<?xml version="1.0" encoding="utf-8"?>
 
 def test_junit_gives_tests_and_the_first_line_they_said() -> None:
     run = read_junit(JUNIT, commit="abc1234")
-    assert [(one.job, one.test, one.message) for one in run.failures] == [
+    assert [(failure.job, failure.test, failure.message) for failure in run.failures] == [
         ("pytest", "tests.db.test_one", "ConnectionError: no route to db-1"),
         ("pytest", "tests.db.test_two", "OSError"),
     ]
@@ -44,7 +44,7 @@ NESTED = b"""<testsuites xmlns:j="urn:j"><testsuite name="unit" timestamp="2026-
 def test_suites_in_suites_prefixes_and_tests_without_a_name_are_read() -> None:
     run = read_junit(NESTED)
     assert run.at == "2026-11-22T08:00:00"
-    assert {(one.job, one.test, one.message) for one in run.failures} == {
+    assert {(failure.job, failure.test, failure.message) for failure in run.failures} == {
         ("unit", "a", "failure"),
         ("unit", "a", "second"),
         ("unit", "b", "boom"),
@@ -129,7 +129,7 @@ GITHUB_JOBS = {  # docs.github.com/rest/actions/workflow-jobs, "List jobs for a 
 def test_github_jobs_are_one_run_with_the_step_that_failed() -> None:
     run = read_results(json.dumps(GITHUB_JOBS).encode()).runs[0]
     assert (run.stream, run.key, run.commit[:7]) == ("CI", "29679449.1", "f83a356")
-    assert [(one.job, one.message) for one in run.failures] == [
+    assert [(failure.job, failure.message) for failure in run.failures] == [
         ("build (3.12)", "build (3.12): step Run pytest failed")
     ]
     assert run.failures[0].url.endswith("/job/399444496")
@@ -201,7 +201,7 @@ GITLAB_JOBS = [  # docs.gitlab.com/api/jobs, "List pipeline jobs"
 def test_gitlab_jobs_that_may_fail_do_not_count() -> None:
     run = read_results(json.dumps(GITLAB_JOBS).encode()).runs[0]
     assert (run.key, run.commit[:7]) == ("6", "0ff3ae1")
-    assert [(one.job, one.message) for one in run.failures] == [
+    assert [(failure.job, failure.message) for failure in run.failures] == [
         ("rspec:other", "rspec:other in test: stuck or timeout failure")
     ]
     traced = gitlab_runs(GITLAB_JOBS, lambda _: "FAILED spec/a_spec.py::x - boom went the thing")[0]

@@ -224,7 +224,7 @@ def test_the_job_that_failed_is_found_on_a_later_page() -> None:
         ).encode()
 
     assert [
-        one.job for one in from_http("https://ci.example/runs", fetch, ()).runs[0].failures
+        failure.job for failure in from_http("https://ci.example/runs", fetch, ()).runs[0].failures
     ] == ["job 130"]
     assert len(asked) == 4
 
@@ -238,11 +238,11 @@ def test_the_job_that_failed_is_found_on_a_later_page() -> None:
         page = int(dict(urllib.parse.parse_qsl(words[-1].partition("?")[2])).get("page", 1))
         shown = [
             {
-                "id": one["id"],
-                "name": one["name"],
-                "status": one["conclusion"].replace("failure", "failed"),
+                "id": job["id"],
+                "name": job["name"],
+                "status": job["conclusion"].replace("failure", "failed"),
             }
-            for one in jobs
+            for job in jobs
         ]
         return json.dumps(shown[100 * (page - 1) : 100 * page]).encode()
 
@@ -265,7 +265,7 @@ def test_a_run_that_failed_without_a_job_is_not_green() -> None:
         lambda words: b"[]" if "/jobs?" in words[-1] else json.dumps(listed).encode(),
         (),
     )
-    assert [(one.message, one.url) for one in reading.runs[0].failures] == [
+    assert [(failure.message, failure.url) for failure in reading.runs[0].failures] == [
         ("pipeline: the run failed, and no job says why", listed[0]["web_url"])
     ]
 

@@ -147,7 +147,9 @@ def test_every_type_of_message_says_something(
 ) -> None:
     said = heard(message(kind, content))
     assert said.text == text
-    found = [(one.ref, one.name, one.media_type) for one in said.attachments]
+    found = [
+        (attachment.ref, attachment.name, attachment.media_type) for attachment in said.attachments
+    ]
     if file is not None:
         assert found[0][:2] == file[:2]
         assert found[0][2].split("/")[0] == file[2].split("/")[0] or kind == "audio"
@@ -170,7 +172,7 @@ def test_a_post_keeps_its_lines_links_code_pictures_and_mentions() -> None:
     }
     said = heard(message("post", content, mentions=[BOB]))
     assert said.text == "Plan\nsee docs (https://x.org)@Bob\n\n```python\na = 1\n```"
-    assert [one.ref for one in said.attachments] == ["om_1 img_9 image"]
+    assert [attachment.ref for attachment in said.attachments] == ["om_1 img_9 image"]
 
 
 def test_bots_are_not_heard() -> None:

@@ -239,10 +239,9 @@ def test_files_are_references_with_an_id_and_an_address() -> None:
         {"id": "F3", "mode": "tombstone", "url_private": "https://files.slack.com/gone"},
     ]
     said = only(event(subtype="file_share", files=files))
-    assert [(one.ref, one.name, one.size) for one in said.attachments] == [
-        ("F1 https://files.slack.com/a", "a.png", 5),
-        ("F2", "file", None),
-    ]
+    assert [
+        (attachment.ref, attachment.name, attachment.size) for attachment in said.attachments
+    ] == [("F1 https://files.slack.com/a", "a.png", 5), ("F2", "file", None)]
 
 
 def test_a_forwarded_message_comes_with_its_author_its_words_and_its_files() -> None:
@@ -264,7 +263,7 @@ def test_a_forwarded_message_comes_with_its_author_its_words_and_its_files() -> 
         "files": [file],
     }
     found = only(event(text="", attachments=[share]))
-    assert (found.text, [one.name for one in found.attachments]) == (
+    assert (found.text, [attachment.name for attachment in found.attachments]) == (
         "[forwarded from Bob]\nit burns (https://e.org)",
         ["log.txt"],
     )

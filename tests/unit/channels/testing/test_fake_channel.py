@@ -3,7 +3,6 @@ truth."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from channels.contract import Choice, Outbound, Receipt, Repeat
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
 from ohmo_testing.channels import EVERYTHING, FakeChannel, FakeContext, FakePlatform
+from tests.channels.listening import listening
 
 
 def outbound(channel: FakeChannel, text: str, **more: object) -> Outbound:
@@ -23,13 +23,10 @@ async def test_what_people_say_is_published_with_its_cursor(tmp_path: Path) -> N
     platform, context = FakePlatform(), FakeContext(tmp_path)
     channel = FakeChannel(platform)
     await platform.says("before")
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
+    async with listening(channel, context):
         await context.texts(1)
         await platform.says("after")
         assert await context.texts(2) == ["before", "after"]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
     assert context.cursors == {"events": "2"}
     assert platform.connections == 0
 
@@ -43,11 +40,8 @@ async def test_a_refused_batch_is_published_again_by_the_next_connection(tmp_pat
         with pytest.raises(Unavailable):
             await channel.receive(context)
     assert context.arrivals == []
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
+    async with listening(channel, context):
         assert await context.texts(1) == ["hello"]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_catch_up_is_fenced_by_age_and_number(tmp_path: Path) -> None:
@@ -61,11 +55,8 @@ async def test_catch_up_is_fenced_by_age_and_number(tmp_path: Path) -> None:
     for text in ("one", "two", "three"):
         await platform.says(text)
     channel = FakeChannel(platform)
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
+    async with listening(channel, context):
         assert await context.texts(2) == ["two", "three"]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +125,7 @@ async def test_files_are_uploaded_first_and_choices_are_pressed(tmp_path: Path) 
     channel = FakeChannel(platform)
     file = tmp_path / "report.txt"
     file.write_text("figures")
-    async with channel.connect():
-        task = asyncio.create_task(channel.receive(context))
+    async with listening(channel, context):
         post, shown = channel.render(
             outbound(channel, "pick", files=(file,), choices=(Choice("yes", "Yes"),))
         )
@@ -143,8 +133,6 @@ async def test_files_are_uploaded_first_and_choices_are_pressed(tmp_path: Path) 
         await channel.send(shown, "k.1", await channel.upload(shown))
         await platform.presses(asked.message, "yes")
         await context.until(lambda context: bool(context.arrivals))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
     pick, sent = await platform.visible()
     assert (pick.choices, sent.files) == (("yes",), ("report.txt",))
     assert context.arrivals[0].choice == "yes"
