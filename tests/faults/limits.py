@@ -27,7 +27,7 @@ import psutil
 from aiohttp import web
 
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.contracts.tool import Footprint
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
@@ -35,6 +35,7 @@ from ohmo.processes.job import Command, ProcessRunner
 from ohmo.shell.parsing import Shell
 from ohmo.tools.results import ToolError
 from ohmo.tools.webfetch import Fetcher
+from tests.makers import call_context
 
 WIDTH = 8
 GRACE = 30.0  # seconds until nobody may be left
@@ -198,18 +199,7 @@ def decisions(folder: Path) -> Row:
         shell,
         folder,
     )
-    context = CallContext(
-        "t",
-        "t.1",
-        "thread",
-        "ada",
-        folder,
-        time.monotonic() + 100,
-        "default",
-        "owner",
-        "s",
-        lambda _: None,
-    )
+    context = call_context(folder)
     took: dict[str, float] = {}
     verdicts: list[str] = []
     for name, form in COMMANDS.items():

@@ -37,6 +37,7 @@ from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, Claim, End, Seat, Work
+from tests.makers import inbound
 
 CHAT = Address("slack", "T1", ChatId("C1"))
 OTHER = Address("slack", "T1", ChatId("C2"))
@@ -78,17 +79,15 @@ def said(
     aliases: tuple[str, ...] = (),
 ) -> Inbound:
     name = key or f"k-{text}"
-    return Inbound(
-        key=name,
+    return inbound(
+        at,
+        text,
+        name,
+        person,
         aliases=aliases,
-        address=at,
-        person=Person(PersonId(person), person.title()),
         at=BIRTH,
         order=order or name,
         message=MessageId(f"m-{text}"),
-        text=text,
-        private=True,
-        addressed=True,
         album=album,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from ohmo.tools.inputs import explain, schema_for_model
 from ohmo.tools.tool_search import LISTING
 from ohmo.tools.workbench import Workbench
 from ohmo_testing.house import ManualClock
+from tests.makers import call_context
 from tests.store_model.store import MemoryStore
 
 NINE = {"Read", "Write", "Edit", "Glob", "Grep", "Bash", "TodoWrite", "WebFetch", "AskUser"}
@@ -112,18 +112,7 @@ def tools(bench: Workbench) -> dict[str, Tool[Any]]:
 @pytest.fixture
 def context(tmp_path: Path) -> CallContext:
     (tmp_path / "a.txt").write_text("x\n")
-    return CallContext(
-        "turn",
-        "turn.1",
-        "thread",
-        "ada",
-        tmp_path,
-        time.monotonic() + 60,
-        "default",
-        "owner",
-        "session",
-        lambda _: None,
-    )
+    return call_context(tmp_path, 60)
 
 
 def judged(tool: Tool[Any], arguments: BaseModel, context: CallContext) -> CallContext:

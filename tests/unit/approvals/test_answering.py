@@ -8,17 +8,7 @@ from typing import Any
 
 import pytest
 
-from channels.contract import (
-    Address,
-    ChatId,
-    Choice,
-    Inbound,
-    MessageId,
-    Part,
-    Person,
-    PersonId,
-    Receipt,
-)
+from channels.contract import Address, ChatId, Choice, MessageId, Part, Receipt
 from ohmo.approvals.answering import NOT_YOURS, Answerer, Approvals, Granting, Refused
 from ohmo.approvals.cards import MOST, card, closing
 from ohmo.commands.contract import Decide
@@ -27,6 +17,7 @@ from ohmo.contracts.outbox import Ask, PartState
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Seat
 from ohmo_testing.house import BIRTH, ManualClock
+from tests.makers import inbound
 from tests.store_model.store import MemoryStore
 
 CHAT = Address("slack", "T1", ChatId("C1"))
@@ -50,16 +41,8 @@ class Scene:
         return f"n{self.count}".ljust(22, "0")
 
     async def asks(self, *questions: Question) -> list[str]:
-        said = Inbound(
-            key="k",
-            address=CHAT,
-            person=Person(PersonId("ada"), "Ada"),
-            at=BIRTH,
-            order="1",
-            message=MessageId("1"),
-            text="do it",
-            private=False,
-            addressed=True,
+        said = inbound(
+            CHAT, "do it", "k", at=BIRTH, order="1", message=MessageId("1"), private=False
         )
         await self.store.accept([(said, Seat("", "message"))])
         (claim,) = await self.store.claim("me", limit=1, ttl=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
+from channels.contract import Address, ChatId, MessageId
 from ohmo.ambient import IdSource
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.house import commands
@@ -13,6 +13,7 @@ from ohmo.contracts.reports import HouseStatus
 from ohmo.contracts.turns import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.orders import CommandQueries
+from tests.makers import inbound
 from tests.store_model.store import MemoryStore
 
 NOW = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)
@@ -46,17 +47,7 @@ class Scene:
         self.new_id = IdSource()
 
     async def hears(self, text: str, at: Address = HERE) -> tuple[str, int]:
-        said = Inbound(
-            key=f"{at.chat}{text}",
-            address=at,
-            person=Person(PersonId("ada"), "Ada"),
-            at=NOW,
-            order=text,
-            message=MessageId(text),
-            text=text,
-            private=True,
-            addressed=True,
-        )
+        said = inbound(at, text, f"{at.chat}{text}", at=NOW, order=text, message=MessageId(text))
         (accepted,) = await self.store.accept([(said, Seat("", "message"))])
         return accepted.thread, accepted.seq
 

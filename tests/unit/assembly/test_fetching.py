@@ -3,29 +3,18 @@ yet."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from channels.contract import Address, Attachment, ChatId, Inbound, MessageId, Person, PersonId
+from channels.contract import Address, Attachment, ChatId
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from ohmo.gateway.connections import AttachmentFetcher
 from ohmo.media import Media
+from tests.makers import inbound
 
 NOTES = Attachment("f1", "notes.txt", "text/plain", 5)
-SAID = Inbound(
-    key="1",
-    address=Address("fake", "bot", ChatId("C1")),
-    person=Person(PersonId("ada"), "Ada"),
-    at=datetime(2026, 1, 1, tzinfo=UTC),
-    order="1",
-    message=MessageId("1"),
-    text="look",
-    private=True,
-    addressed=True,
-    attachments=(NOTES,),
-)
+SAID = inbound(Address("fake", "bot", ChatId("C1")), "look", "1", attachments=(NOTES,))
 
 
 class Platform:

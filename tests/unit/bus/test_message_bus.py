@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
+from channels.contract import Address, ChatId, Inbound, MessageId
 from channels.errors import Unavailable
 from ohmo.ambient import inert
 from ohmo.bus import CROWD, EventStream, MessageBus
@@ -23,21 +23,18 @@ from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.turns import Accepted, Seat
 from ohmo.storefile.open_store import open_sqlite
 from ohmo_testing.house import eventually
+from tests.makers import inbound
 
 PLACE = Address("slack", "T1", ChatId("C1"))
 
 
 def said(number: int, chat: str = "C1") -> Inbound:
-    return Inbound(
-        key=f"{chat}.{number}",
-        address=Address("slack", "T1", ChatId(chat)),
-        person=Person(PersonId("ada"), "Ada"),
-        at=datetime(2026, 1, 1, tzinfo=UTC),
+    return inbound(
+        Address("slack", "T1", ChatId(chat)),
+        f"m-{number}",
+        f"{chat}.{number}",
         order=f"{number:06d}",
         message=MessageId(str(number)),
-        text=f"m-{number}",
-        private=True,
-        addressed=True,
     )
 
 

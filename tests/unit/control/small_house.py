@@ -20,7 +20,6 @@ from channels.contract import (
     Choice,
     Cursor,
     Inbound,
-    MessageId,
     Options,
     Outbound,
     Person,
@@ -79,6 +78,7 @@ from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Listen, Place
 from ohmo.control.webhooks import Webhooks
 from ohmo.processes.peer_process import Ancestry
+from tests.makers import inbound
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 USAGE = Usage("small-model", "turn", 100, 50, 10, 20, 1500)
@@ -587,17 +587,7 @@ class SmallHouse:
 def said(place: Address, text: str, key: str) -> Inbound:
     at = datetime.now(UTC)
     person = Person(PersonId("U1"), "Ada")
-    return Inbound(
-        key=key,
-        address=place,
-        person=person,
-        at=at,
-        order=key,
-        message=MessageId(key),
-        text=text,
-        private=True,
-        addressed=True,
-    )
+    return inbound(place, text, key, person=person, at=at)
 
 
 def _beginning(item: ArrivalInfo) -> Beginning:

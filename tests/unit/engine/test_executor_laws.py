@@ -39,6 +39,7 @@ from ohmo.contracts.tool import (
 from ohmo.engine.concurrency import merged
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor, LoopGuard
 from ohmo.providers.wire_parts import arguments
+from tests.makers import call_context
 
 Run = Callable[[Any, CallContext], Awaitable[ToolOutput]]
 Effect = Literal["none", "house", "repeatable", "once"]
@@ -127,17 +128,12 @@ class Notebook:
 
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         deadline = asyncio.get_running_loop().time() + self._deadline
-        return CallContext(
-            "t",
-            call.id,
-            "thread",
-            "slack:ada",
+        return call_context(
             Path("/"),
-            deadline,
-            "default",
-            "owner",
-            "s",
-            progress,
+            deadline=deadline,
+            call=call.id,
+            person="slack:ada",
+            progress=progress,
             tools=self._tools,
             hidden=self._hidden,
         )

@@ -43,6 +43,7 @@ from ohmo.gateway.answering import Answering, AnsweringDeps
 from ohmo.gateway.intake import Intake, IntakeDeps
 from ohmo.gateway.notices import Courtesies, EphemeralNotice, LateNotice, WaitingNotice
 from ohmo.gateway.orders import CommandQueries, Orders, OrdersDeps, Turns
+from tests.makers import inbound
 from tests.store_model.store import MemoryStore
 
 KNOWN = commands()
@@ -306,16 +307,15 @@ def words(
     private: bool | None = None,
 ) -> Inbound:
     where = at or place()
-    return Inbound(
-        key=key or f"{person}-{text}-{where.chat}-{where.topic}",
-        address=where,
-        person=Person(PersonId(person), person.title()),
+    return inbound(
+        where,
+        text,
+        key or f"{person}-{text}-{where.chat}-{where.topic}",
+        person,
         at=BIRTH,
         order=f"5{len(text):04d}{text}",
         message=MessageId(f"m-{text}"),
-        text=text,
         private=where.chat.startswith("dm:") if private is None else private,
-        addressed=True,
     )
 
 

@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 from gateway_words import BIRTH, Clock, ident, place
 
-from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
+from channels.contract import Address, ChatId, Inbound, MessageId
 from channels.errors import Unavailable
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import PersonRow
 from ohmo.gateway import people
 from ohmo.gateway.notices import AGAIN, DASHBOARD, Notices, owners_of
 from ohmo.gateway.sending import Pace, Rate
+from tests.makers import inbound
 from tests.store_model.store import MemoryStore
 
 
@@ -230,16 +231,8 @@ def test_a_block_is_for_its_chat_and_ends() -> None:
 
 
 def said(person: str = "eve") -> Inbound:
-    return Inbound(
-        key="k",
-        address=place(f"dm:{person}"),
-        person=Person(PersonId(person), person.title()),
-        at=BIRTH,
-        order="1",
-        message=MessageId("m"),
-        text="hello",
-        private=True,
-        addressed=True,
+    return inbound(
+        place(f"dm:{person}"), "hello", "k", person, at=BIRTH, order="1", message=MessageId("m")
     )
 
 

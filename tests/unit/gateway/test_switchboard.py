@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
-from channels.contract import Address, Answer, ChannelContext, Inbound, MessageId, Person, PersonId
+from channels.contract import Address, Answer, ChannelContext, Inbound, Person, PersonId
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
 from ohmo.bus import EventStream
 from ohmo.contracts.arrivals import Arrival
@@ -25,6 +25,7 @@ from ohmo.gateway.notices import Notices
 from ohmo.gateway.sending import Pace, Rate, Sender
 from ohmo.gateway.switchboard import LEASE, LISTENS, PROBE, BoardParts, Switchboard
 from ohmo_testing.channels import FakePlatform
+from tests.makers import inbound
 from tests.still_time import Time
 from tests.store_model.store import MemoryStore
 
@@ -172,20 +173,6 @@ def board(clock: Clock, tmp_path: Path) -> Board:
     return Board(clock, tmp_path)
 
 
-def inbound(clock: Clock, key: str) -> Inbound:
-    return Inbound(
-        key=key,
-        address=place(),
-        person=Person(PersonId("ada"), "Ada"),
-        at=clock(),
-        order=key,
-        message=MessageId(key),
-        text="hello",
-        private=True,
-        addressed=True,
-    )
-
-
 def state(board: Switchboard, name: str = "fake") -> str:
     return board.report()[name].state
 
@@ -330,7 +317,7 @@ async def test_a_connection_that_brought_a_message_is_tried_again_soon_however_s
     said = iter(range(1000))
 
     async def falls(context: ChannelContext) -> None:
-        await context.publish([inbound(board.clock, f"k{next(said)}")])
+        await context.publish([inbound(place(), "hello", f"k{next(said)}", at=board.clock())])
         raise NotReady("closed by the platform")
 
     board.listens = falls
@@ -341,7 +328,7 @@ async def test_a_connection_that_brought_a_message_is_tried_again_soon_however_s
 
 async def test_what_came_before_makes_no_connection_useful(board: Board) -> None:
     async def falls(context: ChannelContext) -> None:
-        await context.publish([inbound(board.clock, "k1")])
+        await context.publish([inbound(place(), "hello", "k1", at=board.clock())])
         raise NotReady("closed by the platform")
 
     board.listens = falls

@@ -16,6 +16,7 @@ from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, Seat
 from ohmo.gateway.notices import QUESTION_AGAIN, WAITING, EphemeralNotice, WaitingNotice
 from ohmo_testing.house import BIRTH, ManualClock
+from tests.makers import inbound
 
 GROUP = Address("telegram", "1", ChatId("-5"))
 ASKED = Asked(
@@ -28,16 +29,15 @@ ASKED = Asked(
     BIRTH + timedelta(hours=1),
     BIRTH,
 )
-BOB = Inbound(
-    key="k",
-    address=GROUP,
+BOB = inbound(
+    GROUP,
+    "and me?",
+    "k",
     person=Person(PersonId("7"), "Bob"),
     at=BIRTH,
     order="1",
     message=MessageId("9"),
-    text="and me?",
     private=False,
-    addressed=True,
 )
 
 
@@ -99,14 +99,14 @@ def said(
     bot: bool = False,
 ) -> Inbound:
     place, who = Address("fake", "acc", ChatId(chat)), Person(PersonId(person), person, bot)
-    return Inbound(
-        key=f"{chat}/{person}/{at}",
-        address=place,
+    return inbound(
+        place,
+        "hi",
+        f"{chat}/{person}/{at}",
         person=who,
         at=at,
         order="1",
         message=MessageId("1"),
-        text="hi",
         private=private,
         addressed=addressed,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from ohmo.permissions.rules import Ruling, rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.shell.parsing import Shell
 from ohmo.shell.reading import reads_only
+from tests.makers import call_context
 
 Mode = Literal["default", "plan", "full_auto"]
 Role = Literal["guest", "user", "admin", "owner"]
@@ -42,18 +42,7 @@ class House:
     def context(
         self, mode: Mode = "default", role: Role = "owner", person: str = "ada"
     ) -> CallContext:
-        return CallContext(
-            "t",
-            "t.1",
-            "thread",
-            person,
-            self.work,
-            time.monotonic() + 100,
-            mode,
-            role,
-            "session-1",
-            lambda _: None,
-        )
+        return call_context(self.work, person=person, mode=mode, role=role, session="session-1")
 
     def bash(
         self,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from channels.text import parse
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.tool import CallContext
 from ohmo.permissions.rules import Ruling
 from ohmo.permissions.wording import argument, detail_of, title_of, visible
+from tests.makers import call_context
 
 EVERY = [chr(point) for point in range(0x110000)]
 # Unicode 16, DerivedCoreProperties.txt, Default_Ignorable_Code_Point.
@@ -165,9 +165,7 @@ def test_a_long_text_is_looked_through_in_no_time() -> None:
     assert visible("登录 abc\u0301 " * 100_000, exact=True).count("登") == 100_000
 
 
-CONTEXT = CallContext(
-    "t", "c", "th", "ada", Path("/w"), 0.0, "default", "owner", "s", lambda _: None
-)
+CONTEXT = call_context(Path("/w"), deadline=0.0)
 
 
 def bash(command: str) -> ToolCall:

@@ -14,16 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from channels.contract import (
-    Address,
-    ChatId,
-    Choice,
-    Inbound,
-    MessageId,
-    Outbound,
-    Person,
-    PersonId,
-)
+from channels.contract import Address, ChatId, Choice, Inbound, Outbound
 from channels.errors import Unavailable
 from ohmo.ambient import Ambient, Failpoint, IdSource, inert
 from ohmo.contracts.agent import Agent, Event, TurnEnded
@@ -59,6 +50,7 @@ from ohmo.sessions.planner import Busy, SessionDeps, TurnInput, TurnLimits, Turn
 from ohmo.sessions.pool import Pool
 from ohmo_testing.house import ManualClock, eventually
 from ohmo_testing.scripted import ScriptedProvider
+from tests.makers import inbound
 from tests.store_model.store import MemoryStore
 
 PLACE = Address("slack", "T1", ChatId("C1"))
@@ -208,33 +200,13 @@ class Rig:
 
     async def says(self, text: str, place: Address = PLACE) -> Accepted:
         number = f"{next(self._numbers):06d}"
-        said = Inbound(
-            key=number,
-            address=place,
-            person=Person(PersonId("ada"), "Ada"),
-            at=self.clock(),
-            order=number,
-            message=MessageId(number),
-            text=text,
-            private=True,
-            addressed=True,
-        )
+        said = inbound(place, text, number, at=self.clock())
         return (await self.store.accept([(said, MESSAGE)]))[0]
 
     async def stops(self, pool: Pool, place: Address = PLACE, *, fresh: bool = False) -> None:
         """As intake carries out /stop."""
         number = f"{next(self._numbers):06d}"
-        said = Inbound(
-            key=number,
-            address=place,
-            person=Person(PersonId("ada"), "Ada"),
-            at=self.clock(),
-            order=number,
-            message=MessageId(number),
-            text="/stop",
-            private=True,
-            addressed=True,
-        )
+        said = inbound(place, "/stop", number, at=self.clock())
         accepted = (await self.store.accept([(said, Seat("", "command"))]))[0]
         posts = [PostRow(self.new_id(), "notice", Outbound(place, "Stopped."))]
         await self.store.stop(

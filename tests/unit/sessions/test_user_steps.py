@@ -10,36 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.contract import (
-    Address,
-    Attachment,
-    ChatId,
-    Edited,
-    Inbound,
-    MessageId,
-    Person,
-    PersonId,
-)
+from channels.contract import Address, Attachment, ChatId, Edited, MessageId, Person, PersonId
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Image, Text, UserStep
 from ohmo.media import Media, safe_name
 from ohmo.sessions.user_steps import AFTER, LONGEST, StepWriter
+from tests.makers import inbound
 
 PLACE = Address("slack", "T1", ChatId("C1"))
 ADA = Person(PersonId("ada"), "Ada")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TELL = StepWriter(Media(Path("/media")))
-SAID = Inbound(
-    key="1",
-    address=PLACE,
-    person=ADA,
-    at=NOW,
-    order="1",
-    message=MessageId("1"),
-    text="hello",
-    private=True,
-    addressed=True,
-)
+SAID = inbound(PLACE, "hello", "1", person=ADA, at=NOW)
 
 
 def words(step: UserStep) -> list[str]:

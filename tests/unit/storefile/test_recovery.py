@@ -19,6 +19,7 @@ from ohmo.database.migrations import MIGRATIONS, NewerSchema, newest
 from ohmo.storefile.inspection import WholeCheck
 from ohmo.storefile.open_store import SqliteStore, open_sqlite
 from ohmo.storefile.recovery import Health, bring_forward, create, examine, suspicion
+from tests.makers import inbound
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,16 +27,14 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def message(n: int) -> tuple[Inbound, Seat]:
     where = Address("slack", "T1", ChatId(f"C{n % 7}"))
     return (
-        Inbound(
-            key=f"k{n}",
-            address=where,
+        inbound(
+            where,
+            "x" * 200,
+            f"k{n}",
             person=Person(PersonId("a"), "A"),
             at=NOW,
             order=f"{n:05}",
             message=MessageId(str(n)),
-            text="x" * 200,
-            private=True,
-            addressed=True,
         ),
         Seat("", "message"),
     )

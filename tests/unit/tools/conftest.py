@@ -16,6 +16,7 @@ from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.search.engine import find_ripgrep
 from ohmo.tools.workbench import Workbench
+from tests.makers import call_context
 
 
 @pytest.fixture
@@ -45,18 +46,7 @@ def bench(tmp_path: Path) -> Workbench:
 
 @pytest.fixture
 def context(work: Path) -> CallContext:
-    return CallContext(
-        "turn",
-        "turn.1",
-        "thread",
-        "ada",
-        work,
-        time.monotonic() + 300,
-        "default",
-        "owner",
-        "session",
-        lambda _: None,
-    )
+    return call_context(work, 300)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ import pytest
 from channels.contract import Address, ChatId
 from ohmo.contracts.messages import ToolCall, ToolResult
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import Allow, CallContext, Verdict
+from ohmo.contracts.tool import Allow, Verdict
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Policy
 from ohmo.permissions.rules import rule_set
@@ -32,6 +32,7 @@ from ohmo.shell.parsing import Shell
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.search.engine import find_ripgrep
 from ohmo.tools.workbench import Limits, Workbench
+from tests.makers import call_context
 
 SWAPS = int(os.environ.get("OHMO_SWAPS", "2000"))
 CANARY = "CANARY"
@@ -106,17 +107,8 @@ class Scene:
         call = ToolCall(f"t.{number}", name, given, "")
         arguments = tool.input.model_validate(given)
         deadline = time.monotonic() + 60
-        context = CallContext(
-            "t",
-            call.id,
-            f"thread {number}",
-            "ada",
-            self.work,
-            deadline,
-            "full_auto",
-            "owner",
-            "s",
-            lambda _: None,
+        context = call_context(
+            self.work, deadline=deadline, call=call.id, thread=f"thread {number}", mode="full_auto"
         )
         try:
             decision = await self.gate.judge(
