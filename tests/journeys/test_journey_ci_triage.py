@@ -23,6 +23,13 @@ from tests.journeys.conftest import MakeWorld
 from tests.programs import run_process
 
 DAY = 86_400
+JOB = {
+    "recipe": "ci-triage-http",
+    "to": "fake:team",
+    "thread": "ci",
+    "tz": "UTC",
+    "schedule": "0 10 * * 1-5",
+}
 
 
 class Ci:
@@ -152,14 +159,7 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
         ci.add(2, bad, ("unit (3.11)", "Run tests"), ("unit (3.12)", "Run tests"))
         async with house(life) as built:
             await eventually(lambda: built.board.report()["fake"].state == "connected")
-            given = {
-                "recipe": "ci-triage-http",
-                "to": "fake:team",
-                "thread": "ci",
-                "tz": "UTC",
-                "schedule": "0 10 * * 1-5",
-            }
-            await built.clockwork.desk.create(given, values={"url": f"{ci.url}/runs"})
+            await built.clockwork.desk.create(JOB, values={"url": f"{ci.url}/runs"})
             life.clock.tick(3_600)  # Monday, ten o'clock
             said = await life.hears("CI triage: 1 new", "team")
             assert said.topic == "ci"
@@ -196,14 +196,7 @@ async def test_the_report_is_posted_word_for_word_whatever_the_model_makes_of_it
         ci.add(2, bad, ("unit (3.11)", "Run tests"))
         async with house(life) as built:
             await eventually(lambda: built.board.report()["fake"].state == "connected")
-            given = {
-                "recipe": "ci-triage-http",
-                "to": "fake:team",
-                "thread": "ci",
-                "tz": "UTC",
-                "schedule": "0 10 * * 1-5",
-            }
-            await built.clockwork.desk.create(given, values={"url": f"{ci.url}/runs"})
+            await built.clockwork.desk.create(JOB, values={"url": f"{ci.url}/runs"})
             life.clock.tick(3_600)
             said = await life.hears("CI triage: 1 new", "team")
             assert said.text.startswith(above or "**CI triage: 1 new")

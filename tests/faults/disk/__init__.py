@@ -20,21 +20,24 @@ def compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc")
 
 
+def preloaded(source: Path, folder: Path, size: int) -> tuple[Path, Path, mmap.mmap]:
+    """A library made of ``source``, the file that controls it, and that file's bytes."""
+    program = compiler()
+    assert program is not None
+    library, control = folder / f"{source.stem}.so", folder / f"{source.stem}.control"
+    made = [program, "-shared", "-fPIC", "-O1", "-w", "-o", library, source, "-ldl"]
+    subprocess.run(made, check=True)
+    control.write_bytes(bytes(size))
+    with control.open("r+b") as file:
+        return library, control, mmap.mmap(file.fileno(), size)
+
+
 class Disk:
     """``environ`` goes to the program that shall meet it. ``part``: what the path of a file must
     hold to fail."""
 
     def __init__(self, folder: Path, part: str = "ohmo.db") -> None:
-        program = compiler()
-        assert program is not None
-        library, control = folder / "disk.so", folder / "disk.control"
-        subprocess.run(
-            [program, "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(SOURCE), "-ldl"],
-            check=True,
-        )
-        control.write_bytes(bytes(_NUMBERS.size))
-        with control.open("r+b") as file:
-            self._numbers = mmap.mmap(file.fileno(), _NUMBERS.size)
+        library, control, self._numbers = preloaded(SOURCE, folder, _NUMBERS.size)
         self.environ: Mapping[str, str] = {
             "LD_PRELOAD": str(library),
             "OHMO_DISK_CONTROL": str(control),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,12 +20,6 @@ from tests.unit.control.small_house import SmallHouse
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-@pytest.fixture
-async def doors(tmp_path: Path) -> AsyncIterator[Doors]:
-    async with SmallHouse().open(tmp_path / "run") as doors:
-        yield doors
 
 
 @pytest.fixture

@@ -23,12 +23,6 @@ from tests.unit.control.small_house import SmallHouse
 
 
 @pytest.fixture
-async def doors(tmp_path: Path) -> AsyncIterator[Doors]:
-    async with SmallHouse().open(tmp_path / "run") as doors:
-        yield doors
-
-
-@pytest.fixture
 def token(tmp_path: Path, doors: Doors) -> str:
     return (tmp_path / "run" / "token").read_text().strip()
 

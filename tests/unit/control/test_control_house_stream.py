@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,29 +17,9 @@ from ohmo.contracts.agent import TextDelta, TurnEnded, TurnStarted
 from ohmo.contracts.store import Hint
 from ohmo.control.event_hub import Changed, Journal
 from ohmo.control.event_stream import newest
-from ohmo.control.server import Doors
 from tests.unit.control.small_house import SmallHouse
 
 Frame = tuple[str, dict[str, Any], str]  # kind, data, id
-
-
-@pytest.fixture
-def house() -> SmallHouse:
-    return SmallHouse()
-
-
-@pytest.fixture
-async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
-    async with house.open(tmp_path / "run") as doors:
-        yield doors
-
-
-@pytest.fixture
-async def session(doors: Doors) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(
-        "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
-    ) as session:
-        yield session
 
 
 @asynccontextmanager

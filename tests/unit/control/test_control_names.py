@@ -20,11 +20,6 @@ def spent(channel: str, person: str, account: str = "T1", calls: int = 1) -> Usa
 
 
 @pytest.fixture
-def house() -> SmallHouse:
-    return SmallHouse()
-
-
-@pytest.fixture
 def names(house: SmallHouse) -> Names:
     return Names(house, house)
 

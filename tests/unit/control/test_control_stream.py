@@ -65,25 +65,6 @@ class Reader:
         return json.dumps([frame.data for frame in self.frames if frame.kind == "item"]).encode()
 
 
-@pytest.fixture
-def house() -> SmallHouse:
-    return SmallHouse()
-
-
-@pytest.fixture
-async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
-    async with house.open(tmp_path / "run") as doors:
-        yield doors
-
-
-@pytest.fixture
-async def session(doors: Doors) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(
-        "http://localhost", connector=aiohttp.UnixConnector(str(doors.socket))
-    ) as session:
-        yield session
-
-
 async def test_items_come_first_with_their_numbers_then_the_state_then_ready(
     house: SmallHouse, session: aiohttp.ClientSession
 ) -> None:
