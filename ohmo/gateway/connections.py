@@ -73,9 +73,9 @@ class Connections:
     def address(self, channel: str, rest: str) -> Address | None:
         """``rest`` read by a connected channel of this name. Raises ValueError with one line; None:
         not connected."""
-        for (name, _), found in self._channels.items():
+        for (name, _), connected in self._channels.items():
             if name == channel:
-                return found.parse_address(rest)
+                return connected.parse_address(rest)
         return None
 
     def parse(self, text: str) -> Address:
@@ -84,9 +84,9 @@ class Connections:
         channel, colon, rest = text.partition(":")
         if not colon or not rest:
             raise ValueError(f"{text}: an address is CHANNEL:REST, for example slack:C123/1700.1")
-        found = self.address(channel, rest)
-        if found is not None:
-            return found
+        address = self.address(channel, rest)
+        if address is not None:
+            return address
         if channel in self.enabled:
             raise NotConnected(f"{text}: the channel {channel} is not connected")
         raise NotEnabled(
@@ -307,7 +307,7 @@ class LinkContext:
             )
         accepted = await self._parts.publish(arrivals, saved)
         self.heard()
-        self._health.useful |= any(not one.duplicate for one in accepted)
+        self._health.useful |= any(not row.duplicate for row in accepted)
 
     async def cursor(self, name: str) -> str | None:
         return await self._parts.cursor(self._settings.name, self._account, name)

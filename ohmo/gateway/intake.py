@@ -25,7 +25,7 @@ from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, Seat
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering, Ended, notice
-from ohmo.gateway.notices import Courtesies, Told
+from ohmo.gateway.notices import Courtesies, StoredArrival
 from ohmo.gateway.orders import Orders, Turns
 from ohmo.gateway.people import pairing_request, pairing_text
 from ohmo.lifecycle import backoff, failure_of, within
@@ -61,18 +61,18 @@ class Intake:
         self._courtesies = deps.courtesies
         self._new_id = deps.new_id
         self._clock = deps.clock
-        self._todo: asyncio.Queue[Told] = asyncio.Queue()
+        self._todo: asyncio.Queue[StoredArrival] = asyncio.Queue()
         self._lines = asyncio.Queue[list[PostRow]]()
         self._open: set[tuple[str, int]] = set()  # what is in ``_todo`` or being carried out
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: defaultdict[str, int] = defaultdict(int)
 
-    def hear(self, told: Sequence[Told]) -> None:
+    def hear(self, batch: Sequence[StoredArrival]) -> None:
         """For the bus."""
-        rows = self._courtesies.lines(told)
+        rows = self._courtesies.lines(batch)
         if rows:
             self._lines.put_nowait(rows)
-        for accepted, arrival, seat in told:
+        for accepted, arrival, seat in batch:
             if seat.ending is not None:
                 continue
             if seat.kind in ("command", "answer"):
@@ -90,22 +90,24 @@ class Intake:
             group.create_task(self._say_lines(), name="intake.courtesies")
             group.create_task(self._courtesies.ephemeral.run(), name="intake.ephemeral")
             while True:
-                told = await self._todo.get()
-                group.create_task(self._handle(told), name=f"intake.{told[0].thread}")
+                item = await self._todo.get()
+                accepted, _, _ = item
+                group.create_task(self._handle(item), name=f"intake.{accepted.thread}")
 
     async def _say_lines(self) -> None:
         while True:
             await self._courtesies.say(await self._lines.get())
 
-    def _put(self, told: Told) -> None:
+    def _put(self, item: StoredArrival) -> None:
         """Once, although it may be told while the start finds it undone."""
-        name = (told[0].thread, told[0].seq)
+        accepted, _, _ = item
+        name = (accepted.thread, accepted.seq)
         if name not in self._open:
             self._open.add(name)
-            self._todo.put_nowait(told)
+            self._todo.put_nowait(item)
 
-    async def _handle(self, told: Told) -> None:
-        accepted, arrival, seat = told
+    async def _handle(self, item: StoredArrival) -> None:
+        accepted, arrival, seat = item
         try:
             if isinstance(arrival, Reacted):
                 # No words of the thread wait with it, but later reactions to the same card do: the

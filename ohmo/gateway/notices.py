@@ -36,7 +36,7 @@ FRESH = timedelta(minutes=10)  # who spoke longer ago is gone
 WAITING = 100  # ephemeral lines under way
 PATIENCE = 10.0  # seconds one may take
 REMEMBERED = 1_000  # people who were told
-Told = tuple[Accepted, Arrival, Seat]
+StoredArrival = tuple[Accepted, Arrival, Seat]
 Ephemeral = Callable[[Address, PersonId, str], Awaitable[None]]
 
 
@@ -175,12 +175,12 @@ class LateNotice:
         self._zone = zone
         self._told: dict[str, datetime] = {}
 
-    def lines(self, told: Sequence[Told]) -> list[PostRow]:
+    def lines(self, batch: Sequence[StoredArrival]) -> list[PostRow]:
         """What is to be said about a batch."""
         now = self._clock()
         self._told = {thread: at for thread, at in self._told.items() if now - at < ABSENCE}
         late: dict[str, list[tuple[int, Inbound]]] = {}
-        for accepted, arrival, seat in told:
+        for accepted, arrival, seat in batch:
             waits = seat.ending is None and seat.kind == "message"
             if not waits or not isinstance(arrival, Inbound) or accepted.thread in self._told:
                 continue
@@ -219,10 +219,10 @@ class WaitingNotice:
         self._zone = zone
         self._told = Recent[str, datetime](REMEMBERED)
 
-    def lines(self, told: Sequence[Told]) -> list[PostRow]:
+    def lines(self, batch: Sequence[StoredArrival]) -> list[PostRow]:
         """What is to be said about a batch."""
         rows: dict[str, PostRow] = {}
-        for accepted, arrival, seat in told:
+        for accepted, arrival, seat in batch:
             waits = seat.ending is None and seat.kind == "message"
             if not waits or not isinstance(arrival, Inbound) or arrival.private:
                 continue
@@ -303,11 +303,11 @@ class Courtesies:
     waiting: WaitingNotice
     ephemeral: EphemeralNotice
 
-    def lines(self, told: Sequence[Told]) -> list[PostRow]:
+    def lines(self, batch: Sequence[StoredArrival]) -> list[PostRow]:
         """What is to be said about a batch that was accepted just now."""
-        for _, arrival, seat in told:
+        for _, arrival, seat in batch:
             self.ephemeral.hear(arrival, seat)
-        return [*self.late.lines(told), *self.waiting.lines(told)]
+        return [*self.late.lines(batch), *self.waiting.lines(batch)]
 
     async def say(self, rows: Sequence[PostRow]) -> None:
         """The answers themselves are durable; a line that cannot be stored is left out."""

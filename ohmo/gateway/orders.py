@@ -87,16 +87,16 @@ class Orders:
         self, accepted: Accepted, said: Inbound, standing: Standing
     ) -> Ended | None:
         """How the command ends; None: its effect's own transaction ended it."""
-        known = self._commands
+        commands = self._commands
         parsed = parse(said.text)
-        if parsed is None or (parsed[0] not in known and not is_order(said.text, known)):
+        if parsed is None or (parsed[0] not in commands and not is_order(said.text, commands)):
             # Somebody who was let in between the words and their handling.
             reason = "said before this person was let in"
             return self._refused(said, reason, "Please say that again.")
         name, argument = parsed
-        command = known.get(name)
+        command = commands.get(name)
         if command is None:
-            return self._refused(said, f"there is no /{name}", unknown(name, known))
+            return self._refused(said, f"there is no /{name}", unknown(name, commands))
         if standing not in command.standings:
             reason = f"/{command.name} is not for a {standing}"
             return self._refused(said, reason, f"`/{command.name}` is not for a {standing}.")

@@ -30,11 +30,9 @@ def _wall() -> datetime:
 def _elapsed() -> float:
     """Seconds that really went by, those in which the machine slept too: clock_gettime(2),
     CLOCK_BOOTTIME on Linux."""
-    return (
-        time.clock_gettime(time.CLOCK_BOOTTIME)
-        if hasattr(time, "CLOCK_BOOTTIME")
-        else time.monotonic()
-    )
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class HeldClock:
@@ -59,7 +57,8 @@ class HeldClock:
         self._slept = self._elapsed() - steady()
 
     def __call__(self) -> datetime:
-        wall, steady = self._wall(), timedelta(seconds=self._steady())
+        wall = self._wall()
+        steady = timedelta(seconds=self._steady())
         if abs(wall - steady - self._base) > JUMP:
             return self._seen + steady
         self._seen = wall - steady
@@ -75,11 +74,13 @@ class HeldClock:
         slept = self._elapsed() - self._steady()
         really = by - timedelta(seconds=slept - self._slept)  # what the machine slept did go by
         if really > JUMP:
-            self._ahead, self._until = self._ahead + really, self()
+            self._ahead += really
+            self._until = self()
         elif really < -JUMP:
             self._ahead = max(_NONE, self._ahead + really)
         self._base += by
-        self._seen, self._slept = self._base, slept
+        self._seen = self._base
+        self._slept = slept
 
     def set_since(self, at: datetime) -> timedelta:
         """By how much the clock was set forward after it showed ``at``: so much less time than it
@@ -91,7 +92,8 @@ class HeldClock:
         somebody set the clock forward did not go by."""
         now = self()
         limit = now - min(span, now - _NEVER - self._ahead)
-        return limit - self._ahead if limit - self._ahead <= self._until else limit
+        earlier = limit - self._ahead
+        return earlier if earlier <= self._until else limit
 
     def mark(self) -> Mark:
         """What ``recall`` needs after a restart."""
@@ -100,7 +102,8 @@ class HeldClock:
     def recall(self, mark: Mark) -> None:
         """The house goes on with the time it believed in before it was restarted. A clock that was
         set meanwhile is not believed before ``follow``."""
-        self._ahead, self._until = mark.ahead, mark.until
+        self._ahead = mark.ahead
+        self._until = mark.until
         believed = mark.zero + timedelta(seconds=self._slept)
         if abs(believed - self._base) > JUMP:
             self._base = self._seen = believed
@@ -209,31 +212,31 @@ class MarkFile:
     def read(self) -> Mark | None:
         """None: nothing is known of this start of the machine."""
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-            if not self._boot or found["boot"] != self._boot:
+            fields = json.loads(self._path.read_text(encoding="utf-8"))
+            if not self._boot or fields["boot"] != self._boot:
                 return None
-            return Mark(
-                _moment(found["zero"]), timedelta(seconds=found["ahead"]), _moment(found["until"])
-            )
+            ahead = timedelta(seconds=fields["ahead"])
+            return Mark(_moment(fields["zero"]), ahead, _moment(fields["until"]))
         except (OSError, ValueError, TypeError, KeyError, OverflowError):
             return None
 
     def take(self) -> Mark | None:
         """It is not there any more, until it is written again: a mark that does not fit what is
         stored is worse than none."""
-        found, self._written = self.read(), None
+        mark = self.read()
+        self._written = None
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
             self._complain(error)
-        return found
+        return mark
 
     def write(self, mark: Mark) -> None:
         """Once for each state of the clock; a file that cannot be written costs only what it is
         for, and is tried again with the next call."""
         if not self._boot or mark == self._written:
             return
-        told = {
+        fields = {
             "boot": self._boot,
             "zero": mark.zero.timestamp(),
             "ahead": mark.ahead.total_seconds(),
@@ -242,12 +245,13 @@ class MarkFile:
         fresh = self._path.with_suffix(".new")
         # not synced: a loss of power starts the machine anew, and of another start it says nothing
         try:
-            fresh.write_text(json.dumps(told), encoding="utf-8")
+            fresh.write_text(json.dumps(fields), encoding="utf-8")
             fresh.replace(self._path)
         except OSError as error:
             self._complain(error)
         else:
-            self._written, self._complained = mark, False
+            self._written = mark
+            self._complained = False
 
     def _complain(self, error: OSError) -> None:
         if not self._complained:
