@@ -296,9 +296,11 @@ def _inline(node: SyntaxTreeNode) -> str:
             return _wrap("~~", _children(node))
         case "link":
             words = "".join(map(plain_inline, node.children))
-            return _link(str(node.attrs.get("href", "")), words, around(node))
+            address = str(node.attrs.get("href", ""))
+            return _link(address, words, around(node))
         case "image":  # only pictures that were uploaded to Feishu can stand in a card
-            return _link(str(node.attrs.get("src", "")), node.content, around(node))
+            address = str(node.attrs.get("src", ""))
+            return _link(address, node.content, around(node))
         case _:
             return _children(node)
 

@@ -245,7 +245,8 @@ def _html(node: SyntaxTreeNode) -> str:
         case "text" | "html_inline":
             return escape(node.content, quote=False)
         case "html_block":
-            return f"<p>{escape(node.content.strip(), quote=False).replace(chr(10), '<br>')}</p>"
+            lines = escape(node.content.strip(), quote=False).split("\n")
+            return f"<p>{'<br>'.join(lines)}</p>"
         case "softbreak" | "hardbreak":
             return "<br>"
         case "hr":
@@ -265,7 +266,8 @@ def _html(node: SyntaxTreeNode) -> str:
             attribute = f' start="{int(start)}"' if start != 1 else ""
             return f"<ol{attribute}>{_inner(node)}</ol>"
         case "link":
-            return _link(str(node.attrs.get("href", "")), _inner(node), node)
+            address = str(node.attrs.get("href", ""))
+            return _link(address, _inner(node), node)
         case "image":
             source = str(node.attrs.get("src", ""))
             return _link(source, escape(node.content or source, quote=False), node)

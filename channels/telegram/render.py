@@ -144,9 +144,8 @@ def _texts(outbound: Outbound) -> list[str]:
     source = clean(outbound.text)
     empty = [] if outbound.files and not outbound.choices else ["…"]
     if outbound.plain:
-        return (
-            split_markdown(inert(source), lambda piece: units(piece) <= MAX_TEXT - _ROOM) or empty
-        )
+        room = MAX_TEXT - _ROOM
+        return split_markdown(inert(source), lambda piece: units(piece) <= room) or empty
     called = ""
     # In a private chat, and when it is answered, a person hears of it anyhow.
     if outbound.address.chat.startswith("-"):
@@ -170,7 +169,8 @@ def _rendered_fits(rendered: dict[str, str], taken: int = 0) -> Callable[[str], 
     def fits(piece: str) -> bool:
         # But for tables, rendering adds bullets and margins only.
         simple = "|" not in piece and len(_FORM.findall(piece)) < MAX_ENTITIES
-        if simple and units(inert(piece)) + 8 * piece.count("\n") <= room:
+        margins = 8 * piece.count("\n")
+        if simple and units(inert(piece)) + margins <= room:
             return True
         if units(piece) > _LEAST_SHARE * MAX_TEXT:
             return False
@@ -184,12 +184,12 @@ def _rendered_fits(rendered: dict[str, str], taken: int = 0) -> Callable[[str], 
 def _files(paths: Sequence[Path], *, plain: bool) -> list[Body]:
     """What stands together and is of one kind goes as albums (sendMediaGroup); plain: one by one,
     so that one bad file spoils no other."""
-    files: list[Body] = [
+    files: list[Body] = []
+    for path in paths:
         # A picture that Telegram refused as a photo (its sides, its size) goes as a document the
         # second time.
-        {"path": str(path), "name": path.name, "photo": not plain and path.suffix.lower() in PHOTOS}
-        for path in paths
-    ]
+        photo = not plain and path.suffix.lower() in PHOTOS
+        files.append({"path": str(path), "name": path.name, "photo": photo})
     if plain:
         return files
     bodies: list[Body] = []
@@ -214,7 +214,8 @@ def _keyboard(choices: Sequence[Choice]) -> Body:
         button: Body = {"text": label, "callback_data": choice.value}
         if choice.style in _STYLES:
             button["style"] = _STYLES[choice.style]
-        if rows[-1] and sum(len(other["text"]) for other in [*rows[-1], button]) > 28:
+        width = sum(len(other["text"]) for other in [*rows[-1], button])
+        if rows[-1] and width > 28:
             rows.append([])
         rows[-1].append(button)
     return {"inline_keyboard": rows}
@@ -253,7 +254,8 @@ def units(text: str) -> int:
 
 
 def _blocks(node: SyntaxTreeNode, *, quoted: bool) -> str:
-    return "\n\n".join(filter(None, (_block(child, quoted=quoted) for child in node.children)))
+    blocks = [_block(child, quoted=quoted) for child in node.children]
+    return "\n\n".join(filter(None, blocks))
 
 
 def _block(node: SyntaxTreeNode, *, quoted: bool) -> str:
@@ -277,10 +279,10 @@ def _block(node: SyntaxTreeNode, *, quoted: bool) -> str:
                 return inner
             return f"<blockquote>{inner}</blockquote>"
         case "bullet_list" | "ordered_list":
-            return "\n".join(
-                _item(node, index, child, quoted=quoted)
-                for index, child in enumerate(node.children)
-            )
+            items: list[str] = []
+            for index, child in enumerate(node.children):
+                items.append(_item(node, index, child, quoted=quoted))
+            return "\n".join(items)
         case "table":
             return f"<pre>{escape(table(node), quote=False)}</pre>"
         case "hr":
@@ -335,10 +337,12 @@ def _span(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
                 return _inline(node, within)
             return f"<{tag}>{_inline(node, (*within, tag))}</{tag}>"
         case "link":
+            address = str(node.attrs.get("href", ""))
             words = _inline(node, (*within, "a"))
-            return _link(str(node.attrs.get("href", "")), words, node, within)
+            return _link(address, words, node, within)
         case "image":
-            return _link(str(node.attrs.get("src", "")), _escaped(node.content), node, within)
+            address = str(node.attrs.get("src", ""))
+            return _link(address, _escaped(node.content), node, within)
         case _:
             return _inline(node, within)
 
