@@ -3,6 +3,7 @@ failed where OHMO_TEST_REQUIRE names it."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from pathlib import Path
 
@@ -29,10 +30,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    warm.worker().cold = item.get_closest_marker("cold_start") is not None
     for marker in item.iter_markers("needs"):
         for name in marker.args:
             if name not in PARTS or not there(name):
                 skip_without(name)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Thousands of tests and the modules they come from stay to the end: nothing is gained by
+    looking through them for what could go, not while they come and not once for every test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

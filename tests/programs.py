@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+from tests import warm
 
 ROOT = Path(__file__).parents[1]
 OHMO = (sys.executable, "-m", "ohmo")
@@ -19,10 +22,23 @@ def run_process(
     *words: str | Path, code: int | None = None, timeout: float = BOUND, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """What it printed, as text. ``code``: how it has to end; ``options``: as subprocess.run
-    takes them."""
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, timeout=timeout, **options
-    )
+    takes them. A command of ``ohmo`` is a fork where that is the same (``tests/warm.py``)."""
+    if (
+        words[:3] == OHMO
+        and set(options) <= {"cwd", "env", "input"}
+        and warm.follows(options.get("env") or os.environ)
+    ):
+        done = warm.ohmo(
+            *map(str, words[3:]),
+            folder=Path(options.get("cwd") or Path.cwd()),
+            environ=options.get("env") or os.environ,
+            stdin=options.get("input") or "",
+            within=timeout,
+        )
+    else:
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, timeout=timeout, **options
+        )
     assert code in (None, done.returncode), (words, done.returncode, done.stdout, done.stderr)
     return done
 

@@ -1,15 +1,17 @@
-"""``ohmo run`` without its imports: a process that has made them once forks for every daemon.
+"""``ohmo …`` without its imports: a process that has made them once forks for every daemon and
+command.
 
-Imports are two thirds of the processor's time of a start, and the fault rows start hundreds of
-daemons. What is forked has read nothing, started no thread and opened no file of ohmo: from there
-on it is the command itself, ``ohmo.cli.main``, with its own environment and signals. Tests whose
-subject is the start (and the campaigns, and ``tests/journeys``) start the real program; so does
-whoever asks for another command, a preloaded library or a switch of Python's.
+Imports are two thirds of the processor's time of a start, and tests start hundreds of daemons and
+commands. What is forked has read nothing, started no thread and opened no file of ohmo: from there
+on it is the command itself, ``ohmo.cli.main``, with its own environment, folder and signals. Tests
+whose subject is the start (``cold_start``) and the campaigns start the real program; so does
+whoever asks for another program, a locale, a preloaded library or a switch of Python's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import importlib
@@ -20,6 +22,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -111,27 +115,44 @@ class Zygote:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only makes a system call
-            )
+            )  # ends with the orders: not with its parent, which may be a thread
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def fork(self, environ: Mapping[str, str], out: int, errors: int) -> Forked:
-        """``out``, ``errors``: file descriptors. Raises OSError when the zygote is gone."""
+    def fork(
+        self, words: Sequence[str], folder: str, environ: Mapping[str, str], fds: Sequence[int]
+    ) -> tuple[int, socket.socket]:
+        """``fds``: standard input, output, errors. Its pid, and where its exit code will be said.
+        Raises OSError when the zygote is gone."""
         status, theirs = socket.socketpair()
         with theirs:
-            order = json.dumps(dict(environ)).encode() + b"\n"
-            socket.send_fds(self._orders, [order], [out, errors, theirs.fileno()])
+            order = json.dumps([list(words), folder, dict(environ)]).encode() + b"\n"
+            socket.send_fds(self._orders, [order], [*fds, theirs.fileno()])
         status.settimeout(_PATIENCE)
-        return Forked(int(status.recv(64)), status)
+        return int(status.recv(64)), status
+
+
+class _Worker:
+    """What the tests of one worker share."""
+
+    def __init__(self) -> None:
+        self.cold = False  # the test that runs is marked
+        self._lock = threading.Lock()  # commands are also typed by threads
+        self._zygote: Zygote | None = None
+
+    def zygote(self) -> Zygote:
+        """A test that hung may have taken the last one along."""
+        with self._lock:
+            if self._zygote is None or not self._zygote.alive:
+                self._zygote = Zygote()
+            return self._zygote
 
 
 @functools.cache
-def _zygotes() -> list[Zygote]:
-    """The one of this worker, the last of the list: a test that hung may have taken it along."""
-    return []
+def worker() -> _Worker:
+    return _Worker()
 
 
 async def start(
@@ -140,10 +161,46 @@ async def start(
     """As ``cold``, from the zygote where that is the same."""
     if tuple(command) != RUN or any(name.startswith(_BEFORE_PYTHON) for name in environ):
         return await cold(command, environ, out, errors)
-    zygotes = _zygotes()
-    if not zygotes or not zygotes[-1].alive:
-        zygotes[:] = [Zygote()]
-    return zygotes[-1].fork(environ, out, errors)
+    with Path(os.devnull).open("rb") as nothing:
+        pid, status = (
+            worker().zygote().fork(("run",), str(ROOT), environ, (nothing.fileno(), out, errors))
+        )
+    return Forked(pid, status)
+
+
+def follows(environ: Mapping[str, str]) -> bool:
+    """Whether a command with this environment may be a fork, in the test that runs."""
+    return not worker().cold and not any(
+        name.startswith(_BEFORE_PYTHON) or (name.startswith(("LANG", "LC_")) and value != "C.UTF-8")
+        for name, value in environ.items()
+    )
+
+
+def ohmo(
+    *words: str, folder: Path, environ: Mapping[str, str], stdin: str, within: float
+) -> subprocess.CompletedProcess[str]:
+    """One command line to its end. ``within``: seconds; raises subprocess.TimeoutExpired."""
+    with contextlib.ExitStack() as open_files:
+        given, out, errors = (open_files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        given.write(stdin.encode())
+        given.seek(0)
+        pid, status = (
+            worker()
+            .zygote()
+            .fork(words, str(folder), environ, (given.fileno(), out.fileno(), errors.fileno()))
+        )
+        open_files.enter_context(status)
+        status.settimeout(within)
+        try:
+            code = int(status.recv(64) or -signal.SIGKILL)
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(["ohmo", *words], within) from None
+        for file in (out, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(
+            ["ohmo", *words], code, out.read().decode(), errors.read().decode()
+        )
 
 
 async def cold(
@@ -183,8 +240,8 @@ def _import_the_house() -> None:
         importlib.import_module(name)
 
 
-def _serve(orders: socket.socket) -> bool:
-    """Forks for every order; True in the child, False when there are no more."""
+def _serve(orders: socket.socket) -> list[str] | None:
+    """Forks for every order; its words in the child, None when there are no more."""
     woken, waking = socket.socketpair()
     for end in (woken, waking):
         end.setblocking(False)
@@ -199,12 +256,12 @@ def _serve(orders: socket.socket) -> bool:
             _report(living)
         if orders not in readable:
             continue
-        order, fds, _, _ = socket.recv_fds(orders, _LARGEST, 3)
+        order, fds, _, _ = socket.recv_fds(orders, _LARGEST, 4)
         if not order:
-            return False
+            return None
         while not order.endswith(b"\n"):
             order += orders.recv(_LARGEST)
-        out, errors, status = fds
+        *streams, status = fds
         pid = os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
@@ -216,11 +273,12 @@ def _serve(orders: socket.socket) -> bool:
                 waking.detach(),
             ):
                 os.close(mine)
-            _become(json.loads(order), out, errors)
-            return True
+            words, folder, environ = json.loads(order)
+            _become(folder, environ, streams)
+            return words
         living[pid] = status
-        os.close(out)
-        os.close(errors)
+        for stream in streams:
+            os.close(stream)
         os.write(status, str(pid).encode())
 
 
@@ -236,32 +294,50 @@ def _report(living: dict[int, int]) -> None:
             os.close(report)
 
 
-def _become(environ: Mapping[str, str], out: int, errors: int) -> None:
+def _become(folder: str, environ: Mapping[str, str], streams: Sequence[int]) -> None:
     """The process that ``cold`` would have started."""
     die_with_parent()
     default_signals()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    os.dup2(out, 1)
-    os.dup2(errors, 2)
-    os.close(out)
-    os.close(errors)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)
     time.tzset()
 
 
+def _end(code: object) -> None:
+    """As Python ends, but for what costs a fork a copy of every page: taking modules apart."""
+    threading._shutdown()  # type: ignore[attr-defined] # waits for threads that are no daemons
+    atexit._run_exitfuncs()
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 def main() -> None:
-    import threading
+    import gc
+
+    import ohmo.cli.main
 
     _import_the_house()
+    gc.freeze()
     # A fork takes neither threads nor what they hold along.
     assert threading.active_count() == 1, threading.enumerate()
-    if _serve(socket.socket(fileno=int(sys.argv[1]))):
-        import ohmo.cli.main
-
-        sys.argv[:] = ["ohmo", "run"]
-        ohmo.cli.main.main()
+    words = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if words is not None:
+        sys.argv[:] = ["ohmo", *words]
+        gc.enable()
+        try:
+            ohmo.cli.main.main()
+        except SystemExit as end:
+            _end(end.code)
+    _end(0)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from tests import warm
 from tests.faults.daemon import ROOT, Daemon
 from tests.platforms.model.server import ModelServer, serving
 
@@ -56,7 +57,7 @@ class Keyboard:
             "KEY": "sk-test",
             "LANG": "C.UTF-8",
         }
-        self.daemon = Daemon(self.home, environ={"KEY": "sk-test"})
+        self.daemon = Daemon(self.home, environ={"KEY": "sk-test"}, start=warm.start)
 
     def configure(self, written: dict[str, Any]) -> None:
         self.written = written

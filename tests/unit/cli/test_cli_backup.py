@@ -24,6 +24,7 @@ def full(home: Path) -> Path:
     return home
 
 
+@pytest.mark.cold_start
 def test_there_and_back_again(full: Path) -> None:
     made = ohmo(full, "backup", "--json", code=0)
     archive = Path(json.loads(made.stdout)["path"])

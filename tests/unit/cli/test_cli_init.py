@@ -51,6 +51,7 @@ def model() -> Iterator[ModelServer]:
     thread.join(20)
 
 
+@pytest.mark.cold_start
 def test_everything_by_flags_and_again_without_a_change(home: Path, model: ModelServer) -> None:
     flags = (
         *(

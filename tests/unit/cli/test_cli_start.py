@@ -74,6 +74,7 @@ def test_a_mistake_at_the_keyboard_is_one_line_and_code_2(
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.cold_start
 def test_init_creates_a_private_home_once(home: Path) -> None:
     ohmo(home, "init", "--channel", "slack", "--owner", "slack:U1", "--preset", "safe", code=0)
     assert stat.S_IMODE((home / "config.yaml").stat().st_mode) == 0o600
@@ -187,6 +188,7 @@ def test_a_variable_is_blamed_for_the_section_it_makes_and_no_provider_is_offere
     assert "opencode" not in ohmo(home, "config", "schema").stdout
 
 
+@pytest.mark.cold_start
 def test_show_hides_every_secret(home: Path) -> None:
     text = """\
 profiles: {default: {provider: openai, api_key: sk-literal-secret}}

@@ -9,6 +9,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.programs import environ, ohmo, run_process
 
 
@@ -42,6 +44,7 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
     assert ohmo(home, "inbox", "audit").stdout.endswith("nothing is lost\n")
 
 
+@pytest.mark.cold_start
 def test_an_answer_that_no_model_gave_says_so_beside_it(home: Path) -> None:
     (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
     said = ohmo(home, "-p", "two and two?", code=0)
@@ -50,6 +53,7 @@ def test_an_answer_that_no_model_gave_says_so_beside_it(home: Path) -> None:
     assert "no model answered" not in said.stdout
 
 
+@pytest.mark.cold_start
 def test_a_listing_that_found_the_store_damaged_says_so_beside_it(home: Path) -> None:
     (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
     ohmo(home, "-p", "two and two?")

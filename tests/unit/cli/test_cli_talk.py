@@ -124,6 +124,7 @@ def test_a_question_that_nobody_answers_is_refused(offline: Path) -> None:
     assert not (offline.parent / "work" / "a.txt").exists()
 
 
+@pytest.mark.cold_start
 def test_going_on_with_nothing_says_so(offline: Path) -> None:
     said = ohmo(offline, "chat", "--continue")
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
