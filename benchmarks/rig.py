@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,8 +34,10 @@ channels:
 """
 
 
+@cache
 def cores() -> tuple[int | None, int | None]:
-    """A core for the daemon and another for everything else; None when there is only one."""
+    """A core for the daemon and another for everything else; None when there is only one. As it
+    was when first asked: afterwards this process keeps to one of them."""
     have = sorted(os.sched_getaffinity(0))
     return (have[0], have[1]) if len(have) > 1 else (None, None)
 
