@@ -10,7 +10,7 @@ import logging
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import ExitStack, asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -83,7 +83,6 @@ class Wire:
         self._token = token
         self._api_url = api_url
         self._bot: Bot | None = None
-        self._polling: Polling | None = None
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
@@ -94,24 +93,30 @@ class Wire:
             proxy=proxy_for(self._api_url),
         ) as session:
             self._session = session
-            self._polling = Polling(session, self.pace)
+            transport = Transport(session, self.pace)
             self._bot = Bot(
                 self._token,
                 base_url=f"{self._api_url}/bot",
                 base_file_url=f"{self._api_url}/file/bot",
-                request=Transport(session, self.pace),
-                get_updates_request=self._polling,
+                request=transport,
+                get_updates_request=transport,
             )
             try:
                 yield
             finally:
-                self._bot = self._polling = self._session = None
+                self._bot = self._session = None
 
     @property
     def bot(self) -> Bot:
         if self._bot is None:
             raise NotReady("Telegram: not connected")
         return self._bot
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise NotReady("Telegram: not connected")
+        return self._session
 
     async def who(self) -> tuple[int, str]:
         """Number and name of the bot (getMe). Raises AuthFailed, NotReady."""
@@ -121,12 +126,12 @@ class Wire:
     async def updates(self, offset: int | None, poll: int) -> list[object]:
         """getUpdates, of at most ``poll`` seconds; ``offset`` confirms everything below it. Raises
         TwoPollers, AuthFailed, NotReady (Garbled), RateLimited."""
-        bot, polling = self.bot, self._polling
-        assert polling is not None
+        parameters = {"limit": 100, "timeout": poll, "allowed_updates": WANTED}
+        if offset is not None:
+            parameters["offset"] = offset
+        polling = Poll(self.session, self.pace, parameters)
         try:
-            await bot.get_updates(
-                offset=offset, limit=100, timeout=poll, allowed_updates=WANTED, read_timeout=0
-            )
+            await polling.post(self._url("getUpdates"), read_timeout=poll)
         except Conflict as error:
             raise TwoPollers(
                 "Telegram: somebody else polls with this token, or a webhook is set:"
@@ -140,9 +145,18 @@ class Wire:
 
     async def post(self, payload: Body) -> Receipt:
         """sendMessage. Raises Ambiguous when it may have been carried out."""
-        rest = dict(payload)
-        call = self.bot.send_message(rest.pop("chat_id"), rest.pop("text"), api_kwargs=rest)
-        return _receipt(await _ask("sendMessage", call, once=True))
+        return await _ask("sendMessage", self._shown("sendMessage", payload), once=True)
+
+    async def _shown(self, method: str, payload: Body) -> Receipt:
+        """Calls the Bot API as its documentation has it, without the SDK's objects: of the whole
+        message that comes back two numbers are read (Message: message_id, date)."""
+        call = Transport(self.session, self.pace, payload)
+        message: Any = await call.post(self._url(method))
+        at = datetime.fromtimestamp(message["date"], UTC)
+        return Receipt(MessageId(str(int(message["message_id"]))), at)
+
+    def _url(self, method: str) -> str:
+        return f"{self._api_url}/bot{self._token}/{method}"
 
     async def edit(self, payload: Body) -> None:
         """editMessageText; the text that stands there already is no failure."""
@@ -223,7 +237,6 @@ class Wire:
         answer = await _ask("getFile", self.bot.get_file(reference))
         if answer.file_path is None or (answer.file_size or 0) > limit:
             raise Rejected(f"Telegram: the file has {answer.file_size} bytes, {limit} are allowed")
-        assert self._session is not None
         if self.own_server:
             # "Using a Local Bot API Server", --local: getFile names a file on the server's disk.
             stored = answer.file_path.removeprefix(f"{self._api_url}/file/bot{self._token}/")
@@ -241,7 +254,7 @@ class Wire:
         )
         failed = "Telegram: the file could not be fetched"
         try:
-            async with self._session.get(answer.file_path, timeout=timeout) as response:
+            async with self.session.get(answer.file_path, timeout=timeout) as response:
                 if response.status != 200:
                     raise NotReady(f"{failed}: HTTP {response.status}")
                 await save("Telegram", response.content.iter_chunked(1 << 16), path, limit)
@@ -304,11 +317,15 @@ class NotSent(NetworkError):
 
 
 class Transport(BaseRequest):
-    """The SDK's calls over one aiohttp session for life."""
+    """The SDK's calls over one aiohttp session for life. ``parameters``: of the one call it is
+    made for, as JSON carries them; None: the SDK brings those of each call."""
 
-    def __init__(self, session: aiohttp.ClientSession, pace: Pace) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, pace: Pace, parameters: Body | None = None
+    ) -> None:
         self._session = session
         self._pace = pace
+        self._parameters = parameters
 
     @property
     def read_timeout(self) -> float:
@@ -335,6 +352,7 @@ class Transport(BaseRequest):
             sock_connect=self._pace.connect, total=seconds + self._pace.connect
         )
         body: Body = {}
+        parameters = self._parameters or (request_data and request_data.parameters)
         if request_data is not None and request_data.contains_files:
             form = aiohttp.FormData(quote_fields=False)
             for name, value in request_data.json_parameters.items():
@@ -342,9 +360,9 @@ class Transport(BaseRequest):
             for name, (filename, content, media_type) in request_data.multipart_data.items():
                 form.add_field(name, content, filename=filename, content_type=media_type)
             body = {"data": form}
-        elif request_data is not None and request_data.parameters:
+        elif parameters:
             body = {
-                "data": json.dumps(request_data.parameters).encode(),
+                "data": json.dumps(parameters).encode(),
                 "headers": {"Content-Type": "application/json"},
             }
         try:
@@ -378,11 +396,12 @@ class Transport(BaseRequest):
         return {**answer, "result": lean}
 
 
-class Polling(Transport):
-    """Keeps updates as they came: the SDK would refuse a whole batch for one it cannot read."""
+class Poll(Transport):
+    """One getUpdates. Keeps updates as they came: the SDK would refuse a whole batch for one it
+    cannot read."""
 
-    def __init__(self, session: aiohttp.ClientSession, pace: Pace) -> None:
-        super().__init__(session, pace)
+    def __init__(self, session: aiohttp.ClientSession, pace: Pace, parameters: Body) -> None:
+        super().__init__(session, pace, parameters)
         self.raw: list[object] = []
         self.garbled = b""  # an answer that cannot be read
 
